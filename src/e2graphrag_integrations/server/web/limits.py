@@ -32,8 +32,8 @@ class Rate:
         self._now = now
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def check(self, client: str, *, count: bool = True) -> None:
-        """Count an event, or only check whether one is allowed.
+    def check(self, client: str) -> None:
+        """Count an event.
 
         Raises:
             Problem: If the client has to wait.
@@ -42,7 +42,7 @@ class Rate:
         left, since = self._left.pop(client, (self._most, now))
         left = min(self._most, left + (now - since) * self._per_second)
         is_allowed = left >= 1
-        self._left[client] = (left - 1 if is_allowed and count else left, now)
+        self._left[client] = (left - 1 if is_allowed else left, now)
         while len(self._left) > _MAX_CLIENTS:
             self._left.popitem(last=False)
         if not is_allowed:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.errors import (
@@ -44,6 +45,9 @@ _HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
     (MissingDependencyError, 500, "the server lacks a package for this; see its log"),
 )
 
+_UNREAD = (408, 413)
+"""Statuses of requests that were not received in full."""
+
 
 @dataclass
 class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
@@ -63,8 +67,12 @@ class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
 
     def response(self) -> Response:
         """Return the answer."""
-        body = {"error": {"type": self.kind, "message": self.message}}
-        return JSONResponse(body, self.status, dict(self.headers))
+        error = {"type": self.kind, "message": self.message}
+        content = json.dumps({"error": error}, ensure_ascii=False).encode("utf-8", "replace")
+        headers = dict(self.headers)
+        if self.status in _UNREAD:  # do not wait for the rest of the request
+            headers["Connection"] = "close"
+        return Response(content, self.status, headers, "application/json")
 
 
 def busy(status: int, message: str, seconds: float = 1) -> Problem:

@@ -1,0 +1,268 @@
+"""Many, slow and vanishing clients, and an index that another process writes: uvicorn for real."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from filelock import FileLock
+
+from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations.server.web import Client, Limits, WebOptions
+from e2graphrag_integrations.server.web.limits import Rate
+from e2graphrag_integrations.server.web.problems import Problem
+
+QUESTION = {"question": "Who gave Anna a map?", "settings": {"k": 3}}
+
+
+async def ask_at_once(url, count, headers=None):
+    """Return the statuses of questions that are asked at the same time."""
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
+        posts = [client.post("/retrieve", json=QUESTION, headers=headers) for _ in range(count)]
+        return Counter(answer.status_code for answer in await asyncio.gather(*posts))
+
+
+async def test_a_hundred_questions_at_once_are_answered(rag, live):
+    assert await ask_at_once(live(rag), 100) == {200: 100}
+
+
+class Gate:
+    """Makes retrieval wait, and counts how many wait."""
+
+    def __init__(self, rag):
+        self.released = threading.Event()
+        self.running = 0
+        self._retrieve = rag.retrieve
+        rag.retrieve = self
+
+    def __call__(self, *arguments, **options):
+        self.running += 1
+        assert self.released.wait(30)
+        self.running -= 1
+        return self._retrieve(*arguments, **options)
+
+
+async def until(condition):
+    for _ in range(2_000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [({"waiting": 10}, 503), ({"per_client": 10}, 429), ({"per_minute": 10}, 429)],
+    ids=["in total", "per client", "per minute"],
+)
+async def test_more_requests_than_allowed_are_refused_and_others_answered(
+    rag, live, limits, status
+):
+    gate = Gate(rag)
+    asking = asyncio.create_task(ask_at_once(live(rag, WebOptions(limits=Limits(**limits))), 30))
+    await asyncio.sleep(0.2)
+    gate.released.set()
+    assert await asking == {200: 10, status: 20}
+
+
+async def test_clients_have_limits_of_their_own(rag, live):
+    clients = [Client(name, f"{name}-0123456789abcdef") for name in ("anna", "bert")]
+    url = live(rag, WebOptions(clients, limits=Limits(per_client=2)))
+    gate = Gate(rag)
+    tokens = [{"Authorization": f"Bearer {one.token}"} for one in clients]
+    asked = asyncio.gather(*(ask_at_once(url, 5, token) for token in tokens))
+    await asyncio.sleep(0.2)
+    gate.released.set()
+    assert await asked == [{200: 2, 429: 3}, {200: 2, 429: 3}]
+
+
+async def test_a_question_that_takes_too_long_is_refused_and_reading_goes_on(rag, live):
+    gate = Gate(rag)
+    url = live(rag, WebOptions(limits=Limits(seconds=0.2, parallel=2)))
+    async with httpx.AsyncClient(base_url=url) as client:
+        answer = await client.post("/retrieve", json=QUESTION)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (503, "OverloadedError")
+        assert (await client.get("/health")).status_code == 200
+        gate.released.set()
+        await until(lambda: not gate.running)
+        assert (await client.post("/retrieve", json=QUESTION)).status_code == 200
+
+
+async def test_clients_that_vanish_give_their_places_back(rag, live):
+    gate = Gate(rag)
+    url = live(rag, WebOptions(limits=Limits(parallel=1, per_client=20)))
+    waiting = [connection(url) for _ in range(20)]
+    body = json.dumps(QUESTION).encode()
+    for one in waiting:
+        one.sendall(head("POST", f"Content-Type: application/json\r\nContent-Length: {len(body)}"))
+        one.sendall(body)
+    async with httpx.AsyncClient(base_url=url) as client:
+
+        async def in_progress():
+            lines = (await client.get("/metrics")).text.splitlines()
+            [line] = [one for one in lines if one.startswith("e2graphrag_requests_in_progress ")]
+            return float(line.split()[1])
+
+        gate_opener = asyncio.get_running_loop().call_later(20, gate.released.set)
+        for one in waiting:
+            one.close()
+        await until(lambda: gate.running)
+        gate.released.set()
+        gate_opener.cancel()
+        assert (await client.post("/retrieve", json=QUESTION)).status_code == 200
+        assert await in_progress() == 0
+
+
+def connection(url):
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=20)
+
+
+def head(method="GET", *more, path="/retrieve"):
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *more]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def received(sock):
+    """Return all that the server sends until it closes the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := sock.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_slow_clients_lose_their_connection(rag, live):
+    url = live(rag, WebOptions(limits=Limits(body_seconds=0.3)))
+    with (
+        connection(url) as silent,
+        connection(url) as no_headers,
+        connection(url) as no_body,
+        connection(url) as no_file,
+    ):
+        no_headers.sendall(b"GET /health HTTP/1.1\r\nHost: loc")
+        no_body.sendall(head("POST", "Content-Type: application/json", "Content-Length: 100"))
+        form = "Content-Type: multipart/form-data; boundary=x"
+        no_file.sendall(head("POST", form, "Content-Length: 100", path="/documents"))
+        assert received(silent) == received(no_headers) == b""
+        for one in (no_body, no_file):
+            answer = received(one)
+            assert answer.startswith(b"HTTP/1.1 408")
+            assert b"SlowRequestError" in answer
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_a_client_that_does_not_read_its_answers_loses_its_connection(open_index, live):
+    rag = open_index(chunk_size=20_000)
+    rag.add([SourceDocument("long", "word " * 5_000)])
+    url = live(rag, WebOptions(limits=Limits(body_seconds=0.3)))
+    with connection(url) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        with pytest.raises(ConnectionError):
+            send_for_ever(sock, head("GET", path="/documents/long") * 20)
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+def send_for_ever(sock, data):
+    for _ in range(500):
+        sock.sendall(data)
+        time.sleep(0.02)
+
+
+def test_connections_are_limited(rag, live):
+    url = live(rag, WebOptions(limits=Limits(connections=5)))
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(connection(url))
+        assert httpx.get(f"{url}/health").status_code == 503
+    for _ in range(200):
+        if httpx.get(f"{url}/health").status_code == 200:
+            return
+    raise AssertionError("the server did not recover")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nonsense\r\n\r\n",
+        head("POST", "Content-Type: application/json", "Content-Length: 5") + b"{\xff\xff}}",
+        head("POST", "Content-Type: application/json", "Content-Length: 9") + b'{"a":NaN}',
+        head("POST", "Content-Type: application/json", "Content-Length: 20000") + b"[" * 20_000,
+        head("POST", "Content-Type: application/json", "Content-Length: -1"),
+        head("POST", "Content-Type: text/plain", "Content-Length: 2") + b"{}",
+        head("POST", "Content-Type: application/json", "Content-Length: 9999999"),
+        head("GET", path="/documents/%00%ff%2f..%2f?offset=%ff"),
+        head("GET", path="/documents/" + "x" * 5_000),
+        head("GET", "Connection: Upgrade", "Upgrade: websocket"),
+    ],
+    ids=range(10),
+)
+def test_requests_that_are_not_valid_are_refused(story_url, data):
+    with connection(story_url) as sock:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        answer = received(sock)
+    assert not answer or 400 <= int(answer.split()[1]) < 500
+    assert httpx.post(f"{story_url}/retrieve", json=QUESTION).status_code == 200
+
+
+@pytest.fixture
+def story_url(rag, live):
+    return live(rag)
+
+
+def test_readers_go_on_while_another_process_writes(open_index, story, tmp_path, serve):
+    path = tmp_path / "story.e2g"
+    rag = open_index(path, lock_timeout=0.1)
+    rag.add([story])
+    client = serve(rag)
+    upload = [("files", ("a.txt", b"Anna met Bert."))]
+    assert client.post("/retrieve", json=QUESTION).status_code == 200
+    with FileLock(f"{path}.lock"):
+        answers = [
+            client.delete("/documents/story"),
+            client.post("/documents", files=upload),
+            client.post("/documents/resume"),
+        ]
+        assert [one.status_code for one in answers] == [409] * 3
+        assert str(tmp_path) not in "".join(one.text for one in answers)
+        assert client.post("/retrieve", json=QUESTION).status_code == 200
+        assert client.get("/documents").json()["total"] == 1
+    assert client.post("/documents", files=upload).status_code == 202
+
+
+def test_the_rate_is_refilled_and_the_memory_for_it_bounded():
+    now = [0.0]
+    rate = Rate(60, now=lambda: now[0])
+    for _ in range(60):
+        rate.check("anna")
+    with pytest.raises(Problem) as refused:
+        rate.check("anna")
+    assert refused.value.headers == {"Retry-After": "1"}
+    rate.check("bert")
+    now[0] = 2.0
+    rate.check("anna")
+    for number in range(20_000):
+        rate.check(str(number))
+    assert len(rate._left) == 10_000
+
+
+def test_answers_come_from_real_vectors(tmp_path, story, live, real_embedder, real_extractor):
+    with E2GraphRAG.open(
+        tmp_path / "story.e2g", embedder=real_embedder, extractor=real_extractor
+    ) as rag:
+        rag.add([story])
+        answer = httpx.post(f"{live(rag)}/retrieve", json=QUESTION).json()
+        direct = rag.retrieve(QUESTION["question"], k=3)
+        assert [one["node_id"] for one in answer["nodes"]] == [one.node_id for one in direct.nodes]
+        assert answer["nodes"][0]["relevance"] == pytest.approx(direct.nodes[0].relevance)
+        assert answer["context"] == direct.context()

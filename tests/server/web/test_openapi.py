@@ -1,0 +1,63 @@
+"""The OpenAPI description: valid, complete, and true of real answers."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from e2graphrag_integrations.server.web.app import all_operations
+
+pytest.importorskip("openapi_spec_validator")
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+
+def test_the_description_is_valid_and_answers_match_it(rag, serve):
+    client = serve(rag)
+    description = client.get("/openapi.json").json()
+    OpenAPIV31SpecValidator(description).validate()
+    described = {
+        (method.upper(), path)
+        for path, methods in description["paths"].items()
+        for method in methods
+    }
+    assert described == {(one.method, one.path) for one in all_operations()}
+    story = ("files", ("a.txt", b"Anna met Bert."))
+    top = client.get("/documents/story/tree").json()["nodes"][0]["node_id"]
+    question = {"question": "Who gave Anna a map?", "settings": {"paths": True}}
+    scored = {**question, "gold": {"ids": ["story"]}}
+    evaluation = {
+        "questions": [{"question": "Who?", "gold_ids": ["story"]}],
+        "settings": {"A": {}},
+    }
+    calls = [
+        ("GET", "/health", "/health", {}),
+        ("GET", "/info", "/info", {}),
+        ("POST", "/retrieve", "/retrieve", {"json": question}),
+        ("POST", "/retrieve", "/retrieve", {"json": scored}),
+        ("POST", "/retrieve", "/retrieve", {"json": {"question": ""}}),
+        ("GET", "/documents", "/documents", {}),
+        ("GET", "/documents/{id}", "/documents/story", {}),
+        ("GET", "/documents/{id}", "/documents/none", {}),
+        ("GET", "/documents/{id}/tree", "/documents/story/tree", {}),
+        ("GET", "/nodes/{id}/children", f"/nodes/{top}/children", {}),
+        ("GET", "/entities", "/entities", {}),
+        ("GET", "/entities/{name}", "/entities/anna", {}),
+        ("GET", "/entities/{name}/neighborhood", "/entities/anna/neighborhood", {}),
+        ("GET", "/path", "/path?source=Anna&target=Bert", {}),
+        ("POST", "/documents/estimate", "/documents/estimate", {"files": [story]}),
+        ("POST", "/documents", "/documents", {"files": [story]}),
+        ("POST", "/evaluations", "/evaluations", {"json": evaluation}),
+        ("GET", "/jobs", "/jobs", {}),
+        ("DELETE", "/documents/{id}", "/documents/story", {}),
+    ]
+    for method, path, address, arguments in calls:
+        answer = client.request(method, address, **arguments)
+        responses = description["paths"][path][method.lower()]["responses"]
+        response = responses.get(str(answer.status_code), responses["default"])
+        assert (answer.status_code < 400) == (str(answer.status_code) in responses), answer.text
+        schema = response["content"]["application/json"]["schema"]
+        strict = {**schema, "components": description["components"]}
+        jsonschema.validate(answer.json(), strict)
+        if answer.status_code < 400:
+            model = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            assert set(answer.json()) <= set(model["properties"]), address
