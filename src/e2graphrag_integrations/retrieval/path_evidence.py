@@ -28,9 +28,6 @@ from e2graphrag_integrations.types import Mention, Span
 _BATCH = 2_000
 """Number of chunks in which a sentence for a hop is sought at once."""
 
-_READ = 50
-"""Number of chunks that are read at once to list the sentences of an edge."""
-
 _Edge = tuple[int, int]
 
 
@@ -122,22 +119,23 @@ def shared_sentences(
     reader = NodeReader(snapshot, source, {})
     hops: dict[tuple[str, int, int], Hop] = {}
     chunks = _shared_chunks(graph, edge)
-    for first in range(0, len(chunks), _READ):
-        sentences, has_both = _rows_with_both(snapshot, chunks[first : first + _READ], edge)
-        found = [
-            (edge, _Sentence(chunk, number))
-            for chunk, number in zip(
-                sentences.chunks[has_both].tolist(),
-                sentences.numbers[has_both].tolist(),
-                strict=True,
-            )
-        ]
-        for evidence in _read_sentences(found, reader):
-            if len(hops) == top:
-                return tuple(hops.values())
-            hop = evidence.hop(snapshot, edge, weight)
-            hops.setdefault((hop.document_id, hop.start, hop.end), hop)
+    for first in range(0, len(chunks), _BATCH):
+        found = _sentences_with_both(snapshot, chunks[first : first + _BATCH], edge)
+        for start in range(0, len(found), top):
+            part = [(edge, sentence) for sentence in found[start : start + top]]
+            for evidence in _read_sentences(part, reader):
+                hop = evidence.hop(snapshot, edge, weight)
+                hops.setdefault((hop.document_id, hop.start, hop.end), hop)
+                if len(hops) == top:
+                    return tuple(hops.values())
     return tuple(hops.values())
+
+
+def _sentences_with_both(snapshot: Snapshot, chunks: IntArray, edge: _Edge) -> list[_Sentence]:
+    """Return the sentences of chunks that mention both entities, in order."""
+    rows, found = _rows_with_both(snapshot, chunks, edge)
+    places = zip(rows.chunks[found].tolist(), rows.numbers[found].tolist(), strict=True)
+    return [_Sentence(chunk, number) for chunk, number in places]
 
 
 def _two_names(snapshot: Snapshot, one: str, other: str) -> list[str]:
