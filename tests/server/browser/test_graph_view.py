@@ -76,14 +76,6 @@ def test_most_mentioned_entity_is_shown_first_and_others_are_found(open_page, pa
     shown(page, "alice")
 
 
-def test_list_of_entities_is_extended(open_page, crowd_url):
-    page = open_page(f"{crowd_url}#/graph?entity=anna")
-    shown(page, "anna")
-    before = page.locator(".entity-list li").count()
-    page.locator("text=Show more entities").click()
-    page.locator(".entity-list li").nth(before).wait_for()
-
-
 def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=emil")
     shown(page, "emil")
@@ -112,9 +104,17 @@ def test_neighbors_are_added_from_the_list_by_keyboard(open_page, page_url):
     assert "added" in page.locator("#announcements").text_content()
 
 
-def test_size_and_zoom_change_the_drawing(open_page, crowd_url):
+def test_lists_are_extended_and_size_and_zoom_change_the_drawing(open_page, crowd_url):
     page = open_page(f"{crowd_url}#/graph?entity=anna")
     shown(page, "anna")
+    for items, button in (
+        (".entity-list", "entities"),
+        (".graph-edges", "edges"),
+        (".graph-evidence .sentences", "mentions"),
+    ):
+        count = page.locator(f"{items} li").count()
+        page.locator(f"text=Show more {button}").click()
+        page.locator(f"{items} li").nth(count).wait_for()
     assert len(drawn(page)) == 40
     assert "not drawn" in page.locator(".graph-omitted").inner_text()
     page.locator("#graph-size").select_option("20")
@@ -144,15 +144,6 @@ def test_equal_graphs_are_drawn_alike_and_without_overlap(open_page, crowd_url):
     assert places[0] == places[1]
     points = [(place["x"], place["y"]) for _, place in places[0]]
     assert min(math.dist(one, other) for one, other in combinations(points, 2)) > 30
-
-
-def test_more_edges_and_mentions_are_shown_on_request(open_page, crowd_url):
-    page = open_page(f"{crowd_url}#/graph?entity=anna")
-    shown(page, "anna")
-    for items, button in ((".graph-edges", "edges"), (".graph-evidence .sentences", "mentions")):
-        count = page.locator(f"{items} li").count()
-        page.locator(f"text=Show more {button}").click()
-        page.locator(f"{items} li").nth(count).wait_for()
 
 
 def test_an_edge_shows_its_sentences_which_lead_to_the_tree(open_page, page_url):

@@ -15,7 +15,8 @@ ATTACK = (
     '<svg onload="hacked(2)"></svg><a href="javascript:hacked(3)">link</a>'
 )
 LONG = "".join(f"Anna 😀 met Bert in room {n} of the castle. " for n in range(300))
-VIEWS = ("overview", "answers", "graph", "tree?document=long")
+VIEWS = ("overview", "answers")
+"""The views that only a report has; the tests of the page check the others."""
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +49,11 @@ def show(page, view):
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_every_view_is_accessible(open_page, report_url, check_access, width, theme):
+def test_overview_and_answers_are_accessible(open_page, report_url, check_access, width, theme):
     page = open_page(report_url)
     for view in VIEWS:
         show(page, view)
-        page.locator(f"#view-{view.partition('?')[0]} h1").wait_for()
+        page.locator(f"#view-{view} h1").wait_for()
         page.locator("[aria-busy]").wait_for(state="detached")
         check_access(page, width=width, theme=theme)
 
