@@ -111,7 +111,11 @@ def _gold_span(value: Any) -> GoldSpan:
 
 
 def _answer(value: Any) -> str:
-    if not answer_words(check_text("answer", value)):
+    if len(check_text("answer", value)) > MAX_QUESTION:
+        raise InvalidInputError(
+            f"answer has {len(value):,} characters, but at most {MAX_QUESTION:,} are allowed"
+        )
+    if not answer_words(value):
         raise InvalidInputError(f"answer {short_repr(value)} contains no word")
     return str(value)
 

@@ -184,4 +184,4 @@ def make_setting(name: str, values: Mapping[str, Any]) -> Setting:
             own["strategy"] = make_strategy(own.get("strategy", next(iter(STRATEGIES))), parameters)
         return Setting(**own)
     except InvalidInputError as error:
-        raise EvaluationError(f"setting {name!r}: {error}") from error
+        raise EvaluationError(f"setting {short_repr(name)}: {error}") from error

@@ -148,11 +148,15 @@ def test_slow_clients_lose_their_connection(rag, live):
         connection(url) as no_headers,
         connection(url) as no_body,
         connection(url) as no_file,
+        connection(url) as refused,
     ):
         no_headers.sendall(b"GET /health HTTP/1.1\r\nHost: loc")
         no_body.sendall(head("POST", "Content-Type: application/json", "Content-Length: 100"))
         form = "Content-Type: multipart/form-data; boundary=x"
         no_file.sendall(head("POST", form, "Content-Length: 100", path="/documents"))
+        refused.sendall(head("POST", "Content-Length: 1000", path="/nowhere"))
+        refused.sendall(b"x")
+        assert received(refused).startswith(b"HTTP/1.1 404")
         assert received(silent) == received(no_headers) == b""
         for one in (no_body, no_file):
             answer = received(one)
@@ -170,6 +174,32 @@ def test_a_client_that_does_not_read_its_answers_loses_its_connection(open_index
         with pytest.raises(ConnectionError):
             send_for_ever(sock, head("GET", path="/documents/long") * 20)
     assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_connections_beyond_the_limit_are_closed(rag, live):
+    url = live(rag, WebOptions(limits=Limits(connections=3)))
+    with contextlib.ExitStack() as stack:
+        for _ in range(23):
+            stack.enter_context(connection(url))
+        with connection(url) as one_more:
+            assert received(one_more) == b""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"questions": [[]] * 1_000_000, "settings": {"A": {}}},
+        {"questions": [{}] * 1_000_000, "settings": {"A": {}}},
+        {"questions": [{"question": "?", "answer": "a b " * 900_000}], "settings": {"A": {}}},
+        {"questions": [{"question": "?", "answer": "a"}], "settings": {"A": {"x" * 10**6: 1}}},
+        {"questions": [{"question": "?", "answer": "a"}], "settings": {"A" * 10**6: {}}},
+    ],
+    ids=["lists", "objects", "answer", "parameter", "name"],
+)
+def test_large_requests_are_refused_briefly(rag, serve, body):
+    answer = serve(rag).post("/evaluations", json=body)
+    assert answer.status_code in (400, 413)
+    assert len(answer.content) < 3_000
 
 
 def send_for_ever(sock, data):

@@ -50,6 +50,9 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
+_REFUSED = 20
+"""Number of connections above the limit whose requests are refused with status 503."""
+
 _KINDS = {404: "NotFoundError", 405: "MethodError", 413: "TooLargeError"}
 
 
@@ -132,8 +135,20 @@ def serve(
 
 def config_of(app: Starlette, http: HttpOptions, limits: Limits) -> uvicorn.Config:
     """Return how uvicorn serves an application, with deadlines for slow clients."""
-    protocol = partial(TimedProtocol, seconds=limits.body_seconds)
-    return server_config(app, http, connections=limits.connections, protocol=protocol)
+    most = min(limits.connections, _max_files() // 2)
+    # uvicorn answers up to here with status 503; each connection beyond is closed.
+    protocol = partial(TimedProtocol, seconds=limits.body_seconds, connections=most + _REFUSED)
+    return server_config(app, http, connections=most, protocol=protocol)
+
+
+def _max_files() -> int:
+    """Return how many files and connections this process may have open."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return 2**31
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**31 if soft == resource.RLIM_INFINITY else soft
 
 
 def _page(service: Service) -> Callable[[Request], Response]:

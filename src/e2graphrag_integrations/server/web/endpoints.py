@@ -52,11 +52,16 @@ async def _answer(service: Service, operation: Operation, request: Request) -> R
     caller = service.access.identify(request, needs_token=operation.rights != "public")
     service.check_rights(caller, operation.rights)
     arguments = operation.arguments(request)
-    body = None if operation.uploads else await _body(service, operation, request)
-    call = Call(service, caller, request, arguments, body)
+    data = b"" if operation.uploads else await _body(service, operation, request)
+
+    def call() -> Call:
+        return Call(service, caller, request, arguments, _parse(operation.body, data))
+
     if operation.is_async:
-        return _response(operation, await operation.handler(call))
-    work = lambda: _response(operation, operation.handler(call))  # noqa: E731 - of this call
+        # A large body takes long to check.
+        called = await service.admission.run(caller.name, call) if operation.body else call()
+        return _response(operation, await operation.handler(called))
+    work = lambda: _response(operation, operation.handler(call()))  # noqa: E731 - of this call
     return await _unless_gone(request, service.admission.run(caller.name, work))
 
 
@@ -95,12 +100,11 @@ def _response(operation: Operation, answer: Any) -> Response:
     )
 
 
-async def _body(service: Service, operation: Operation, request: Request) -> BaseModel | None:
-    """Read and check the body of a request.
+async def _body(service: Service, operation: Operation, request: Request) -> bytes:
+    """Return the body of a request; nothing if the operation has none.
 
     Raises:
-        Problem: If it is too large, comes too slowly, or is not JSON.
-        InvalidInputError: If a value in it is invalid.
+        Problem: If it is too large, comes too slowly, or is not JSON by its type.
     """
     limits = service.options.limits
     most = operation.max_body or limits.body_bytes
@@ -116,14 +120,21 @@ async def _body(service: Service, operation: Operation, request: Request) -> Bas
             408, "SlowRequestError", f"the request took more than {limits.body_seconds:g} seconds"
         ) from None
     if operation.body is None:
-        return None
+        return b""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, "MediaTypeError", "send the request as application/json")
-    return _parse(operation.body, bytes(data))
+    return bytes(data)
 
 
-def _parse(model: type[BaseModel], data: bytes) -> BaseModel:
+def _parse(model: type[BaseModel] | None, data: bytes) -> BaseModel | None:
+    """Return the checked body of a request.
+
+    Raises:
+        InvalidInputError: If it is not JSON, or a value is invalid.
+    """
+    if model is None:
+        return None
     try:
         values = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
     except InvalidInputError:
@@ -146,7 +157,8 @@ def _describe(error: ValidationError | RecursionError) -> str:
         return "the JSON of the request is nested too deeply"
     found = error.errors(include_url=False, include_context=False, include_input=False)
     parts = [
-        ".".join(str(key)[:100] for key in one["loc"]) + f": {one['msg']}" for one in found[:_SHOWN]
+        f"{'.'.join(str(key)[:100] for key in one['loc']) or 'the request'}: {one['msg']}"
+        for one in found[:_SHOWN]
     ]
     more = len(found) - _SHOWN
     return "; ".join([*parts, *([f"and {more} more"] if more > 0 else [])])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
-from e2graphrag_integrations.evaluation import EvaluationReport, Question, aevaluate
+from e2graphrag_integrations.evaluation import EvaluationReport, Question, Setting, aevaluate
 from e2graphrag_integrations.evaluation.questions import parse_question
 from e2graphrag_integrations.reports import ProgressListener
 from e2graphrag_integrations.server.web.job_routes import JobStarted
@@ -17,6 +17,8 @@ from e2graphrag_integrations.server.web.operations import Call, Operation
 from e2graphrag_integrations.server.web.retrieval_routes import check_settings
 
 _MAX_SETTINGS = 10
+
+SettingName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class EvaluationRequest(BaseModel):
@@ -29,8 +31,9 @@ class EvaluationRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    questions: list[dict[str, Any]] = Field(min_length=1)
-    settings: dict[str, dict[str, Any]] = Field(min_length=1, max_length=_MAX_SETTINGS)
+    # Without FailFast, a request with a million wrong items would have as many errors.
+    questions: Annotated[list[dict[str, Any]], FailFast()] = Field(min_length=1)
+    settings: dict[SettingName, dict[str, Any]] = Field(min_length=1, max_length=_MAX_SETTINGS)
 
 
 def evaluation_operations() -> list[Operation]:
@@ -44,12 +47,26 @@ def evaluation_operations() -> list[Operation]:
             body=EvaluationRequest,
             answer=JobStarted,
             status=202,
-            max_body=16 * 2**20,
+            max_body=4 * 2**20,
         )
     ]
 
 
 async def _evaluate(call: Call) -> JobStarted:
+    questions, settings = await call.in_thread(lambda: _checked(call))
+
+    async def work(listen: ProgressListener) -> EvaluationReport:
+        return await aevaluate(call.reader, questions, settings, progress=listen)
+
+    return JobStarted(call.service.jobs.start("evaluation", call.caller, work).view.id)
+
+
+def _checked(call: Call) -> tuple[list[Question], dict[str, Setting]]:
+    """Return the questions and the settings of a request.
+
+    Raises:
+        InvalidInputError: If one is invalid, or there are too many.
+    """
     request: EvaluationRequest = call.body
     limits = call.service.options.limits
     if len(request.questions) > limits.questions:
@@ -63,13 +80,7 @@ async def _evaluate(call: Call) -> JobStarted:
         if values.get("history"):
             raise InvalidInputError(f"setting {name!r}: an evaluation has no history")
         settings[name] = check_settings(values, limits).setting(name)
-    call.service.admission.check_rate(call.caller.name)
-
-    async def work(listen: ProgressListener) -> EvaluationReport:
-        return await aevaluate(call.reader, questions, settings, progress=listen)
-
-    job = call.service.jobs.start("evaluation", call.caller, work)
-    return JobStarted(job.view.id)
+    return questions, settings
 
 
 def _questions(values: Sequence[dict[str, Any]]) -> list[Question]:

@@ -45,6 +45,9 @@ _HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
     (MissingDependencyError, 500, "the server lacks a package for this; see its log"),
 )
 
+_MAX_MESSAGE = 2_000
+"""Maximum number of characters of a message, which may quote the request."""
+
 _UNREAD = (408, 413)
 """Statuses of requests that were not received in full."""
 
@@ -67,7 +70,7 @@ class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
 
     def response(self) -> Response:
         """Return the answer."""
-        error = {"type": self.kind, "message": self.message}
+        error = {"type": self.kind, "message": self.message[:_MAX_MESSAGE]}
         content = json.dumps({"error": error}, ensure_ascii=False).encode("utf-8", "replace")
         headers = dict(self.headers)
         if self.status in _UNREAD:  # do not wait for the rest of the request

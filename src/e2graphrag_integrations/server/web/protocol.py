@@ -8,6 +8,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+_REST = 1.0
+"""Seconds in which a client may send the rest of a request that has been answered."""
+
 
 class TimedProtocol(H11Protocol):
     """The HTTP protocol of uvicorn, which closes connections of slow clients.
@@ -17,19 +20,25 @@ class TimedProtocol(H11Protocol):
 
     Args:
         seconds: Time for the headers of a request, and for a client to read a part of an answer.
+        connections: Maximum number of connections; further ones are closed at once, because each
+            takes a file descriptor of the process.
         arguments: Those of `H11Protocol`.
     """
 
-    def __init__(self, *, seconds: float, **arguments: Any) -> None:
+    def __init__(self, *, seconds: float, connections: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._seconds = seconds
+        self._most = connections
         self._reading: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Wait for the first request."""
         super().connection_made(transport)
-        self._expect_headers()
+        if len(self.connections) > self._most:
+            transport.abort()
+        else:
+            self._expect_headers()
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, and wait for the rest of the headers if they are not complete."""
@@ -57,10 +66,19 @@ class TimedProtocol(H11Protocol):
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, of which a part may be there already."""
+        """Wait for the next request, of which a part may be there already.
+
+        A client that has got its answer has little time for the rest of its request.
+        """
         super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self.loop.call_later(_REST, self._close_unfinished)
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._expect_headers()
+
+    def _close_unfinished(self) -> None:
+        if self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
 
     def _expect_headers(self) -> None:
         if self._reading is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.evaluation.questions import Question
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
@@ -30,9 +31,9 @@ class GoldRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    ids: list[str] = []
-    spans: list[GoldSpanRequest] = []
-    answers: list[str] = []
+    ids: Annotated[list[str], FailFast()] = []
+    spans: Annotated[list[GoldSpanRequest], FailFast()] = []
+    answers: Annotated[list[str], FailFast()] = []
 
     def question(self, text: str) -> Question | None:
         """Return a question with these answers; None if there are none."""
@@ -66,7 +67,9 @@ def check_settings(settings: Mapping[str, Any], limits: Limits) -> Settings:
     for name, most in (("k", limits.k), ("token_budget", limits.token_budget)):
         value = settings.get(name)
         if isinstance(value, int) and value > most:
-            raise InvalidInputError(f"{name}={value} is above the limit of the server, {most:,}")
+            raise InvalidInputError(
+                f"{name}={short_repr(value)} is above the limit of the server, {most:,}"
+            )
     return Settings(settings)
 
 

@@ -114,6 +114,7 @@ def system_operations() -> list[Operation]:
             _open_session,
             "Begin a session of the page: set a cookie in exchange for a token",
             body=SessionRequest,
+            max_body=4_096,
             status=204,
             media="",
             rights="public",
