@@ -49,11 +49,13 @@ class Built:
     Attributes:
         wheel: The wheel.
         sdist: The source distribution.
+        commit: The commit.
         extras: The names of the extras in the metadata of the wheel.
     """
 
     wheel: Path
     sdist: Path
+    commit: str
     extras: tuple[str, ...]
 
 
@@ -81,8 +83,9 @@ def build(folder: Path) -> Built:
         paths = {name.partition("/")[2] for name in archive.getnames()}
     if missing := {*tracked, "constraints.txt", "CITATION.cff", "README.md"} - paths:
         raise SystemExit(f"the source distribution lacks {sorted(missing)}")
+    commit = _run("git", "-C", clone, "rev-parse", "--short=7", "HEAD")
     shutil.rmtree(clone)
-    return Built(wheel, sdist, tuple(metadata.get_all("Provides-Extra", [])))
+    return Built(wheel, sdist, commit, tuple(metadata.get_all("Provides-Extra", [])))
 
 
 def measure(built: Built, python: str, extra: str, folder: Path) -> dict[str, Any]:
@@ -106,6 +109,7 @@ def measure(built: Built, python: str, extra: str, folder: Path) -> dict[str, An
     print(_run(interpreter, "-P", ROOT / "benchmarks" / "smoke_test.py", *features, cwd=folder))
     files = [*downloads.iterdir()]
     result = {
+        "commit": built.commit,
         "packages": len(files),
         "download MB": _megabytes(sum(file.stat().st_size for file in files)),
         "installed MB": _megabytes(installed.total()),
