@@ -237,6 +237,13 @@ def test_documents_beyond_the_limit_are_named_and_those_of_answers_come_first(ra
     assert (empty.documents, empty.left_out) == (0, 4)
 
 
+def test_documents_that_are_not_indexed_are_counted(rag, out):
+    rag.add([SourceDocument("later", "Anna waits.")], wait=False)
+    write_report(rag, out)
+    notes = " ".join(read(out).blocks["start"]["notes"])
+    assert "not indexed: 1 pending" in notes
+
+
 def test_an_empty_index_has_a_report(open_index, out):
     written = write_report(open_index(), out, questions=["Who?"])
     assert (written.documents, written.entities, written.answers) == (0, 0, 1)

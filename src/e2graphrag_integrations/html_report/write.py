@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -110,6 +111,7 @@ def write_report(
     graph_note = _graph_note(len(graph["items"]), graph["total"])
     tree_note = _tree_note(len(chosen), total, max_mb)
     notes = [graph_note, tree_note]
+    notes.append(_unindexed_note(reader))
     if len(listed) < total:
         notes.append(f"This report lists only the first {len(listed):,} documents.")
     start = {
@@ -221,6 +223,17 @@ def _tree_note(included: int, total: int, max_mb: float) -> str:
         f"This report contains the texts and trees of {included:,} of {total:,} documents. The "
         f"others are left out to keep these below {max_mb:g} MB (--max-mb)."
     )
+
+
+def _unindexed_note(reader: Readable) -> str:
+    """Return the number of documents that are not indexed; a scope contains none of them."""
+    if isinstance(reader, ScopedReader):
+        return ""
+    states = Counter(one.status for one in reader.status() if one.status != "done")
+    if not states:
+        return ""
+    counts = ", ".join(f"{count:,} {status}" for status, count in sorted(states.items()))
+    return f"Documents that are not indexed: {counts} (e2graphrag status)."
 
 
 def _facts(reader: Readable) -> list[str]:

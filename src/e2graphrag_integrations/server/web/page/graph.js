@@ -12,6 +12,7 @@ const DRAWN_AT_FIRST = 40;
 const DRAWN_AT_MOST = 160;
 const ADDED_BY_EXPANSION = 15;
 const LABEL_LENGTH = 32;
+const DRAWN_EDGES = 150; // apart from those of the entity itself; more would be a blur
 const INNER_RING = 10;
 const LARGEST_FIT = 1.2;
 
@@ -452,12 +453,18 @@ class GraphDrawing {
     this.onOpen = onOpen;
     this.onExpand = onExpand;
     this.graph = null;
+    this.note = h("span", { class: "graph-note" });
     this.canvas = h("div", { class: "graph-canvas", role: "img", "aria-label": "Drawing of the graph" });
     this.element = h(
       "figure",
       { class: "graph-figure" },
       this.canvas,
-      h("figcaption", { class: "hint" }, "Click an entity to move to it, double-click to add its neighbors. The lists below contain the same."),
+      h(
+        "figcaption",
+        { class: "hint" },
+        "Click an entity to move to it, double-click to add its neighbors. The lists below contain the same. ",
+        this.note,
+      ),
     );
   }
 
@@ -479,7 +486,11 @@ class GraphDrawing {
   async draw(nodes, edges, center, paths) {
     const graph = await this.open();
     const places = paths.length ? pathPlaces(paths) : ringPlaces(nodes, center);
-    const heaviest = Math.max(1e-9, ...edges.map((edge) => edge.weight));
+    const isOwn = (edge) => edge.source === center || edge.target === center;
+    const others = edges.filter((edge) => !isOwn(edge)).sort((one, other) => other.weight - one.weight);
+    const drawn = [...others.slice(0, DRAWN_EDGES), ...edges.filter(isOwn)];
+    this.note.textContent = drawn.length < edges.length ? `Of the edges between neighbors, the ${DRAWN_EDGES} heaviest are drawn.` : "";
+    const heaviest = drawn.reduce((most, edge) => Math.max(most, edge.weight), 1e-9);
     const mostMentions = Math.max(1, ...nodes.map((node) => node.mentions ?? 1));
     graph.elements().remove();
     graph.add(
@@ -491,14 +502,14 @@ class GraphDrawing {
       })),
     );
     graph.add(
-      edges.map((edge) => ({
+      drawn.map((edge) => ({
         group: "edges",
         data: { id: `edge\n${edgeKey(edge)}`, source: edge.source, target: edge.target, width: 1 + (4 * edge.weight) / heaviest },
-        classes: edge.source === center || edge.target === center ? "own" : "",
+        classes: isOwn(edge) ? "own" : "",
       })),
     );
     const subject = center || (paths.length ? "the paths" : "nothing");
-    this.canvas.setAttribute("aria-label", `Drawing of ${subject}: ${countOf(nodes.length, "entity", "entities")}, ${countOf(edges.length, "edge")}`);
+    this.canvas.setAttribute("aria-label", `Drawing of ${subject}: ${countOf(nodes.length, "entity", "entities")}, ${countOf(drawn.length, "edge")}`);
     if (paths.length) this.highlight(paths[0]);
     this.refresh();
   }
@@ -605,7 +616,7 @@ function graphStyle() {
     },
     { selector: "node.center, node.on-path", style: { "background-color": color("--accent"), "font-weight": "bold" } },
     { selector: "edge", style: { width: "data(width)", "line-color": color("--line"), "curve-style": "straight" } },
-    { selector: "edge.own", style: { "line-color": color("--control-line") } },
+    { selector: "edge.own", style: { "line-color": color("--control-line"), "z-index": 1 } },
     { selector: "edge.on-path", style: { "line-color": color("--accent"), width: 5 } },
   ];
 }
