@@ -95,6 +95,7 @@ def test_every_command_is_swept():
         "drop",
         "eval",
         "mcp",
+        "report",
         "serve",
         "update-vectors",
         "work",
@@ -141,6 +142,8 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     assert check("eval", hostile_index, asked).code == 2
     assert check("mcp", hostile_index, "--max-tokens", 1).code == 2
     assert check("serve", hostile_index, "--host", f"0.0.0.0{CONTROLS}").code == 2  # noqa: S104
+    page = tmp_path / f"report{CONTROLS}.html"
+    assert check("report", hostile_index, "--question", question, "--out", page).code == 0
     check("work", hostile_index)
     assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME
     nodes = json.loads(check("query", hostile_index, question, "--json", "--explain").out)["nodes"]
