@@ -50,7 +50,7 @@ function renderSummary(view, { label, other, otherLabel }) {
     "div",
     { class: "answer-head" },
     label ? h("h2", null, `Setting ${label}`) : null,
-    h("p", { class: "facts" }, h("span", { class: `route route-${view.route}` }, view.route), parts.map((part) => h("span", null, part))),
+    h("p", { class: "facts" }, h("span", { class: `route route-${view.route}` }, `Route: ${view.route}`), parts.map((part) => h("span", null, part))),
     renderScores(view.scores),
   );
 }
@@ -87,7 +87,7 @@ function renderHit(node, rank, view, options) {
           { class: "labels" },
           isGold ? h("span", { class: "label gold" }, "Gold") : null,
           other ? h("span", { class: otherRank ? "label shared" : "label" }, otherRank ? `Rank ${otherRank} in ${otherLabel}` : `Not in ${otherLabel}`) : null,
-          h("span", { class: `label route-${node.route}` }, node.route),
+          h("span", { class: `label route-${node.route}` }, `mostly ${node.route} lists`),
         ),
       ),
       renderFigures(node),
