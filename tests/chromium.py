@@ -34,7 +34,7 @@ def missing_browser() -> str | None:
     return None if find_chromium() else "there is no Chromium: apt-get install chromium"
 
 
-TIMEOUT = 30_000
+TIMEOUT = 60_000
 """Maximum time of one step in milliseconds; other processes may need the cores."""
 
 
