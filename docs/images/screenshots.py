@@ -24,6 +24,9 @@ FOLDER = Path(__file__).parent
 WIDE, NARROW = 1280, 390
 SIZES = {WIDE: 900, NARROW: 844}
 COLORS = 128
+TIMEOUT = 180_000
+"""Milliseconds that a step may take."""
+
 QUESTION = "Why+did+Filby+not+believe+in+the+Time+Machine%3F"
 ADDRESSES = {
     "ask": f"#/ask?q={QUESTION}&a.k=5",
@@ -76,6 +79,14 @@ def write_picture(page: Any, path: Path) -> None:
     picture.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
+def warm_up(browser: Any, url: str) -> None:
+    """Ask a question, so that the time in the pictures is not that of loading the models."""
+    page = browser.new_page()
+    page.goto(url + ADDRESSES["ask"])
+    page.locator(READY["ask"]).first.wait_for(timeout=TIMEOUT)
+    page.close()
+
+
 def take(browser: Any, url: str) -> None:
     """Take all screenshots."""
     for width, height in SIZES.items():
@@ -85,6 +96,7 @@ def take(browser: Any, url: str) -> None:
                 color_scheme=theme,
                 reduced_motion="reduce",
             )
+            context.set_default_timeout(TIMEOUT)
             for view, address in ADDRESSES.items():
                 page = context.new_page()
                 page.goto(url + address)
@@ -114,6 +126,7 @@ def main() -> None:
             subprocess.run([*command, "--out", str(index)], check=True)
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         with served(index) as url:
+            warm_up(browser, url)
             take(browser, url)
         browser.close()
 
