@@ -131,7 +131,7 @@ def test_lists_are_extended_and_size_and_zoom_change_the_drawing(open_page, crow
     assert page.evaluate(zoom) == pytest.approx(before)
 
 
-def test_equal_graphs_are_drawn_alike_and_without_overlap(open_page, crowd_url):
+def test_equal_graphs_are_drawn_alike_with_readable_labels(open_page, crowd_url):
     places = []
     for _ in range(2):
         page = open_page(f"{crowd_url}#/graph?entity=anna")
@@ -142,6 +142,12 @@ def test_equal_graphs_are_drawn_alike_and_without_overlap(open_page, crowd_url):
         )
         places.append(page.evaluate(script))
     assert places[0] == places[1]
+    for width in (1280, 390):
+        page = open_page(f"{crowd_url}#/graph?entity=anna", width=width)
+        shown(page, "anna")
+        canvas = "document.querySelector('.graph-canvas')._cyreg.cy"
+        font = f"{canvas}.nodes()[0].numericStyle('font-size') * {canvas}.zoom()"
+        assert page.evaluate(font) >= 11
     points = [(place["x"], place["y"]) for _, place in places[0]]
     assert min(math.dist(one, other) for one, other in combinations(points, 2)) > 30
 

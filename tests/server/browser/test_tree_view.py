@@ -93,6 +93,14 @@ def test_a_short_document_and_an_unknown_one(open_page, tree_url, console):
     page.locator("#view-tree [role=alert]", has_text="nowhere").wait_for()
 
 
+def test_the_only_document_is_opened_at_once(open_page, chromium):
+    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+        rag.add(SourceDocument("a", "Anna met Bert."))
+        with running_page(make_app(rag)) as url:
+            page = open_page(f"{url}#/tree")
+            page.locator(".tree-node", has_text="Anna met Bert.").wait_for()
+
+
 def test_levels_open_by_keyboard(open_page, tree_url):
     page = open_page(f"{tree_url}#/tree?document=castle")
     page.locator(".tree-open").first.wait_for()

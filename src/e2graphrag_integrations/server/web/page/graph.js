@@ -8,10 +8,11 @@ const LISTED_ENTITIES = 30;
 const LISTED_EDGES = 12;
 const LISTED_MENTIONS = 8;
 const DRAWN_SIZES = [20, 40, 80];
-const DRAWN_AT_FIRST = 40;
+const DRAWN_AT_FIRST = matchMedia("(max-width: 52rem)").matches ? 20 : 40;
 const DRAWN_AT_MOST = 160;
 const ADDED_BY_EXPANSION = 15;
 const LABEL_LENGTH = 32;
+const SMALLEST_LABEL = 11.5; // pixels
 const DRAWN_EDGES = 150; // apart from those of the entity itself; more would be a blur
 const INNER_RING = 10;
 const LARGEST_FIT = 1.2;
@@ -447,7 +448,7 @@ class EntityFinder {
   }
 }
 
-/** The drawing. Positions depend only on the nodes and their order, so equal graphs look equal. */
+/** The drawing. Positions depend only on the order of the nodes and the size, so equal graphs look equal. */
 class GraphDrawing {
   constructor(onOpen, onExpand) {
     this.onOpen = onOpen;
@@ -485,7 +486,9 @@ class GraphDrawing {
 
   async draw(nodes, edges, center, paths) {
     const graph = await this.open();
-    const places = paths.length ? pathPlaces(paths) : ringPlaces(nodes, center);
+    graph.resize();
+    const size = { width: graph.width() || 900, height: graph.height() || 500 };
+    const places = paths.length ? pathPlaces(paths) : ringPlaces(nodes, center, size);
     const isOwn = (edge) => edge.source === center || edge.target === center;
     const others = edges.filter((edge) => !isOwn(edge)).sort((one, other) => other.weight - one.weight);
     const drawn = [...others.slice(0, DRAWN_EDGES), ...edges.filter(isOwn)];
@@ -496,7 +499,7 @@ class GraphDrawing {
     graph.add(
       nodes.map(({ name, mentions }) => ({
         group: "nodes",
-        data: { id: name, label: shortLabel(name), size: 14 + 26 * Math.sqrt((mentions ?? 1) / mostMentions) },
+        data: { id: name, label: shortLabel(name), size: 12 + 18 * Math.sqrt((mentions ?? 1) / mostMentions) },
         position: places.get(name),
         classes: name === center ? "center" : "",
       })),
@@ -531,6 +534,7 @@ class GraphDrawing {
       this.graph.zoom(LARGEST_FIT);
       this.graph.center();
     }
+    this.graph.nodes().style("font-size", Math.max(SMALLEST_LABEL, SMALLEST_LABEL / this.graph.zoom()));
   }
 
   async open() {
@@ -563,20 +567,21 @@ function shortLabel(name) {
   return letters.length > LABEL_LENGTH ? `${letters.slice(0, LABEL_LENGTH).join("")}…` : name;
 }
 
-/** Return positions on rings around the center: the first nodes inside, each ring larger than the one before. */
-function ringPlaces(nodes, center) {
-  const places = new Map();
+/** Return positions on rings that fill the drawing, each larger than the one before; the first nodes are inside. */
+function ringPlaces(nodes, center, { width, height }) {
   const others = nodes.filter((node) => node.name !== center);
-  if (others.length < nodes.length) places.set(center, { x: 0, y: 0 });
-  let first = 0;
-  for (let ring = 1; first < others.length; ring += 1) {
-    const part = others.slice(first, first + INNER_RING * ring);
-    first += part.length;
-    part.forEach((node, index) => {
-      const angle = (2 * Math.PI * (index + (ring % 2 ? 0 : 0.5))) / part.length - Math.PI / 2;
-      places.set(node.name, { x: 150 * ring * Math.cos(angle), y: 82 * ring * Math.sin(angle) });
-    });
+  const places = new Map(others.length < nodes.length ? [[center, { x: 0, y: 0 }]] : []);
+  const rings = [];
+  for (let first = 0; first < others.length; first += rings.at(-1).length) {
+    rings.push(others.slice(first, first + INNER_RING * (rings.length + 1)));
   }
+  const [stepX, stepY] = [(width / 2 - 60) / rings.length, (height / 2 - 40) / rings.length];
+  rings.forEach((ring, place) => {
+    ring.forEach((node, index) => {
+      const angle = (2 * Math.PI * (index + (place % 2 ? 0.5 : 0))) / ring.length - Math.PI / 2;
+      places.set(node.name, { x: stepX * (place + 1) * Math.cos(angle), y: stepY * (place + 1) * Math.sin(angle) });
+    });
+  });
   return places;
 }
 
@@ -606,7 +611,7 @@ function graphStyle() {
         height: "data(size)",
         "background-color": color("--local"),
         color: color("--ink"),
-        "font-size": 14,
+        "font-size": SMALLEST_LABEL,
         "text-valign": "bottom",
         "text-margin-y": 3,
         "text-outline-color": color("--surface"),

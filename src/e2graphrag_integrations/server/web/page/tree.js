@@ -38,7 +38,12 @@ class TreeView {
   /** Show the tree of the document that the address names, opened at the range in it. */
   async show({ document: documentId, start, end }) {
     const wanted = JSON.stringify([documentId, start, end]);
-    if (!documentId || this.shown === wanted) return;
+    if (this.shown === wanted) return;
+    if (!documentId) {
+      const only = this.shown === null ? await this.list.only() : "";
+      if (only && this.shown === null) await this.show({ document: only });
+      return;
+    }
     this.shown = wanted;
     this.request += 1;
     const own = this.request;
@@ -320,7 +325,14 @@ class DocumentFinder {
       this.list,
       this.more,
     );
-    this.load(0);
+    this.total = 0;
+    this.loading = this.load(0);
+  }
+
+  /** Return the id of the document if there is only one. */
+  async only() {
+    await this.loading;
+    return this.total === 1 ? this.items[0].id : "";
   }
 
   async load(offset) {
@@ -331,6 +343,7 @@ class DocumentFinder {
       if (own !== this.request) return;
       clear(this.problem);
       this.items = offset ? [...this.items, ...found.items] : found.items;
+      this.total = found.total;
       clear(this.list, this.items.map((one) => this.renderItem(one)));
       this.more.hidden = this.items.length >= found.total;
       this.status.textContent = found.total ? `${formatNumber(this.items.length)} of ${countOf(found.total, "document")}` : "No indexed document has such an id or title.";
