@@ -16,7 +16,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report bench-serve \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -305,6 +305,10 @@ bench-sizes: $(VENV)/.installed-project
 # Time to open reports of 10 and 50 MB of text in Chromium (four minutes).
 bench-report: $(STAMP)
 	$(BIN)/python benchmarks/html_report.py --data ../shared/data --out benchmarks/results/html_report.json
+
+# Questions to `e2graphrag serve` by a hundred clients at once, and its memory (five minutes).
+bench-serve: $(STAMP)
+	$(BIN)/python benchmarks/serve.py --out benchmarks/results/serve.json
 
 bench-snapshots: $(STAMP)
 	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json

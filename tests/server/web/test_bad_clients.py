@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.server.web import Client, Limits, WebOptions
-from e2graphrag_integrations.server.web.limits import Rate
+from e2graphrag_integrations.server.web.limits import Rate, Turns
 from e2graphrag_integrations.server.web.problems import Problem
 
 QUESTION = {"question": "Who gave Anna a map?", "settings": {"k": 3}}
@@ -268,6 +268,40 @@ def test_readers_go_on_while_another_process_writes(open_index, story, tmp_path,
         assert client.post("/retrieve", json=QUESTION).status_code == 200
         assert client.get("/documents").json()["total"] == 1
     assert client.post("/documents", files=upload).status_code == 202
+
+
+async def test_clients_that_wait_are_served_in_turn():
+    turns, served = Turns(1), []
+
+    async def ask(name):
+        await turns.acquire(name)
+        served.append(name)
+        await asyncio.sleep(0)
+        turns.release()
+
+    await turns.acquire("first")
+    tasks = [asyncio.create_task(ask(name)) for name in "aaaabbc"]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    turns.release()
+    await asyncio.wait(tasks)
+    assert "".join(served) == "abcaba"
+    await asyncio.wait_for(turns.acquire("free again"), 5)
+
+
+async def test_large_requests_at_once_are_limited(rag, live):
+    url = live(rag)
+    start = head("POST", "Content-Type: application/json", "Content-Length: 1000000")
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            one = stack.enter_context(connection(url))
+            one.sendall(start + b" " * 200_000)
+        await asyncio.sleep(0.2)
+        with connection(url) as one_more:
+            one_more.sendall(start + b" " * 200_000)
+            assert received(one_more).startswith(b"HTTP/1.1 503")
+        assert (await ask_at_once(url, 1)) == {200: 1}
 
 
 def test_the_rate_is_refilled_and_the_memory_for_it_bounded():

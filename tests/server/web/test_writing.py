@@ -59,6 +59,8 @@ def test_files_are_estimated_uploaded_listed_and_deleted(open_index, serve):
         (["a\\b.txt"], 400, "contains a folder"),
         (["a\x1b[31m.txt"], 400, "control character"),
         ([f"{'x' * 300}.txt"], 400, "1 to 255 bytes"),
+        (["txt.\u202efdp.txt"], 400, "control character"),
+        ([" a.txt"], 400, "white space"),
         (["photo.jpg"], 415, "unknown kind"),
         (["noending"], 415, "unknown kind"),
         (["a.txt", "a.txt"], 400, "two files are named"),
@@ -90,6 +92,11 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     endless = client.post("/documents", content=parts(), headers=headers)
     assert endless.status_code == 413
     assert "empty" in client.post("/documents", files=files("a.txt", content=b"")).text
+    cut = b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\nHello\r\n'
+    cut_short = client.post("/documents", content=cut % b"a.txt" + cut % b"b.txt", headers=headers)
+    assert "in the middle of a file" in cut_short.json()["error"]["message"]
+    long_field = client.post("/documents", data={"on_duplicate": "x" * 2_000}, files=files("a.txt"))
+    assert "more than 1,000 bytes" in long_field.json()["error"]["message"]
     broken = client.post("/documents", content=b"--y\r\nnonsense", headers=headers)
     assert broken.status_code == 400
     other = client.post("/documents", data={"color": "red"}, files=files("a.txt"))
@@ -103,6 +110,11 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     assert len(bomb_content) < 100_000
     bomb = client.post("/documents", files=files("bomb.docx", content=bomb_content))
     assert finished(client, bomb)["error"]["type"] == "FileLimitError"
+    text = b"<w:p><w:r><w:t>%b</w:t></w:r></w:p>" % (b"word " * 30_000)
+    inflated = make_docx({"word/document.xml": xml.replace(paragraphs, text)})
+    several = [one for name in "abc" for one in files(f"{name}.docx", content=inflated)]
+    job = finished(client, client.post("/documents", files=several))
+    assert "contains more than 300,000 characters" in job["error"]["message"]
     mixed = files("bad.pdf", content=b"no PDF") + files("good.txt")
     job = finished(client, client.post("/documents", files=mixed))
     assert job["result"]["documents"] == 1

@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
 from e2graphrag_integrations.server.web.document_routes import document_operations
 from e2graphrag_integrations.server.web.endpoints import route
@@ -129,6 +130,8 @@ def serve(
     Raises:
         InvalidInputError: If the address or the port cannot be used.
     """
+    with contextlib.suppress(E2GraphRAGError):
+        rag.retrieve("Load the models.", k=1)  # now, because it delays everything else
     config = config_of(make_app(rag, options), http, options.limits)
     run_server(config, http, "/", on_start)
 

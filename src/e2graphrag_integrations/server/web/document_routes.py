@@ -167,13 +167,14 @@ async def _estimate(call: Call) -> CostEstimate:
     call.service.admission.check_rate(call.caller.name)
     upload = await _receive(call)
     try:
-        return await call.in_thread(lambda: call.rag.estimate(upload.read().documents))
+        async with call.service.estimating:  # it takes a thread from questions
+            return await call.in_thread(lambda: call.rag.estimate(upload.read().documents))
     finally:
         upload.close()
 
 
 async def _upload(call: Call) -> JobStarted:
-    _check_write(call)
+    _check_write(call, "upload")
     upload = await _receive(call, _FORM)
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
@@ -196,7 +197,7 @@ async def _upload(call: Call) -> JobStarted:
 
 
 async def _resume(call: Call) -> JobStarted:
-    _check_write(call)
+    _check_write(call, "resume")
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         return _shown_report(call, await call.rag.aresume(progress=listen))
@@ -205,7 +206,7 @@ async def _resume(call: Call) -> JobStarted:
 
 
 async def _reindex(call: Call) -> JobStarted:
-    _check_write(call)
+    _check_write(call, "reindex")
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         return _shown_report(call, await call.rag.areindex(progress=listen))
@@ -214,7 +215,7 @@ async def _reindex(call: Call) -> JobStarted:
 
 
 async def _reindex_document(call: Call) -> JobStarted:
-    _check_write(call)
+    _check_write(call, "reindex")
     id_ = call.arguments["id"]
     [document] = await call.in_thread(lambda: _queued(call, id_))
 
@@ -248,10 +249,10 @@ def _delete(call: Call) -> DeleteReport:
     return call.rag.delete(call.arguments["id"])
 
 
-def _check_write(call: Call) -> None:
+def _check_write(call: Call, kind: JobKind) -> None:
     """Check that a job that writes can start, before its files are received."""
     call.service.admission.check_rate(call.caller.name)
-    call.service.jobs.check_room()
+    call.service.jobs.check_room(kind, call.caller)
     call.service.check_writable()
 
 

@@ -7,6 +7,8 @@ import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,7 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.server.web.access import Caller
 from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.options import Limits
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.service import Service
 from e2graphrag_integrations.views.json_values import to_json
@@ -24,6 +28,9 @@ T = TypeVar("T")
 
 GONE = 499
 """Status for the metrics if the client went away; nobody receives it."""
+
+_LARGE = 65_536
+"""Number of bytes from which on a body is large."""
 
 _SHOWN = 3
 """Maximum number of invalid fields in a message."""
@@ -51,8 +58,22 @@ async def _answer(service: Service, operation: Operation, request: Request) -> R
     service.access.check_origin(request)
     caller = service.access.identify(request, needs_token=operation.rights != "public")
     service.check_rights(caller, operation.rights)
+    with contextlib.ExitStack() as places:
+        room = partial(service.admission.large_body, caller.name)
+        if operation.uploads:
+            places.enter_context(room())
+            data = b""
+        else:
+            most = operation.max_body or service.options.limits.body_bytes
+            data = await _body(request, service.options.limits, most, room, places)
+            _check_type(request, operation)
+        return await _handle(service, operation, request, caller, data)
+
+
+async def _handle(
+    service: Service, operation: Operation, request: Request, caller: Caller, data: bytes
+) -> Response:
     arguments = operation.arguments(request)
-    data = b"" if operation.uploads else await _body(service, operation, request)
 
     def call() -> Call:
         return Call(service, caller, request, arguments, _parse(operation.body, data))
@@ -100,31 +121,46 @@ def _response(operation: Operation, answer: Any) -> Response:
     )
 
 
-async def _body(service: Service, operation: Operation, request: Request) -> bytes:
-    """Return the body of a request; nothing if the operation has none.
+async def _body(
+    request: Request,
+    limits: Limits,
+    most: int,
+    room: Callable[[], AbstractContextManager[None]],
+    places: contextlib.ExitStack,
+) -> bytes:
+    """Return the body of a request.
+
+    Args:
+        request: The request.
+        limits: The limits.
+        most: Maximum number of bytes.
+        room: Counts a large body.
+        places: Where the place of a large body is given back.
 
     Raises:
-        Problem: If it is too large, comes too slowly, or is not JSON by its type.
+        Problem: If it is too large, comes too slowly, or many others are large.
     """
-    limits = service.options.limits
-    most = operation.max_body or limits.body_bytes
-    data = bytearray()
+    data, is_large = bytearray(), False
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for part in request.stream():
                 data += part
                 if len(data) > most:
                     raise Problem(413, "TooLargeError", f"the request has more than {most:,} bytes")
+                if len(data) > _LARGE and not is_large:
+                    places.enter_context(room())
+                    is_large = True
     except TimeoutError:
         raise Problem(
             408, "SlowRequestError", f"the request took more than {limits.body_seconds:g} seconds"
         ) from None
-    if operation.body is None:
-        return b""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Problem(415, "MediaTypeError", "send the request as application/json")
     return bytes(data)
+
+
+def _check_type(request: Request, operation: Operation) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if operation.body is not None and kind != "application/json":
+        raise Problem(415, "MediaTypeError", "send the request as application/json")
 
 
 def _parse(model: type[BaseModel] | None, data: bytes) -> BaseModel | None:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.reports import Progress, ProgressListener
 from e2graphrag_integrations.server.web.access import Caller
+from e2graphrag_integrations.server.web.limits import Turns
 from e2graphrag_integrations.server.web.options import Limits
 from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
 
 JobKind = Literal["upload", "reindex", "resume", "evaluation"]
 JobState = Literal["waiting", "running", "done", "failed", "stopped"]
+
+_EVALUATIONS = 2
+"""Number of evaluations that run at the same time."""
+
+_EVALUATIONS_OF_CLIENT = 2
+"""Maximum number of evaluations of a client that run or wait."""
+
+_CLIENTS = 10
+"""Maximum number of results, in multiples of the number that is kept for each client."""
 
 FINAL: tuple[JobState, ...] = ("done", "failed", "stopped")
 
@@ -111,7 +122,7 @@ class Job:
 
 
 class Jobs:
-    """Runs jobs: one that writes and one that evaluates at a time; others wait for their turn.
+    """Runs jobs: one that writes and two evaluations at a time; others wait for their turn.
 
     Args:
         limits: The limits.
@@ -122,8 +133,8 @@ class Jobs:
         self._limits = limits
         self._explainer = explainer
         self._jobs: dict[str, Job] = {}
-        self._writing = asyncio.Lock()
-        self._evaluating = asyncio.Lock()
+        self._writing = asyncio.Semaphore(1)
+        self._evaluating = Turns(_EVALUATIONS)
 
     def counts(self) -> Mapping[JobState, int]:
         """Return the number of jobs in each state."""
@@ -136,13 +147,22 @@ class Jobs:
             job.view.kind != "evaluation" and not job.is_final for job in self._jobs.values()
         )
 
-    def check_room(self) -> None:
+    def check_room(self, kind: JobKind, caller: Caller) -> None:
         """Check that one more job may start.
 
         Raises:
-            Problem: If too many jobs run or wait.
+            Problem: If too many jobs that write, or too many evaluations, run or wait.
         """
-        if sum(not job.is_final for job in self._jobs.values()) >= self._limits.jobs:
+        is_evaluation = kind == "evaluation"
+        others = [
+            job
+            for job in self._jobs.values()
+            if not job.is_final and (job.view.kind == "evaluation") == is_evaluation
+        ]
+        own = sum(job.owner == caller.name for job in others)
+        if is_evaluation and own >= _EVALUATIONS_OF_CLIENT:
+            raise busy(429, f"you have {own} evaluations in progress: wait, or stop one", 10)
+        if len(others) >= self._limits.jobs:
             raise busy(503, "too many jobs are waiting: try again later", 10)
 
     def start(
@@ -159,7 +179,7 @@ class Jobs:
         Raises:
             Problem: If too many jobs run or wait.
         """
-        self.check_room()
+        self.check_room(kind, caller)
         job = Job(kind, caller.name)
         self._jobs[job.view.id] = job
         job.task = asyncio.create_task(self._run(job, work, at_end))
@@ -167,9 +187,8 @@ class Jobs:
         return job
 
     async def _run(self, job: Job, work: Work, at_end: Callable[[], None]) -> None:
-        turn = self._evaluating if job.view.kind == "evaluation" else self._writing
         try:
-            async with turn:
+            async with self._turn(job):
                 job.update(state="running")
                 job.value = await work(job.listener())
                 result = job.value
@@ -185,10 +204,28 @@ class Jobs:
             at_end()
             self._forget()
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, job: Job) -> AsyncIterator[None]:
+        if job.view.kind != "evaluation":
+            async with self._writing:
+                yield
+            return
+        await self._evaluating.acquire(job.owner)
+        try:
+            yield
+        finally:
+            self._evaluating.release()
+
     def _forget(self) -> None:
-        ended = [id_ for id_, job in self._jobs.items() if job.is_final]
-        for id_ in ended[: max(0, len(ended) - self._limits.kept_jobs)]:
-            del self._jobs[id_]
+        """Forget the oldest jobs that have ended: of each client, and of all."""
+        most = self._limits.kept_jobs
+        ended = [job for job in self._jobs.values() if job.is_final]
+        by_owner: dict[str, list[Job]] = {}
+        for job in ended:
+            by_owner.setdefault(job.owner, []).append(job)
+        old = [job for own in by_owner.values() for job in own[: max(0, len(own) - most)]]
+        for job in [*old, *ended[: max(0, len(ended) - _CLIENTS * most)]]:
+            self._jobs.pop(job.view.id, None)
 
     def visible(self, caller: Caller) -> list[Job]:
         """Return the jobs that a caller may see, newest first."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 _MAX_CLIENTS = 10_000
 """Maximum number of clients whose rates are known; those that were idle longest are forgotten."""
+
+_MAX_LARGE = 16
+"""Maximum number of requests with a large body at once; of one client, a quarter of it."""
 
 
 class Rate:
@@ -51,6 +54,47 @@ class Rate:
             )
 
 
+class Turns:
+    """A number of places. Clients that wait for one get it in turn, however many wait of each.
+
+    Used in one event loop only.
+
+    Args:
+        places: The number.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    async def acquire(self, client: str) -> None:
+        """Wait for a place."""
+        if self._free:  # then nobody waits
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Give a place to the next client, or back."""
+        while self._waiting:
+            client, turns = self._waiting.popitem(last=False)
+            while turns and turns[0].done():  # cancelled
+                turns.popleft()
+            if turns:
+                turns.popleft().set_result(None)
+                if turns:
+                    self._waiting[client] = turns
+                return
+        self._free += 1
+
+
 class Admission:
     """Runs functions that read the index in a bounded number of threads.
 
@@ -64,7 +108,8 @@ class Admission:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.parallel, "e2graphrag-web")
-        self._slots = asyncio.Semaphore(limits.parallel)
+        self._turns = Turns(limits.parallel)
+        self._large: Counter[str] = Counter()
         self._rate = Rate(limits.per_minute)
         self._by_client: Counter[str] = Counter()
 
@@ -100,7 +145,7 @@ class Admission:
         self._by_client[client] += 1
         try:
             async with asyncio.timeout(limits.seconds):
-                return await self._in_thread(work)
+                return await self._in_thread(client, work)
         except TimeoutError:
             raise busy(
                 503, f"no answer within {limits.seconds:g} seconds: try again later"
@@ -110,18 +155,35 @@ class Admission:
             if not self._by_client[client]:
                 del self._by_client[client]
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        await self._slots.acquire()
+    @contextlib.contextmanager
+    def large_body(self, client: str) -> Iterator[None]:
+        """Count a request with a large body, as long as it is in memory.
+
+        Raises:
+            Problem: If there are too many.
+        """
+        if self._large.total() >= _MAX_LARGE or self._large[client] >= _MAX_LARGE // 4:
+            raise busy(503, "too many large requests at once: try again later", 5)
+        self._large[client] += 1
+        try:
+            yield
+        finally:
+            self._large[client] -= 1
+            if not self._large[client]:
+                del self._large[client]
+
+    async def _in_thread(self, client: str, work: Callable[[], T]) -> T:
+        await self._turns.acquire(client)
         loop = asyncio.get_running_loop()
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._slots.release)
+                loop.call_soon_threadsafe(self._turns.release)
 
         try:
             future = self._threads.submit(work)
         except BaseException:
-            self._slots.release()
+            self._turns.release()
             raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)

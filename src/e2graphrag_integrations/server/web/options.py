@@ -77,13 +77,15 @@ class Limits:
         seconds: Maximum time of a request, with its wait (status 503).
         body_bytes: Maximum size of a request with JSON (status 413).
         body_seconds: Maximum time to receive a request, or a part of an answer (status 408).
-        upload_bytes: Maximum size of an upload, with all its files (status 413).
+        upload_bytes: Maximum size of an upload with all its files, and maximum number of characters
+            in it (status 413).
         upload_files: Maximum number of files in an upload (status 413).
         k: Maximum number of nodes in an answer.
         token_budget: Maximum token budget of an answer.
         questions: Maximum number of questions in an evaluation.
-        jobs: Maximum number of jobs that run or wait (status 503).
-        kept_jobs: Number of finished jobs whose results are kept.
+        jobs: Maximum number of jobs that write, and of evaluations, that run or wait (status 503);
+            of one client, two evaluations (status 429).
+        kept_jobs: Number of finished jobs of each client whose results are kept.
         streams: Maximum number of clients that follow jobs (status 503).
         connections: Maximum number of connections (status 503).
 
@@ -98,7 +100,7 @@ class Limits:
     seconds: float = 60.0
     body_bytes: int = 2_000_000
     body_seconds: float = 30.0
-    upload_bytes: int = 64 * 2**20
+    upload_bytes: int = 32 * 2**20
     upload_files: int = 200
     k: int = 200
     token_budget: int = 200_000

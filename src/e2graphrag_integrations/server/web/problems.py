@@ -48,8 +48,8 @@ _HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
 _MAX_MESSAGE = 2_000
 """Maximum number of characters of a message, which may quote the request."""
 
-_UNREAD = (408, 413)
-"""Statuses of requests that were not received in full."""
+_UNREAD = (408, 413, 429, 503)
+"""Statuses of requests that may not have been received in full."""
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,7 @@ class Service:
         self.admission = Admission(options.limits)
         self.explainer = Explainer(rag.path)
         self.jobs = Jobs(options.limits, self.explainer)
+        self.estimating = asyncio.Lock()
         self.streams = Streams(options.limits.streams)
         self.metrics = Metrics(self.admission, self.jobs)
         self._whole: Readable = rag if options.where is None else rag.scoped(options.where)

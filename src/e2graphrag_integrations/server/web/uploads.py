@@ -19,6 +19,7 @@ from starlette.types import Message
 from e2graphrag_integrations._utils.event_loop import run_in_thread
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
+    FileLimitError,
     InvalidInputError,
     StoppedError,
     UnreadableFileError,
@@ -39,8 +40,14 @@ _MAX_NAME = 255
 _WHOLE = 10
 """Maximum time of a whole upload, in multiples of the time for one part."""
 
-_UNPACKED = 4
+_UNPACKED = 2
 """Maximum size of the content of a compressed file, in multiples of the size of an upload."""
+
+_FORBIDDEN = frozenset("/\\\u200b\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Separators of folders, and letters that hide or reorder others."""
+
+_CONTROLS = ("Cc", "Cs", "Zl", "Zp")
+"""Categories of control characters and line breaks."""
 
 _MAX_FIELD = 1_000
 """Maximum number of bytes in another field."""
@@ -73,18 +80,27 @@ class Upload:
 
         Raises:
             StoppedError: If reading was stopped.
+            FileLimitError: If all texts together are too long.
             E2GraphRAGError: If no file can be read: why the first one cannot.
         """
         documents: list[SourceDocument] = []
+        size, most = 0, self.limits.file_bytes
         unread: dict[str, E2GraphRAGError] = {}
         for name, file in self.files.items():
             if is_stopped():
                 raise StoppedError("the upload was stopped")
             file.seek(0)
             try:
-                documents.append(read_data(file.read(), name, limits=self.limits))
+                document = read_data(file.read(), name, limits=self.limits)
             except UnreadableFileError as error:
                 unread[name] = error
+                continue
+            size += len(document.text)
+            if size > most:  # small files can contain much text
+                raise FileLimitError(
+                    f"with {name!r}, the upload contains more than {most:,} characters: divide it"
+                )
+            documents.append(document)
         if not documents:
             raise next(iter(unread.values()))
         return Documents(documents, unread)
@@ -123,7 +139,7 @@ async def receive_upload(
     if kind != "multipart/form-data":
         raise Problem(415, "MediaTypeError", "send the files as multipart/form-data")
     limited = Request(request.scope, _Counting(request, limits))
-    parser = MultiPartParser(
+    parser = _Form(
         limited.headers,
         limited.stream(),
         max_files=limits.upload_files,
@@ -137,21 +153,47 @@ async def receive_upload(
         _close_files(parser)
         raise Problem(408, "SlowRequestError", "the upload took too long") from None
     except MultiPartException as error:
-        status = 413 if error.message.startswith("Too many") else 400
-        kinds = {413: "TooLargeError", 400: "FormError"}
-        raise Problem(status, kinds[status], error.message) from error
+        if error.message.startswith("Too many files"):
+            message = f"Too many files: an upload may have {limits.upload_files:,}"
+            raise Problem(413, "TooLargeError", message) from error
+        if error.message.startswith("Part exceeded"):
+            message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
+            raise Problem(413, "TooLargeError", message) from error
+        raise Problem(400, "FormError", error.message) from error
     except BaseException:
         _close_files(parser)
         raise
     parts = form.multi_items()
     try:
+        parser.check_end()
         files = _files([one for name, one in parts if name == FIELD])
         values = _fields([one for one in parts if one[0] != FIELD], fields)
     except BaseException:
         await form.close()
+        _close_files(parser)  # one that was cut is not in the form
         raise
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
     return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked))
+
+
+class _Form(MultiPartParser):
+    """Notes whether the end of the form was received; without it, the last file may be cut."""
+
+    is_complete = False
+
+    def on_end(self) -> None:
+        """Note the end."""
+        super().on_end()
+        self.is_complete = True
+
+    def check_end(self) -> None:
+        """Check that the end was received.
+
+        Raises:
+            Problem: If it was not.
+        """
+        if not self.is_complete:
+            raise Problem(400, "FormError", "the form ends in the middle of a file")
 
 
 def _close_files(parser: MultiPartParser) -> None:
@@ -226,10 +268,12 @@ def check_file_name(name: str) -> str:
     """
     if not name.strip() or name in (".", "..") or len(name.encode("utf-8", "replace")) > _MAX_NAME:
         raise InvalidInputError(f"the name of a file must have 1 to {_MAX_NAME} bytes")
-    if any(letter in "/\\" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+    if any(letter in _FORBIDDEN or unicodedata.category(letter) in _CONTROLS for letter in name):
         raise InvalidInputError(
             f"{name[:80]!r} is not the name of a file: it contains a folder or a control character"
         )
+    if name != name.strip() or name.startswith("."):
+        raise InvalidInputError(f"{name[:80]!r} begins or ends with white space, or with a dot")
     if PurePosixPath(name).suffix.lower() not in READERS:
         raise Problem(
             415,

@@ -1,0 +1,64 @@
+"""`e2graphrag serve`: errors before anything is served, and the clients that the options make."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from e2graphrag_integrations.server import web
+
+TOKEN = "0123456789abcdef"  # noqa: S105 - of the tests
+
+
+@pytest.fixture(autouse=True)
+def _no_token(monkeypatch):
+    monkeypatch.delenv("E2GRAPHRAG_SERVE_TOKEN", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "0.0.0.0"], "other machines can reach 0.0.0.0"),  # noqa: S104
+        (["--token-env", "MY_TOKEN"], "names no environment variable"),
+        (["--tokens", "none.toml"], "the tokens none.toml cannot be read"),
+        (["--port", "70000"], "port=70000"),
+        (["--allow-host", "http://x"], "is not the name of a host"),
+        (["--scope", "tenant=a"], "--scope"),
+        (["--llm-base-url", "http://x"], "require --llm-model"),
+    ],
+)
+def test_bad_options_end_with_one_line(call, book_index, arguments, message):
+    printed = call("serve", book_index, *arguments)
+    assert (printed.code, printed.out) == (2, "")
+    assert message in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_missing_index_and_a_missing_package_are_named(call, book_index, tmp_path, monkeypatch):
+    assert "does not exist" in call("serve", tmp_path / "none.e2g").err
+    monkeypatch.setitem(sys.modules, "e2graphrag_integrations.server.web", None)
+    printed = call("serve", book_index)
+    assert printed.code == 2
+    assert "pip install 'e2graphrag-integrations[serve]'" in printed.err
+
+
+def test_tokens_scope_and_rights_reach_the_server(call, book_index, tmp_path, monkeypatch):
+    served = []
+    monkeypatch.setattr(web, "serve", lambda *arguments: served.append(arguments))
+    monkeypatch.setenv("E2GRAPHRAG_SERVE_TOKEN", TOKEN)
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(f'[reader]\ntoken = "{TOKEN}-reader"\n')
+    options = ["--tokens", tokens, "--read-only", "--scope", '{"tenant": "a"}']
+    hosts = ["--host", "0.0.0.0", "--allow-host", "rag.example.com"]  # noqa: S104
+    assert call("serve", book_index, *options, *hosts).code == 0
+    [(_, http, web_options, _)] = served
+    assert [(one.name, one.write) for one in web_options.clients] == [
+        ("token", True),
+        ("reader", False),
+    ]
+    assert "rag.example.com" in web_options.hosts
+    assert (web_options.read_only, web_options.where) == (True, {"tenant": "a"})
+    assert http.host == "0.0.0.0"  # noqa: S104
