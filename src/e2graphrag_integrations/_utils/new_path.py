@@ -6,10 +6,13 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
+
+_SHOWN = 40
+"""Number of characters of the name in the name of the temporary file."""
 
 
 def check_new(target: Path) -> None:
@@ -57,7 +60,8 @@ def new_path(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """
     if not replace:
         check_new(target)
-    temporary = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")
+    # A part of the name, because a file system limits the length of names.
+    temporary = target.with_name(f"{target.name[:_SHOWN]}.new-{uuid.uuid4().hex}")
     try:
         yield temporary
         for file in sorted(temporary.iterdir()) if temporary.is_dir() else [temporary]:
@@ -76,4 +80,5 @@ def new_path(target: Path, *, replace: bool = False) -> Iterator[Path]:
         if temporary.is_dir():
             shutil.rmtree(temporary, ignore_errors=True)
         else:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # would hide the error of the block
+                temporary.unlink(missing_ok=True)
