@@ -6,6 +6,7 @@ import base64
 import errno
 import hashlib
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -250,18 +251,39 @@ def test_an_empty_index_has_a_report(open_index, out):
     assert read(out).blocks["answer-0"]["nodes"] == []
 
 
-def test_an_existing_file_is_replaced_only_on_request(rag, out):
-    out.write_text("mine")
+def test_an_existing_report_is_replaced_only_on_request(rag, out):
+    write_report(rag, out)
+    before = out.read_text(encoding="utf-8")
+    rag.delete("story")
     with pytest.raises(InvalidInputError, match="already exists"):
         write_report(rag, out)
-    assert out.read_text() == "mine"
+    assert out.read_text(encoding="utf-8") == before
     write_report(rag, out, replace=True)
-    assert out.read_text().startswith("<!doctype html>")
+    assert "story" not in {row[0] for row in read(out).blocks["documents"]}
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(rag, out, monkeypatch):
-    out.write_text("mine")
+def test_no_other_file_is_ever_replaced(rag, tmp_path, open_index):
+    index = tmp_path / "novels.e2g"
+    open_index(index).add([SourceDocument("one", "Anna met Bert.")])
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><title>Mine</title>")
+    link = tmp_path / "link.html"
+    link.symlink_to(tmp_path / "nowhere.html")
+    fifo = tmp_path / "fifo.html"
+    os.mkfifo(fifo)
+    before = {path.name: path.read_bytes() for path in (index, page)}
+    for path in (index, page, link, fifo, Path(os.devnull)):
+        with pytest.raises(InvalidInputError, match="not a report"):
+            write_report(rag, path, replace=True)
+    assert before == {path.name: path.read_bytes() for path in (index, page)}
+    assert link.is_symlink()
+    assert fifo.is_fifo()
+
+
+def test_a_failed_write_leaves_the_old_report_and_nothing_else(rag, out, monkeypatch):
+    write_report(rag, out)
+    before = out.read_bytes()
 
     def fail(name, _value):
         if name == "documents":
@@ -271,7 +293,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(rag, out, monkeypat
     monkeypatch.setattr(write, "block", fail)
     with pytest.raises(StoreError, match="No space left"):
         write_report(rag, out, replace=True)
-    assert out.read_text() == "mine"
+    assert out.read_bytes() == before
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
 
 

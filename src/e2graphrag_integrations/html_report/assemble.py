@@ -15,6 +15,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+GENERATOR = '<meta name="generator" content="e2graphrag-integrations report">'
+"""An element near the start of each report, by which a report is recognized."""
+
 _MODULES = ("dom.js", "answer.js", "graph.js", "tree.js", "report.js")
 """The modules of the page that the report uses, each after those that it imports."""
 
@@ -57,6 +60,7 @@ def page_start(title: str, start: Any) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{GENERATOR}
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">

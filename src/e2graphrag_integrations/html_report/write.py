@@ -16,7 +16,7 @@ from e2graphrag_integrations._utils.new_path import check_new, new_path
 from e2graphrag_integrations._utils.validation import check_bool, check_text, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.html_report import contents
-from e2graphrag_integrations.html_report.assemble import PAGE_END, block, page_start
+from e2graphrag_integrations.html_report.assemble import GENERATOR, PAGE_END, block, page_start
 from e2graphrag_integrations.html_report.contents import ListedDocument
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.settings import checked_path
@@ -35,6 +35,9 @@ MAX_QUESTIONS = 100
 """Maximum number of questions."""
 
 _MB = 1_000_000
+
+_HEAD = 1_000
+"""Number of bytes at the start of a file by which a report is recognized."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def write_report(
         questions: At most 100 questions to answer, with the default settings of `retrieve`.
         max_mb: Maximum size of the texts and trees in MB (10^6 bytes), at most 500. All else takes
             about 1 MB, and a further 0.1 MB for each answer.
-        replace: Whether to replace an existing file.
+        replace: Whether to replace an existing report. No other file is ever replaced.
 
     Raises:
         InvalidInputError: If an argument is invalid, the file exists, or its folder does not.
@@ -154,9 +157,22 @@ def _check_target(path: str | os.PathLike[str], *, replace: bool) -> Path:
         raise InvalidInputError(f"{target} is a folder: name a file, such as report.html")
     if not replace:
         check_new(target)
+    elif (target.exists() or target.is_symlink()) and not _is_report(target):
+        raise InvalidInputError(f"{target} is not a report, so it stays: choose another name")
     if not target.parent.is_dir():
         raise InvalidInputError(f"the folder {target.parent} does not exist: create it first")
     return target
+
+
+def _is_report(path: Path) -> bool:
+    """Return whether a file is a report; any other one, such as an index, must not be replaced."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return GENERATOR.encode("ascii") in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def _check_questions(questions: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ def report(
             help="Maximum size of the texts and trees; the report names those that it leaves out.",
         ),
     ] = 25.0,
-    replace: Annotated[bool, flag("--replace", "Replace an existing file.")] = False,
+    replace: Annotated[bool, flag("--replace", "Replace an existing report.")] = False,
     json: options.Json = False,
 ) -> None:
     """Write an index to one HTML file that needs no server and no network.
