@@ -40,8 +40,8 @@ ASKS = ("Who is {}?", "What did {} do at night?", "Why was {} afraid?", "Where d
 QUESTIONS = [ask.format(name) for name in NAMES for ask in ASKS]
 K = 5
 
-ROUNDS = 3
-PER_ROUND = 200
+ROUNDS = 2
+PER_ROUND = 100
 """Number of questions of a round."""
 
 CLIENTS = 100
@@ -50,7 +50,7 @@ CLIENTS = 100
 MANY = 2_000
 """Number of questions between two measurements of memory."""
 
-UPLOADS = 20
+UPLOADS = 10
 """Number of refused uploads, each as large as a server receives."""
 
 UPLOAD_BYTES = Limits().upload_bytes

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+from unittest.mock import Mock
 
 import pytest
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.server.web import Client, Limits, WebOptions, read_tokens
 from e2graphrag_integrations.server.web.app import all_operations
 from fakes import STORY
@@ -237,6 +238,11 @@ def test_errors_reveal_neither_paths_nor_secrets(open_index, story, serve, tmp_p
     assert "hunter2" not in caplog.text
     assert "OSError" in caplog.text
     assert client.get("/info").json()["name"] == "alices"
+    for error, status in ((OSError(28, "No space"), 507), (StoreError(str(tmp_path)), 503)):
+        rag.retrieve = Mock(side_effect=error)
+        answer = client.post("/retrieve", json=QUESTION)
+        assert answer.status_code == status
+        assert str(tmp_path) not in answer.text
 
 
 TOML = f"""

@@ -10,6 +10,7 @@ import time
 import httpx
 import pytest
 
+from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.server.web import Limits, WebOptions
 from e2graphrag_integrations.testing import DigestLLM
 from fakes import STORY
@@ -131,6 +132,17 @@ def test_a_changed_document_is_replaced_only_on_request(rag, serve):
     replacing = client.post("/documents", files=changed, data={"on_duplicate": "replace"})
     assert finished(client, replacing)["state"] == "done"
     assert client.get("/documents/story.txt").json()["text"] == "Anna moved to Rome."
+
+
+def test_a_replaced_document_keeps_its_metadata(open_index, serve):
+    rag = open_index()
+    rag.add(SourceDocument("a.txt", STORY, "A Map", {"tenant": "a"}))
+    client = serve(rag)
+    upload = {"files": files("a.txt", content=b"Anna moved."), "data": {"on_duplicate": "replace"}}
+    assert finished(client, client.post("/documents", **upload))["state"] == "done"
+    document = rag.document("a.txt")
+    assert (document.text, document.title) == ("Anna moved.", "A Map")
+    assert document.metadata["tenant"] == "a"
 
 
 def test_a_failed_document_is_shown_with_its_reason_and_indexed_again(open_index, serve):

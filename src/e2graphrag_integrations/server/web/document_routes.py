@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
+from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.inputs import OnDuplicate
 from e2graphrag_integrations.reports import (
     CostEstimate,
@@ -179,8 +181,11 @@ async def _upload(call: Call) -> JobStarted:
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         read = await upload.aread()
+        documents = read.documents
+        if upload.fields["on_duplicate"] == "replace":
+            documents = await asyncio.to_thread(lambda: [_kept(call, one) for one in documents])
         report = await call.rag.aadd(
-            read.documents,
+            documents,
             on_duplicate=upload.fields["on_duplicate"],
             max_llm_calls=upload.fields["max_llm_calls"],
             progress=listen,
@@ -194,6 +199,19 @@ async def _upload(call: Call) -> JobStarted:
     except BaseException:
         upload.close()
         raise
+
+
+def _kept(call: Call, document: SourceDocument) -> SourceDocument:
+    """Return a new version with the title and the metadata of the old one that it does not have.
+
+    A file says nothing about a tenant, so the document would otherwise leave its scope.
+    """
+    try:
+        old = call.rag.document(document.id)
+    except UnknownDocumentError:
+        return document
+    metadata = {**old.metadata, **document.metadata}
+    return replace(document, title=document.title or old.title, metadata=metadata)
 
 
 async def _resume(call: Call) -> JobStarted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     MissingDependencyError,
     StoreConnectionError,
+    StoreError,
     StoreLockedError,
     UnknownDocumentError,
     UnknownEntityError,
@@ -43,6 +45,11 @@ _HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
     (StoreConnectionError, 503, "the database server cannot be reached: try again later"),
     (ClosedError, 503, "the server is stopping"),
     (MissingDependencyError, 500, "the server lacks a package for this; see its log"),
+    (
+        StoreError,
+        503,
+        "the index cannot be used: its file may be missing or damaged; see the server's log",
+    ),
 )
 
 _MAX_MESSAGE = 2_000
@@ -110,6 +117,8 @@ class Explainer:
         for hidden, status, message in _HIDDEN:
             if isinstance(error, hidden):
                 return Problem(status, name, message)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return Problem(507, "NoSpaceError", "the server has no space left for this")
         if isinstance(error, E2GraphRAGError):
             return Problem(500, name, f"the request failed ({name}); see the log of the server")
         return Problem(500, "InternalError", "the request failed; see the log of the server")
