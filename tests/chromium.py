@@ -51,7 +51,8 @@ class Chromium:
         expect.set_options(timeout=TIMEOUT)
         self._playwright = sync_playwright().start()
         self._loop = asyncio.get_running_loop()
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+        flags = ["--disable-gpu", "--disable-software-rasterizer"]
+        flags += ["--no-sandbox"] if os.geteuid() == 0 else []
         self.browser = self._playwright.chromium.launch(executable_path=find_chromium(), args=flags)
         asyncio._set_running_loop(None)
 
