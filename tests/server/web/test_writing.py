@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 import threading
 import time
 
@@ -120,6 +121,19 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     job = finished(client, client.post("/documents", files=mixed))
     assert job["result"]["documents"] == 1
     assert list(job["result"]["unread"]) == ["bad.pdf"]
+
+
+def test_a_missing_package_is_named_and_other_files_are_indexed(open_index, serve, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    client = serve(open_index())
+    pdf = files("paper.pdf", content=b"%PDF-1.7")
+    alone = client.post("/documents/estimate", files=pdf)
+    assert alone.status_code == 501
+    assert "pip install 'e2graphrag-integrations[files]'" in alone.json()["error"]["message"]
+    assert "[files]" in finished(client, client.post("/documents", files=pdf))["error"]["message"]
+    mixed = finished(client, client.post("/documents", files=pdf + files("good.txt")))
+    assert mixed["result"]["documents"] == 1
+    assert "pypdf" in mixed["result"]["unread"]["paper.pdf"]
 
 
 def test_a_changed_document_is_replaced_only_on_request(rag, serve):

@@ -33,7 +33,6 @@ _STATUSES: tuple[tuple[type[E2GraphRAGError], int], ...] = (
     (UnknownDocumentError, 404),
     (UnknownEntityError, 404),
     (UnknownNodeError, 404),
-    (UnknownNodeError, 404),
     (DuplicateDocumentError, 409),
     (FileLimitError, 413),
     (InvalidInputError, 400),

@@ -21,6 +21,7 @@ from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     FileLimitError,
     InvalidInputError,
+    MissingDependencyError,
     StoppedError,
     UnreadableFileError,
 )
@@ -81,7 +82,8 @@ class Upload:
         Raises:
             StoppedError: If reading was stopped.
             FileLimitError: If all texts together are too long.
-            E2GraphRAGError: If no file can be read: why the first one cannot.
+            UnreadableFileError: If no file can be read: why the first one cannot.
+            Problem: The same, if the server lacks a package.
         """
         documents: list[SourceDocument] = []
         size, most = 0, self.limits.file_bytes
@@ -92,7 +94,7 @@ class Upload:
             file.seek(0)
             try:
                 document = read_data(file.read(), name, limits=self.limits)
-            except UnreadableFileError as error:
+            except (UnreadableFileError, MissingDependencyError) as error:
                 unread[name] = error
                 continue
             size += len(document.text)
@@ -102,7 +104,10 @@ class Upload:
                 )
             documents.append(document)
         if not documents:
-            raise next(iter(unread.values()))
+            [first, *_] = unread.values()
+            if isinstance(first, MissingDependencyError):
+                raise Problem(501, "MissingDependencyError", f"the server cannot read it: {first}")
+            raise first
         return Documents(documents, unread)
 
     async def aread(self) -> Documents:
