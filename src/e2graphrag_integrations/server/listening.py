@@ -20,6 +20,11 @@ MIN_TOKEN = 16
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine in the header Host."""
 
+_BACKLOG = 100
+"""Maximum number of connections that are accepted before those beyond the limit are closed.
+
+A process can often open only 1,024 files, and connections count among them."""
+
 _SHUTDOWN = 5
 """Seconds that open requests have to end when the server stops."""
 
@@ -138,6 +143,7 @@ def server_config(
         ws="none",
         http=protocol,
         limit_concurrency=connections,
+        backlog=_BACKLOG,
         timeout_graceful_shutdown=_SHUTDOWN,
     )
 

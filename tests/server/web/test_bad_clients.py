@@ -16,7 +16,9 @@ import pytest
 from filelock import FileLock
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
-from e2graphrag_integrations.server.web import Client, Limits, WebOptions
+from e2graphrag_integrations.server.listening import HttpOptions
+from e2graphrag_integrations.server.web import Client, Limits, WebOptions, make_app
+from e2graphrag_integrations.server.web.app import config_of
 from e2graphrag_integrations.server.web.limits import Rate, Turns
 from e2graphrag_integrations.server.web.problems import Problem
 
@@ -165,6 +167,33 @@ def test_slow_clients_lose_their_connection(rag, live):
     assert httpx.get(f"{url}/health").status_code == 200
 
 
+def test_the_deadline_of_a_refused_request_does_not_end_the_next_one(rag, live):
+    url = live(rag, WebOptions(limits=Limits(body_seconds=1)))
+    form = "Content-Type: multipart/form-data; boundary=x"
+    parts = [
+        b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\n',
+        *[b"Anna gave Bert a map. "] * 4,
+        b"\r\n--x--\r\n",
+    ]
+    with connection(url) as sock:
+        sock.sendall(head("POST", "Content-Length: 2", path="/nowhere"))
+        sock.sendall(b"x")
+        assert sock.recv(65_536).startswith(b"HTTP/1.1 404")
+        sock.sendall(b"x" + head("POST", form, "Transfer-Encoding: chunked", path="/documents"))
+        for part in parts:
+            sock.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+            time.sleep(0.25)
+        sock.sendall(b"0\r\n\r\n")
+        assert sock.recv(65_536).startswith(b"HTTP/1.1 202")
+
+
+def test_a_burst_of_connections_leaves_descriptors_for_files(open_index):
+    limits = Limits()
+    config = config_of(make_app(open_index()), HttpOptions(), limits)
+    # asyncio accepts `backlog` connections, and closes those beyond the limit two rounds later.
+    assert limits.connections + 3 * config.backlog < 1_024 - 100
+
+
 def test_a_client_that_does_not_read_its_answers_loses_its_connection(open_index, live):
     rag = open_index(chunk_size=20_000)
     rag.add([SourceDocument("long", "word " * 5_000)])
@@ -189,17 +218,25 @@ def test_connections_beyond_the_limit_are_closed(rag, live):
     "body",
     [
         {"questions": [[]] * 1_000_000, "settings": {"A": {}}},
+        {"questions": [{"question": "?"}], "settings": {"A": {"x": [[]] * 1_000_000}}},
         {"questions": [{}] * 1_000_000, "settings": {"A": {}}},
         {"questions": [{"question": "?", "answer": "a b " * 900_000}], "settings": {"A": {}}},
         {"questions": [{"question": "?", "answer": "a"}], "settings": {"A": {"x" * 10**6: 1}}},
         {"questions": [{"question": "?", "answer": "a"}], "settings": {"A" * 10**6: {}}},
     ],
-    ids=["lists", "objects", "answer", "parameter", "name"],
+    ids=["lists", "lists in a setting", "objects", "answer", "parameter", "name"],
 )
 def test_large_requests_are_refused_briefly(rag, serve, body):
     answer = serve(rag).post("/evaluations", json=body)
     assert answer.status_code in (400, 413)
     assert len(answer.content) < 3_000
+
+
+def test_a_request_with_too_many_objects_is_refused_before_it_is_parsed(rag, serve):
+    body = {"question": "?", "settings": {"boosts": [[]] * 100_001}}
+    answer = serve(rag).post("/retrieve", json=body)
+    assert answer.status_code == 400
+    assert "more than 100,000 lists and objects" in answer.json()["error"]["message"]
 
 
 def send_for_ever(sock, data):

@@ -32,6 +32,9 @@ GONE = 499
 _LARGE = 65_536
 """Number of bytes from which on a body is large."""
 
+_MAX_BRACKETS = 100_000
+"""Maximum number of lists and objects in a body. While a million are parsed, nothing else runs."""
+
 _SHOWN = 3
 """Maximum number of invalid fields in a message."""
 
@@ -171,6 +174,10 @@ def _parse(model: type[BaseModel] | None, data: bytes) -> BaseModel | None:
     """
     if model is None:
         return None
+    if data.count(b"[") + data.count(b"{") > _MAX_BRACKETS:
+        raise InvalidInputError(
+            f"the JSON of the request has more than {_MAX_BRACKETS:,} lists and objects"
+        )
     try:
         values = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
     except InvalidInputError:

@@ -8,9 +8,6 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_REST = 1.0
-"""Seconds in which a client may send the rest of a request that has been answered."""
-
 
 class TimedProtocol(H11Protocol):
     """The HTTP protocol of uvicorn, which closes connections of slow clients.
@@ -19,7 +16,8 @@ class TimedProtocol(H11Protocol):
     read its answer.
 
     Args:
-        seconds: Time for the headers of a request, and for a client to read a part of an answer.
+        seconds: Time for the headers of a request, for the rest of a request that has been
+            answered, and for a client to read a part of an answer.
         connections: Maximum number of connections; further ones are closed at once, because each
             takes a file descriptor of the process.
         arguments: Those of `H11Protocol`.
@@ -66,18 +64,16 @@ class TimedProtocol(H11Protocol):
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, of which a part may be there already.
-
-        A client that has got its answer has little time for the rest of its request.
-        """
+        """Wait for the rest of the request, or for the next one, which may be there already."""
+        answered = self.cycle
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
-            self.loop.call_later(_REST, self._close_unfinished)
+            self.loop.call_later(self._seconds, self._close_unfinished, answered)
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._expect_headers()
 
-    def _close_unfinished(self) -> None:
-        if self.conn.their_state is h11.SEND_BODY:
+    def _close_unfinished(self, answered: object) -> None:
+        if self.cycle is answered and self.conn.their_state is h11.SEND_BODY:
             self.transport.close()
 
     def _expect_headers(self) -> None:
