@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -20,7 +19,8 @@ from e2graphrag_integrations.server.web.problems import Problem
 COOKIE = "e2graphrag_session"
 
 _SESSION_SECONDS = 12 * 3600
-_MAX_SESSIONS = 1_000
+_MAX_SESSIONS = 100
+"""Maximum number of sessions of a client; the oldest is ended for a new one."""
 
 _MAX_GUESSES = 30
 """Maximum number of wrong tokens from an address per minute."""
@@ -61,7 +61,7 @@ class Access:
     def __init__(self, options: WebOptions) -> None:
         self._options = options
         self._digests = [(_digest(one.token), one) for one in options.clients]
-        self._sessions: OrderedDict[bytes, tuple[float, Client]] = OrderedDict()
+        self._sessions: dict[bytes, tuple[float, Client]] = {}
         self._guesses = Rate(_MAX_GUESSES)
 
     @property
@@ -144,8 +144,9 @@ class Access:
         if client is None:
             return None
         key = secrets.token_urlsafe(32)
-        while len(self._sessions) >= _MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+        own = [digest for digest, (_, one) in self._sessions.items() if one is client]
+        if len(own) >= _MAX_SESSIONS:
+            del self._sessions[own[0]]
         self._sessions[_digest(key)] = (time.monotonic() + _SESSION_SECONDS, client)
         origin = request.headers.get("origin", "")
         response.set_cookie(

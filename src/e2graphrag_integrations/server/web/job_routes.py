@@ -77,7 +77,7 @@ async def _job(call: Call) -> JobView:
 
 
 async def _events(call: Call) -> Response:
-    return call.service.streams.follow(_find(call))
+    return call.service.streams.follow(_find(call), call.caller.name)
 
 
 async def _stop(call: Call) -> JobView:

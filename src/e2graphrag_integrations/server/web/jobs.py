@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.reports import Progress, ProgressListener
@@ -20,8 +21,8 @@ from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
 JobKind = Literal["upload", "reindex", "resume", "evaluation"]
 JobState = Literal["waiting", "running", "done", "failed", "stopped"]
 
-_EVALUATIONS = 2
-"""Number of evaluations that run at the same time."""
+_EVALUATIONS = 4
+"""Maximum number of evaluations that run at the same time, each of another client."""
 
 _EVALUATIONS_OF_CLIENT = 2
 """Maximum number of evaluations of a client that run or wait."""
@@ -122,7 +123,7 @@ class Job:
 
 
 class Jobs:
-    """Runs jobs: one that writes and two evaluations at a time; others wait for their turn.
+    """Runs jobs: one that writes, and one evaluation of each client at a time; others wait.
 
     Args:
         limits: The limits.
@@ -135,6 +136,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._writing = asyncio.Semaphore(1)
         self._evaluating = Turns(_EVALUATIONS)
+        self._own: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def counts(self) -> Mapping[JobState, int]:
         """Return the number of jobs in each state."""
@@ -210,11 +212,13 @@ class Jobs:
             async with self._writing:
                 yield
             return
-        await self._evaluating.acquire(job.owner)
-        try:
-            yield
-        finally:
-            self._evaluating.release()
+        own = self._own.setdefault(job.owner, asyncio.Lock())
+        async with own:
+            await self._evaluating.acquire(job.owner)
+            try:
+                yield
+            finally:
+                self._evaluating.release()
 
     def _forget(self) -> None:
         """Forget the oldest jobs that have ended: of each client, and of all."""

@@ -86,7 +86,8 @@ class Limits:
         jobs: Maximum number of jobs that write, and of evaluations, that run or wait (status 503);
             of one client, two evaluations (status 429).
         kept_jobs: Number of finished jobs of each client whose results are kept.
-        streams: Maximum number of clients that follow jobs (status 503).
+        streams: Maximum number of clients that follow jobs (status 503), half of them of one client
+            (status 429).
         connections: Maximum number of connections (status 503).
 
     Raises:
