@@ -433,7 +433,7 @@ def test_mode_local_ranks_by_entities_only_with_full_weight(rag):
     for rank, node in enumerate(result.nodes, 1):
         assert (node.level, node.route, node.best_span) == (0, "local", None)
         assert node.score == pytest.approx(1 / (1 + rank))
-    assert (result.route, result.trace.reason) == ("local", "requested by the caller")
+    assert (result.route, result.trace.reason) == ("local", "the mode is local")
     paths = rag.retrieve(QUESTIONS[0], mode="local", strategy=HybridStrategy(use_path_chunks=True))
     assert set(paths.trace.lists) == {"entities", "paths"}
 

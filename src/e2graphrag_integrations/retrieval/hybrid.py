@@ -364,7 +364,7 @@ class _HybridSearch:
         )
         route: Route = "local" if self.graph_weight >= _LOCAL_WEIGHT and any(named) else "global"
         if query.mode != "auto":
-            route, reason = query.mode, "requested by the caller"
+            route, reason = query.mode, f"the mode is {query.mode}"
         elif not seeds.ranked:
             reason = "no query entity is in the index"
         else:

@@ -23,8 +23,6 @@ query."""
 _MAX_HOPS = 100
 """Upper limit of `max_hops`, in edges: distances are stored in 8 bits."""
 
-_REQUESTED = "requested by the caller"
-
 
 @dataclass(frozen=True, slots=True)
 class PaperStrategy:
@@ -83,15 +81,16 @@ class PaperStrategy:
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
         """Return up to `query.k` candidates, best first, and the trace."""
         search = _PaperSearch(self, query, snapshot)
+        requested = f"the mode is {query.mode}"
         if query.mode == "global":
-            return search.by_cosine(_REQUESTED)
+            return search.by_cosine(requested)
         if not search.entities and query.mode == "auto":
             return search.by_cosine("no query entity is in the index")
         chunks = search.shared_chunks()
         if query.mode == "local":
             if len(chunks):
-                return search.by_entities(chunks, _REQUESTED)
-            reason = f"{_REQUESTED}; no pair shares a chunk, so each entity adds its own chunks"
+                return search.by_entities(chunks, requested)
+            reason = f"{requested}; no pair shares a chunk, so each entity adds its own chunks"
             return search.by_entities(search.entity_chunks(), reason)
         if len(chunks):
             reason = f"entities within {search.trace.chosen_h} hop(s) share chunks"

@@ -230,9 +230,9 @@ def select(
         windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
         nodes, n_packed = pack_windows(windows, budget, counter, reader.texts)
         trace = trace.with_cut("token_budget", len(candidates) - n_packed)
-        return add_relevance(nodes, query, trace, reader), trace
+        return add_relevance(nodes, query, trace, reader)
     nodes = hydrate(candidates, trace.links, reader)
     if query.token_budget is not None:
         packed = pack_nodes(nodes, budget, counter)
         nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
-    return add_relevance(nodes, query, trace, reader), trace
+    return add_relevance(nodes, query, trace, reader)

@@ -24,6 +24,8 @@ from e2graphrag_integrations.search.vector_index import VectorUse
 
 Route = Literal["local", "global"]
 
+RelevanceKind = Literal["calibrated", "cosine", "names", "words"]
+
 _MAX_SHOWN = 5
 """Maximum number of subjects of title links that `explain` names."""
 
@@ -222,6 +224,9 @@ class Trace:
         languages: Number of nodes in the result by the language of their documents.
         freshness: How old the answer is; None if it does not come from an index file.
         vectors: How far a vector index (`vectors=`) was used; None if there is none.
+        relevance_kind: The meaning of the nodes' relevance: a `calibrated` probability, a `cosine`,
+            or, if the question has no vector, the fraction of its `names` that the node mentions or
+            of its `words`, weighted by BM25.
     """
 
     question: str
@@ -248,6 +253,7 @@ class Trace:
     languages: Mapping[str, int] = field(default_factory=dict)
     freshness: Freshness | None = field(default=None, compare=False)
     vectors: VectorUse | None = field(default=None, compare=False)
+    relevance_kind: RelevanceKind = "calibrated"
 
     def with_cut(self, limit: str, count: int) -> Trace:
         """Return a copy of the trace with `count` more nodes dropped by `limit`."""

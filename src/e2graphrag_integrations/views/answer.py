@@ -18,7 +18,7 @@ from e2graphrag_integrations.pages import PAGE_ID, describe_pages
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
-from e2graphrag_integrations.retrieval.trace import Ranked, Trace
+from e2graphrag_integrations.retrieval.trace import Ranked, RelevanceKind, Trace
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Span
 from e2graphrag_integrations.views.json_values import as_object
@@ -144,6 +144,8 @@ class AnswerView:
     """The answer to a question, with the steps that led to it; see `RetrievalResult` and `Trace`.
 
     Attributes:
+        relevance_kind: The meaning of the nodes' relevance: `calibrated`, `cosine`, `names` (the
+            fraction of the question's names) or `words` (that of its words, weighted by BM25).
         lists: Each ranked list with its best nodes.
         cuts: Number of nodes dropped, by the limit that dropped them.
         unlinked: Mentions without an entity in the index.
@@ -160,6 +162,7 @@ class AnswerView:
     mode: str
     route: str
     reason: str
+    relevance_kind: RelevanceKind
     nodes: tuple[NodeView, ...]
     lists: Mapping[str, ListView]
     cuts: Mapping[str, int]
@@ -270,6 +273,7 @@ def answer_view(result: RetrievalResult, gold: Question | None = None) -> Answer
         trace.mode,
         result.route,
         trace.reason,
+        trace.relevance_kind,
         tuple(_node_view(node, ranks, factors, gold) for node in result.nodes),
         {name: ListView(len(own), own[:TOP]) for name, own in lists.items()},
         trace.cuts,
