@@ -45,7 +45,7 @@ def test_bad_input_ends_with_one_line_and_code_2(call, book_index, tmp_path):
     path.write_text(json.dumps(QUESTIONS[0]) + '\n{"question": "x", "gold_ids": ["nowhere"]}')
     settings.write_text('{"one": {}}')
     for arguments, message in (
-        ((path,), "line 2: unknown gold id 'nowhere'"),
+        ((path,), "line 2 ('x'): unknown gold id 'nowhere'"),
         ((tmp_path / "missing.jsonl",), "cannot be read: No such file"),
         ((path, "--settings", settings, "--setting", "one"), "'one' is also in"),
         ((path, "--out", tmp_path / "x.txt"), "must end in .csv or .json"),

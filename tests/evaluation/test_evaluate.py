@@ -73,12 +73,14 @@ def test_gold_answers_that_are_not_in_the_index_name_their_lines_before_anything
         evaluate(rag, asked, progress=calls.append)
     assert caught.value.lines == (3, 5, 9)
     assert str(caught.value) == (
-        "the index does not contain all gold answers: line 3: unknown gold id 'nowhere'; line 5: "
-        "gold_ids contains ids of documents and of nodes: use ids of one kind; line 9: unknown "
-        "document 'nowhere' in gold_spans; line 9: the document 'tree' has no text at 900-950"
+        "the index does not contain all gold answers: line 3 ('oak'): unknown gold id "
+        "'nowhere'; line 5 ('oak'): gold_ids contains ids of documents and of nodes: use ids of "
+        "one kind; line 9 ('oak'): unknown document 'nowhere' in gold_spans; line 9 ('oak'): the "
+        "document 'tree' has no text at 900-950. The ids of nodes change with their document: mark "
+        "the answers again as spans"
     )
     assert calls == []
-    with pytest.raises(EvaluationError, match=r"question 1: unknown gold id 'x'; .* and 2 more"):
+    with pytest.raises(EvaluationError, match=r"question 1 \('oak'\): unknown .* and 2 more"):
         evaluate(rag, [Question("oak", ["x"])] * 7)
 
 
@@ -110,10 +112,13 @@ def test_the_report_is_written_as_csv_and_json(rag, tmp_path):
         "line": "2",
         "question": "oak, or ash?",
         "setting": "b",
+        "arguments": '{"k": 2}',
         "recall": "1.0",
         "ndcg": "1.0",
         "answer_in_context": "",
     }
+    unnamed = evaluate(rag, [Question("oak", ["tree"])])
+    assert unnamed.to_csv().startswith("question,setting,arguments,recall")
     for path in ("r.txt", "missing/r.csv"):
         with pytest.raises(EvaluationError):
             report.write(tmp_path / path)

@@ -216,7 +216,8 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
         own = list(_problems(question, known))
         if own:
             place = f"question {number}" if question.line is None else f"line {question.line}"
-            problems += [f"{place}: {problem}" for problem in own]
+            quoted = short_repr(question.text)
+            problems += [f"{place} ({quoted}): {problem}" for problem in own]
             lines += [] if question.line is None else [question.line]
             continue
         spans: dict[str, list[Span]] = defaultdict(list)
@@ -229,6 +230,10 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
         shown = "; ".join(problems[:_SHOWN_PROBLEMS])
         more = len(problems) - _SHOWN_PROBLEMS
         shown += f"; and {more} more" if more > 0 else ""
+        if any("unknown gold id" in problem for problem in problems):
+            shown += (
+                ". The ids of nodes change with their document: mark the answers again as spans"
+            )
         raise EvaluationError(f"the index does not contain all gold answers: {shown}", tuple(lines))
     return golds
 

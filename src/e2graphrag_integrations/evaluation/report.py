@@ -121,15 +121,25 @@ class EvaluationReport:
         )
 
     def to_csv(self) -> str:
-        """Return one line per question and setting, with the measures in columns."""
+        """Return one line per question and setting, with the measures in columns.
+
+        The arguments of the setting are JSON. There is no column `id` or `line` if no question has
+        one.
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["id", "line", "question", "setting", *self.measures])
+        has_id = any(one.id for one in self.questions)
+        has_line = any(one.line is not None for one in self.questions)
+        names = ["id"] * has_id + ["line"] * has_line + ["question", "setting", "arguments"]
+        writer.writerow([*names, *self.measures])
+        arguments = {
+            name: json.dumps(dict(own), ensure_ascii=False) for name, own in self.settings.items()
+        }
         for row, question in enumerate(self.questions):
             for name, rows in self.scores.items():
                 cells = [rows[row].get(measure, "") for measure in self.measures]
-                line = "" if question.line is None else question.line
-                writer.writerow([question.id, line, question.text, name, *cells])
+                own = [question.id] * has_id + [question.line] * has_line
+                writer.writerow([*own, question.text, name, arguments[name], *cells])
         return out.getvalue()
 
     def write(self, path: str | os.PathLike[str]) -> None:
