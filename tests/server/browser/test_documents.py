@@ -109,6 +109,31 @@ def test_a_document_is_deleted_only_after_confirmation(open_page, web_index):
     assert [one.id for one in web_index.status()] == ["letter-01.txt", "letter-03.txt"]
 
 
+def test_replaced_documents_are_named_first_and_old_results_disappear(open_page, web_index):
+    with documents_page(open_page, web_index) as page:
+        finished = page.locator("[data-job]", has_text="Done: 1 document indexed")
+        upload(page, "letter-02.txt", "Zoe painted the lighthouse.")
+        page.locator(".replaces", has_text="Replaces 1 document").get_by_text(
+            "letter-02.txt"
+        ).wait_for()
+        page.get_by_role("button", name="Index 1 file").click()
+        finished.wait_for()
+        upload(page, "virus.exe", "x")
+        page.get_by_text("files of this kind cannot be read").wait_for()
+        expect(finished).to_have_count(0)
+        upload(page, "letter-02.txt", "Zoe painted the lighthouse.")
+        page.get_by_text("The index already has these documents").wait_for()
+        expect(page.locator(".replaces")).to_have_count(0)
+        upload(page, "new.txt", "Zoe came back.")
+        page.get_by_role("button", name="Index 1 file").click()
+        finished.wait_for()
+        row = page.locator('tr[data-document="new.txt"]')
+        row.get_by_role("button", name="Delete").click()
+        page.locator("dialog").get_by_role("button", name="Delete").click()
+        expect(row).to_have_count(0)
+        expect(finished).to_have_count(0)
+
+
 def test_failed_documents_are_indexed_again_on_request(open_page, web_index, extractor):
     web_index.add([BROKEN, SourceDocument("other.txt", "Zoe came back.")])
     with documents_page(open_page, web_index) as page:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
 from e2graphrag_integrations.errors import UnknownDocumentError
@@ -21,6 +21,7 @@ from e2graphrag_integrations.server.web.operations import Call, Operation, Param
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.uploads import Upload, receive_upload
 from e2graphrag_integrations.store.queue import read_queue
+from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 from e2graphrag_integrations.views.documents import (
     DocumentPage,
@@ -45,6 +46,17 @@ _FORM = (
         is_number=True,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class UploadEstimate(CostEstimate):
+    """The estimated cost of an upload; see `CostEstimate`.
+
+    Attributes:
+        replaces: Ids of the documents whose text or metadata would be replaced.
+    """
+
+    replaces: tuple[str, ...] = ()
 
 
 def document_operations() -> list[Operation]:
@@ -107,7 +119,7 @@ def _write_operations() -> list[Operation]:
             _estimate,
             "Return the cost of indexing files, without calling a model",
             uploads=True,
-            answer=CostEstimate,
+            answer=UploadEstimate,
             rights="write",
         ),
         Operation(
@@ -165,14 +177,29 @@ async def _receive(call: Call, fields: tuple[Parameter, ...] = ()) -> Upload:
     return await receive_upload(call.request, call.service.options.limits, fields)
 
 
-async def _estimate(call: Call) -> CostEstimate:
+async def _estimate(call: Call) -> UploadEstimate:
     call.service.admission.check_rate(call.caller.name)
     upload = await _receive(call)
     try:
         async with call.service.estimating:  # it takes a thread from questions
-            return await call.in_thread(lambda: call.rag.estimate(upload.read().documents))
+            return await call.in_thread(lambda: _estimated(call, upload.read().documents))
     finally:
         upload.close()
+
+
+def _estimated(call: Call, documents: Sequence[SourceDocument]) -> UploadEstimate:
+    kept = [_kept(call, one) for one in documents]
+    cost = call.rag.estimate(kept)
+    values = {one.name: getattr(cost, one.name) for one in fields(cost)}
+    return UploadEstimate(**values, replaces=tuple(one.id for one in kept if _differs(call, one)))
+
+
+def _differs(call: Call, document: SourceDocument) -> bool:
+    """Return whether another version of a document is indexed."""
+    try:
+        return content_hash(call.rag.document(document.id)) != content_hash(document)
+    except UnknownDocumentError:
+        return False
 
 
 async def _upload(call: Call) -> JobStarted:

@@ -91,14 +91,14 @@ async def _stop(call: Call) -> JobView:
 async def _json(call: Call) -> Response:
     job = _done(call)
     text = json.dumps(job.view.result, ensure_ascii=False, indent=2) + "\n"
-    return _download(text, "application/json", "result.json")
+    return _download(text, "application/json", f"{job.view.kind}_report.json")
 
 
 async def _csv(call: Call) -> Response:
     job = _done(call)
     if not isinstance(job.value, EvaluationReport):
         raise Problem(404, "UnknownResultError", "only the result of an evaluation has a CSV form")
-    return _download(job.value.to_csv(), "text/csv", "result.csv")
+    return _download(job.value.to_csv(), "text/csv", "evaluation_scores.csv")
 
 
 def _done(call: Call) -> Job:

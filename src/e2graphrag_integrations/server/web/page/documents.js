@@ -23,7 +23,7 @@ export function mountDocuments(root, _source, info) {
   const resume = h("button", { type: "button", class: "quiet", id: "resume", hidden: true });
   const reindex = h("button", { type: "button", class: "quiet", id: "reindex", hidden: info.read_only }, "Extract entities again");
   const jobs = h("div", { class: "stack" });
-  const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, startJob);
+  const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, startJob, closeFinished);
 
   clear(
     root,
@@ -131,6 +131,7 @@ export function mountDocuments(root, _source, info) {
       try {
         const { job_id: id } = await api.post(path);
         clear(problem);
+        closeFinished();
         startJob(id, title);
       } catch (error) {
         clear(problem, errorBox(error));
@@ -147,6 +148,7 @@ export function mountDocuments(root, _source, info) {
     await busy(button, async () => {
       try {
         await api.remove(`documents/${encodeURIComponent(one.id)}`);
+        closeFinished();
         announce(`Deleted ${one.id}`);
       } catch (error) {
         clear(problem, errorBox(error));
@@ -194,6 +196,11 @@ export function mountDocuments(root, _source, info) {
     await extend();
   }
 
+  /** Remove the results of earlier jobs, which a change makes outdated. */
+  function closeFinished() {
+    for (const box of jobs.querySelectorAll("[data-finished]")) box.remove();
+  }
+
   /** Show the progress of a job, and its result. */
   async function startJob(id, title) {
     const stages = h("div", { class: "stages" });
@@ -232,6 +239,7 @@ export function mountDocuments(root, _source, info) {
     }
     stop.hidden = true;
     close.hidden = false;
+    box.dataset.finished = "";
     await load();
   }
 
@@ -306,15 +314,16 @@ function formatBytes(bytes) {
 }
 
 /** Return the box that adds documents: files, then their cost, then the job. */
-function uploadBox(info, startJob) {
+function uploadBox(info, startJob, closeFinished) {
   const { max_bytes: limit, suffixes } = info.upload;
-  const input = h("input", { type: "file", id: "upload", multiple: true, accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
+  const input = h("input", { type: "file", id: "upload", multiple: true, "aria-label": "Choose files", accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
   const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, "Choose files");
   const chosen = h("div", { role: "status" });
   const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Text, Markdown, HTML, PDF, DOCX and source code, up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "All kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
   const box = h("section", { class: "card stack", "aria-label": "Add documents" }, h("h2", null, "Add documents"), drop, chosen);
 
   async function estimate(files) {
+    closeFinished();
     const refused = files.map((file) => [file, problemOf(file)]).filter(([, reason]) => reason);
     const accepted = files.filter((file) => !problemOf(file));
     clear(
@@ -358,6 +367,7 @@ function uploadBox(info, startJob) {
     );
     chosen.lastChild.replaceWith(
       h("ul", { class: "files" }, accepted.map((file) => h("li", null, file.name, h("span", { class: "hint" }, formatBytes(file.size))))),
+      cost.replaces.length ? h("div", { class: "replaces" }, h("p", null, h("strong", null, `Replaces ${countOf(cost.replaces.length, "document")}:`)), h("ul", { class: "files" }, cost.replaces.map((id) => h("li", null, id)))) : null,
       costTable(cost),
       h("div", { class: "row" }, index, cancel),
       trouble,
