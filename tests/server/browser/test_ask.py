@@ -51,6 +51,8 @@ def test_two_settings_are_compared_side_by_side(open_page, page_url):
     page.locator(".hit").first.wait_for()
     page.locator("#compare").check()
     assert page.locator("#b-k").input_value() == "3"  # the second setting begins as a copy
+    page.get_by_text("Setting B is a copy of setting A").wait_for()
+    assert page.locator("#answers .hit").count() == 3
     page.locator("#b-k").fill("5")
     page.locator("#b-mode").select_option("global")
     ask(page)
@@ -76,18 +78,66 @@ def test_gold_answers_give_recall_and_ndcg_of_both_settings(open_page, page_url)
     page.locator('[data-setting="A"] .hit button', has_text="Mark as gold").first.click()
     scores = page.locator('[data-setting="A"] .scores')
     scores.wait_for()
-    assert "Recall" in scores.inner_text()
+    assert "Span recall" in scores.inner_text()
     assert "1.00" in scores.inner_text()
+    assert "Span recall" in page.locator('[data-setting="B"] .scores').inner_text()
+    assert page.evaluate("document.activeElement.textContent") == "Gold ✓ (undo)"
+    assert page.locator("#gold").input_value().startswith("treasure.pdf:0-")
+    page.keyboard.press("Enter")
+    scores.wait_for(state="detached")
+    assert page.locator("#gold").input_value() == ""
+    page.locator("#gold").fill("treasure.pdf")
+    ask(page, "Who found the treasure?")
+    assert "Recall" in scores.inner_text()
     assert "nDCG" in page.locator('[data-setting="B"] .scores').inner_text()
-    focused = page.evaluate("document.activeElement.textContent")
-    assert focused == "Mark as gold"
-    assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
     page.locator("#gold").fill("treasure.pdf:0-30")
     page.locator("#gold-answers").fill("below the old mill")
     ask(page, "Who found the treasure?")
     text = page.locator('[data-setting="A"] .scores').inner_text()
     assert "Span recall" in text
     assert "Answer in context" in text
+
+
+def test_a_question_without_vectors_shows_how_many_names_were_found(open_page, page_url):
+    page = open_page(f"{page_url}#/ask?q=Where+did+Alice+meet+Bob%3F&a.k=1&a.mode=local&a.paths=1")
+    figures = page.locator(".hit .figures")
+    figures.wait_for()
+    assert "Names found\n67%" in figures.inner_text()  # "Where" is a name, too
+    assert "Relevance" not in figures.inner_text()
+    assert figures.locator("meter").count() == 0
+    assert "the mode is local" in page.locator(".trace").inner_text()
+    ask(page, "Where did Alice go?")
+    assert "No path joins" not in page.locator(".trace").inner_text()
+
+
+def test_a_small_set_has_no_intervals_and_names_the_setting_in_its_scores(
+    open_page, page_url, tmp_path, console
+):
+    lines = [
+        {"question": "Who found the treasure?", "gold_ids": ["treasure.pdf"]},
+        {"question": "Who sailed from Oslo at night?", "gold_ids": ["gone"]},
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    page = open_page(f"{page_url}#/ask?compare=1&a.k=2&b.mode=local")
+    opened(page, "#question-set")
+    page.get_by_label("Import questions").set_input_files(path)
+    page.get_by_role("button", name="Run the set").click()
+    alert = page.locator("#question-set [role=alert]")
+    alert.wait_for()
+    assert "'Who sailed from Oslo at night?'" in alert.inner_text()
+    assert "spans" in alert.inner_text()
+    page.get_by_role("button", name="Remove: Who sailed").click()
+    page.get_by_role("button", name="Run the set").click()
+    report = page.locator("#report")
+    report.wait_for()
+    assert "too few for intervals" in report.inner_text()
+    assert " to " not in report.locator("tbody").inner_text()
+    with page.expect_download() as scores:
+        page.get_by_role("link", name="Scores as CSV").click()
+    assert scores.value.suggested_filename == "evaluation_scores.csv"
+    scores.value.save_as(path)
+    assert '"{""k"": 2}"' in path.read_text()
 
 
 def test_invalid_input_is_reported_where_it_belongs(open_page, page_url, console):

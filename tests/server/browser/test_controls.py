@@ -61,7 +61,10 @@ def use_answers(page):
     page.locator("#gold").fill("")
     open_all(page, "#answers")
     button(page, "Mark as gold").first.click()
-    page.locator('.hit [aria-pressed="true"]').first.wait_for()
+    button(page, "Gold ✓ (undo)").first.click()
+    expect(button(page, "Gold ✓ (undo)")).to_have_count(0)
+    button(page, "Mark as gold").first.click()
+    button(page, "Gold ✓ (undo)").first.wait_for()
     page.locator("text=Show the entire text").first.click()
     page.locator("text=Show less").first.click()
     open_all(page, "#answers")
@@ -98,9 +101,12 @@ def use_question_set(page, tmp_path):
     button(page, "Run the set").click()
     page.locator("#report").wait_for()
     report = page.locator("#report").inner_text()
-    assert "Recall" in report
+    assert "Span recall" in report
     assert "B − A" in report
-    for name, first in (("Scores as CSV", "id,line,"), ("Report as JSON", "{")):
+    for name, first in (
+        ("Scores as CSV", "line,question,setting,arguments,"),
+        ("Report as JSON", "{"),
+    ):
         with page.expect_download() as scores:
             page.get_by_role("link", name=name).click()
         scores.value.save_as(tmp_path / "scores")

@@ -4,6 +4,8 @@ import { copyButton, countOf, formatNumber, formatSeconds, h } from "./dom.js";
 
 const SHOWN_AROUND = 280; // characters before and after the best window, until the reader asks for all
 
+const RELEVANCE_NAMES = { calibrated: "Relevance", cosine: "Relevance (cosine)", names: "Names found", words: "Words found" };
+
 const MEASURES = { recall: "Recall", ndcg: "nDCG", span_recall: "Span recall", answer_in_context: "Answer in context" };
 
 /** Return the name of a measure as the page shows it. */
@@ -19,8 +21,9 @@ export function viewLink(view, parameters) {
 /**
  * Return an answer as an element.
  *
- * Options: `label` (the name of the setting), `other` (the answer to compare with, and `otherLabel`), `goldIds`
- * (a set), `onGold(nodeId)` (adds a button to each hit), `level` (of the headings of the hits).
+ * Options: `label` (the name of the setting), `other` (the answer to compare with, and `otherLabel`),
+ * `isMarked(node)` (whether the form has the hit as gold), `onGold(node)` (adds a button to each hit), `level`
+ * (of the headings of the hits).
  */
 export function renderAnswer(view, options = {}) {
   const hits = view.nodes.length
@@ -66,8 +69,8 @@ function renderScores(scores) {
 }
 
 function renderHit(node, rank, view, options) {
-  const { other, otherLabel, goldIds, onGold, level = 3 } = options;
-  const isMarked = Boolean(goldIds?.has(node.node_id));
+  const { other, otherLabel, onGold, level = 3 } = options;
+  const isMarked = Boolean(options.isMarked?.(node));
   const isGold = isMarked || node.gold === true;
   const otherRank = other ? other.nodes.findIndex((one) => one.node_id === node.node_id) + 1 : 0;
   const classes = ["hit", isGold ? "is-gold" : "", otherRank ? "is-shared" : ""].join(" ").trim();
@@ -90,12 +93,12 @@ function renderHit(node, rank, view, options) {
           h("span", { class: `label route-${node.route}` }, `mostly ${node.route} lists`),
         ),
       ),
-      renderFigures(node),
+      renderFigures(node, view.relevance_kind),
       renderText(node),
       node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
       renderEntities(node),
       renderMetadata(node),
-      renderActions(node, isMarked, isGold && !isMarked ? null : onGold),
+      renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold),
     ),
   );
 }
@@ -157,7 +160,9 @@ function shortened(text, isBefore) {
   return `${characters.slice(0, SHOWN_AROUND).join("").replace(/\s\S*$/, "")} …`;
 }
 
-function renderFigures(node) {
+function renderFigures(node, kind) {
+  const isFraction = ["names", "words"].includes(kind); // these are not comparable between questions
+  const name = RELEVANCE_NAMES[kind] ?? RELEVANCE_NAMES.calibrated;
   const ranks = Object.entries(node.ranks ?? {});
   return h(
     "div",
@@ -165,9 +170,9 @@ function renderFigures(node) {
     h(
       "span",
       { class: "relevance" },
-      h("span", null, "Relevance "),
-      h("meter", { min: 0, max: 1, value: node.relevance, "aria-label": "Relevance" }),
-      h("strong", null, node.relevance.toFixed(2)),
+      h("span", null, `${name} `),
+      isFraction ? null : h("meter", { min: 0, max: 1, value: node.relevance, "aria-label": name }),
+      h("strong", null, isFraction ? `${Math.round(100 * node.relevance)}%` : node.relevance.toFixed(2)),
     ),
     h("span", null, "Score ", h("strong", null, formatNumber(node.score))),
     node.factor !== undefined && node.factor !== 1 ? h("span", null, "Boost ", h("strong", null, `× ${formatNumber(node.factor)}`)) : null,
@@ -206,7 +211,7 @@ function renderActions(node, isMarked, onGold) {
     "div",
     { class: "row actions" },
     onGold
-      ? h("button", { type: "button", class: "quiet small", "aria-pressed": String(isMarked), onclick: () => onGold(node.node_id) }, "Mark as gold")
+      ? h("button", { type: "button", class: "quiet small", onclick: () => onGold(node) }, isMarked ? "Gold ✓ (undo)" : "Mark as gold")
       : null,
     h("a", { href: tree }, "Show in the tree"),
   );
@@ -222,7 +227,7 @@ function renderTrace(view, { label, level = 3 }) {
     h("p", null, view.reason),
     renderLinks(view),
     view.paths?.length ? renderPaths(view.paths) : null,
-    view.paths && !view.paths.length ? h("p", { class: "hint" }, "No path joins the names of the question.") : null,
+    view.paths && !view.paths.length && view.links.length > 1 ? h("p", { class: "hint" }, "No path joins the names of the question.") : null,
     renderLists(view),
     cuts.length ? h("p", { class: "cuts" }, "Left out: ", cuts.map(([limit, count]) => `${formatNumber(count)} by ${limit.replaceAll("_", " ")}`).join(", ")) : null,
     view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, `This answer may miss changes of the last ${formatSeconds(view.freshness.max_age)}.`) : null,

@@ -65,6 +65,10 @@ export function mountAsk(root, _source, info) {
     return Object.fromEntries(names().map((name) => [name, settings[name].read(options)]));
   }
 
+  function isCopy() {
+    return JSON.stringify(settings.A.values()) === JSON.stringify(settings.B.values());
+  }
+
   function showLayout() {
     settings.B.element.hidden = !compare.checked;
     settings.A.legend.textContent = compare.checked ? "Setting A" : "Setting";
@@ -146,7 +150,6 @@ export function mountAsk(root, _source, info) {
 
   function showAnswers() {
     const values = Object.fromEntries(Object.entries(given).map(([name, one]) => [name, one.value]));
-    const goldIds = new Set(gold.ids());
     clear(
       answers,
       Object.entries(given).map(([name, one]) => {
@@ -154,7 +157,7 @@ export function mountAsk(root, _source, info) {
           return h("section", { "aria-label": `Setting ${name}` }, given.B ? h("h2", null, `Setting ${name}`) : null, errorBox(one.reason));
         }
         const otherLabel = name === "A" ? "B" : "A";
-        const options = { goldIds, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, level: given.B ? 3 : 2 };
+        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, level: given.B ? 3 : 2 };
         return h("section", { "aria-label": `Setting ${name}`, "data-setting": name }, renderAnswer(one.value, options));
       }),
     );
@@ -162,12 +165,12 @@ export function mountAsk(root, _source, info) {
     announce(counts.filter(Boolean).join(". "));
   }
 
-  async function toggleGold(nodeId) {
+  async function toggleGold(node) {
     const place = document.activeElement?.closest("[data-setting]")?.dataset.setting;
-    gold.toggle(nodeId);
+    gold.toggle(node);
     await ask();
     const section = answers.querySelector(`[data-setting="${place}"]`);
-    section?.querySelector(`[data-node="${CSS.escape(nodeId)}"] .actions button`)?.focus();
+    section?.querySelector(`[data-node="${CSS.escape(node.node_id)}"] .actions button`)?.focus();
   }
 
   form.addEventListener("submit", (event) => {
@@ -183,7 +186,9 @@ export function mountAsk(root, _source, info) {
     if (compare.checked && !settings.B.describe()) settings.B.write(settings.A.values());
     settingsBox.open = compare.checked || settingsBox.open;
     showLayout();
-    if (question.value.trim() && given.A) ask();
+    if (!question.value.trim() || !given.A) return;
+    if (compare.checked && isCopy()) answers.append(h("section", { "aria-label": "Setting B" }, h("p", { class: "empty", role: "status" }, "Setting B is a copy of setting A. Change it, and press Ask.")));
+    else ask();
   });
   form.addEventListener(
     "input",
@@ -386,7 +391,7 @@ function goldFields() {
     h(
       "div",
       { class: "settings" },
-      labeled("Gold ids or spans", gold, "One per line: the id of a document or of a node, or a span as document:start-end. They give recall and nDCG."),
+      labeled("Gold ids or spans", gold, "One per line: the id of a document or of a node (for recall and nDCG), or a span as document:start-end (for span recall)."),
       labeled("Answers", answer, "One per line: texts of which the context should contain one."),
     ),
   );
@@ -407,10 +412,16 @@ function goldFields() {
     element.open ||= Boolean(gold.value || answer.value);
   }
 
-  function toggle(nodeId) {
-    const { ids, spans, answers } = read();
-    const rest = ids.filter((id) => id !== nodeId);
-    write({ ids: rest.length < ids.length ? rest : [...ids, nodeId], spans, answers });
+  function has(node) {
+    return lines(gold).includes(goldLine(node));
+  }
+
+  function toggle(node) {
+    const own = goldLine(node);
+    const all = lines(gold);
+    const rest = all.filter((line) => line !== own);
+    gold.value = (rest.length < all.length ? rest : [...all, own]).join("\n");
+    element.open ||= Boolean(gold.value);
   }
 
   /** Return the gold answers as `/retrieve` expects them. */
@@ -424,8 +435,8 @@ function goldFields() {
     read,
     request,
     write,
+    has,
     toggle,
-    ids: () => read().ids,
     values: () => ({ gold: gold.value.trim(), answers: answer.value.trim() }),
     restore: (values) => {
       gold.value = values.gold ?? "";
@@ -447,6 +458,11 @@ function goldOf(line) {
   }
   const match = /^(.+):(\d+)\s*[-–]\s*(\d+)$/.exec(line);
   return match ? [match[1], Number(match[2]), Number(match[3])] : line;
+}
+
+/** Return a hit as a gold line: the span of a chunk, which stays valid when its document is edited, or the id of a summary. */
+function goldLine(node) {
+  return node.level ? writeId(node.node_id) : writeSpan([node.document_id, node.start, node.end]);
 }
 
 function writeId(id) {

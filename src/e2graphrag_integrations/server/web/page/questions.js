@@ -4,6 +4,7 @@ import { api, followJob } from "./api.js";
 import { measureName } from "./answer.js";
 import { announce, busy, clear, confirmed, countOf, download, errorBox, formatNumber, h, setStatus } from "./dom.js";
 
+const MIN_QUESTIONS = 10; // an interval of fewer questions says nothing
 const MAX_FILE = 20_000_000; // bytes of an imported file
 
 /**
@@ -27,7 +28,7 @@ export function mountQuestions(root, { info, current, settings, load }) {
   const run = h("button", { type: "button" }, "Run the set");
   const stop = h("button", { type: "button", class: "quiet", hidden: true }, "Stop");
   const exportButton = h("button", { type: "button", class: "quiet" }, "Export");
-  const importFile = h("input", { type: "file", id: "import-questions", accept: ".jsonl,application/jsonl,application/x-ndjson", class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
+  const importFile = h("input", { type: "file", id: "import-questions", accept: ".jsonl,application/jsonl,application/x-ndjson", class: "visually-hidden", "aria-label": "Import questions", tabindex: "-1", "aria-hidden": "true" });
   const importButton = h("button", { type: "button", class: "quiet", onclick: () => importFile.click() }, "Import");
   const removeAll = h("button", { type: "button", class: "quiet danger" }, "Remove all");
   clear(
@@ -269,6 +270,7 @@ function scoresOf(report) {
 }
 
 function withInterval(value) {
+  if (value.questions < MIN_QUESTIONS) return value.mean.toFixed(3);
   return `${value.mean.toFixed(3)} (${value.low.toFixed(3)} to ${value.high.toFixed(3)})`;
 }
 
@@ -280,7 +282,7 @@ function reportTable(report) {
   return h(
     "table",
     { class: "blocks", role: "table", id: "report" },
-    h("caption", null, "Means with their 95% intervals. A difference is clear if its interval does not contain 0."),
+    h("caption", null, captionOf(report)),
     h(
       "thead",
       { role: "rowgroup" },
@@ -307,7 +309,14 @@ function reportTable(report) {
   );
 }
 
-function signOf({ low, high }) {
+function captionOf(report) {
+  const isShort = report.questions.length < MIN_QUESTIONS;
+  const hint = `Means of ${countOf(report.questions.length, "question")}: too few for intervals. About 30 questions show large differences.`;
+  return isShort ? hint : "Means with their 95% intervals (from 10 questions on). A difference is clear if its interval does not contain 0.";
+}
+
+function signOf({ low, high, questions }) {
+  if (questions < MIN_QUESTIONS) return null;
   if (low > 0) return "is-better";
   return high < 0 ? "is-worse" : null;
 }
