@@ -156,6 +156,12 @@ def test_a_strategy_may_give_its_own_relevance_which_is_clipped(rag):
     assert [node.relevance for node in nodes] == [0.25, 1.0, 0.0]
 
 
+def test_the_trace_tells_a_calibrated_relevance_from_a_cosine(rag):
+    calibrated = Calibrated(RelevanceCalibration(slope=8.0, intercept=-4.0))
+    assert rag.retrieve(QUESTION, strategy=calibrated).trace.relevance_kind == "calibrated"
+    assert rag.retrieve(QUESTION, strategy=Calibrated()).trace.relevance_kind == "cosine"
+
+
 @pytest.mark.parametrize("strategy", [PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
 def test_local_retrieval_embeds_nothing_and_counts_the_names(rag, strategy):
     result = rag.retrieve(
@@ -163,6 +169,8 @@ def test_local_retrieval_embeds_nothing_and_counts_the_names(rag, strategy):
     )
     assert "embed" not in result.trace.timings
     assert result.nodes[0].relevance == 2 / 3  # Atlantis is not in the index
+    assert result.trace.relevance_kind == "names"
+    assert "names found 0.67" in result._repr_html_()
     for node in result.nodes:
         assert node.relevance == pytest.approx(len(node.entities) / 3)
 
@@ -175,6 +183,7 @@ def test_without_dense_search_relevance_is_a_fraction_of_the_bm25_score(rag, bud
     assert "embed" not in result.trace.timings
     best = result.nodes[0].relevance
     assert 0.5 < best <= 1
+    assert result.trace.relevance_kind == "words"
     vague = f"{exact} during zyzzyva xylophone quagmire parliament festivities"
     assert 0 < rag.retrieve(vague, strategy=strategy, token_budget=budget).nodes[0].relevance < best
 

@@ -537,6 +537,7 @@ def print_result(
                 "question": result.question,
                 "route": result.route,
                 "reason": result.trace.reason,
+                "relevance_kind": result.trace.relevance_kind,
                 "nodes": [_node_to_dict(node) for node in result.nodes],
                 **({} if paths is None else {"paths": [path.to_dict() for path in paths]}),
                 **({"trace": result.trace.to_dict()} if explain else {}),
@@ -552,7 +553,7 @@ def print_result(
         print(printable_lines(trace if explain else "\n".join(trace.split("\n")[:3])))
         for rank, node in enumerate(result.nodes, 1):
             print_line()
-            _print_hit(rank, node)
+            _print_hit(rank, node, result.trace.relevance_name)
         if not result.nodes:
             over_budget = result.trace.cuts.get("token_budget")
             print_line("nothing fits the token budget" if over_budget else "nothing found")
@@ -580,13 +581,13 @@ def _node_to_dict(node: RetrievedNode) -> dict[str, Any]:
     return values | {"found_by": _FOUND_BY[node.route]}
 
 
-def _print_hit(rank: int, node: RetrievedNode) -> None:
+def _print_hit(rank: int, node: RetrievedNode, relevance: str) -> None:
     kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
     spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
     pages = describe_pages(node.metadata)
     place = f"span: {spans}" + (f"  {pages}" if pages else "")
     print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  {place}", "bold")
-    figures = f"relevance: {node.relevance:.4f}  score: {node.score:.4f}"
+    figures = f"{relevance}: {node.relevance:.4f}  score: {node.score:.4f}"
     print_styled(f"   {figures}  found by: {_FOUND_BY[node.route]}", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.language != ENGLISH:

@@ -162,7 +162,7 @@ class RetrievalResult:
 
     def _repr_html_(self) -> str:
         nodes = (
-            ruled(_node_html(node, f"{rank}. "))
+            ruled(_node_html(node, f"{rank}. ", self.trace.relevance_name))
             for rank, node in enumerate(self.nodes[:MAX_ITEMS], 1)
         )
         return block(
@@ -178,14 +178,14 @@ class RetrievalResult:
         )
 
 
-def _node_html(node: RetrievedNode, rank: str = "") -> str:
+def _node_html(node: RetrievedNode, rank: str = "", relevance: str = "relevance") -> str:
     """Return a node as HTML: its place, its figures, and its text with the best window marked."""
     kind = f"summary (level {node.level})" if node.level else "chunk"
     title = f"{node.title} · " if node.title else ""
     spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
     place = [f"{kind} {node.position}", describe_pages(node.metadata), f"span {spans}"]
     figures = [
-        f"relevance {node.relevance:.2f}",
+        f"{relevance} {node.relevance:.2f}",
         f"score {node.score:.4f}",
         f"found by {'entities' if node.route == 'local' else 'text'}",
         *([f"entities: {', '.join(node.entities)}"] if node.entities else []),

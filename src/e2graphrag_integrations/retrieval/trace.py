@@ -255,6 +255,12 @@ class Trace:
     vectors: VectorUse | None = field(default=None, compare=False)
     relevance_kind: RelevanceKind = "calibrated"
 
+    @property
+    def relevance_name(self) -> str:
+        """The name of the nodes' relevance for people: `relevance`, `names found` or `words found`."""
+        known = ("calibrated", "cosine")
+        return "relevance" if self.relevance_kind in known else f"{self.relevance_kind} found"
+
     def with_cut(self, limit: str, count: int) -> Trace:
         """Return a copy of the trace with `count` more nodes dropped by `limit`."""
         return replace(self, cuts={**self.cuts, limit: self.cuts.get(limit, 0) + count})
