@@ -257,7 +257,7 @@ class Trace:
 
     @property
     def relevance_name(self) -> str:
-        """The name of the nodes' relevance for people: `relevance`, `names found` or `words found`."""
+        """The name of the relevance for people: `relevance`, `names found` or `words found`."""
         known = ("calibrated", "cosine")
         return "relevance" if self.relevance_kind in known else f"{self.relevance_kind} found"
 
