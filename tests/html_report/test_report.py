@@ -315,9 +315,9 @@ def test_a_failed_write_leaves_the_old_report_and_nothing_else(rag, out, monkeyp
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(
-    rag, tmp_path, monkeypatch, arguments, message
+    open_index, tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(E2GraphRAGError, match=message):
-        write_report(rag, **({"path": "report.html"} | arguments))
+        write_report(open_index(), **({"path": "report.html"} | arguments))
     assert list(tmp_path.iterdir()) == []
