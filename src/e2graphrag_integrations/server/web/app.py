@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import uvicorn
@@ -69,6 +69,12 @@ def all_operations() -> list[Operation]:
     ]
 
 
+@cache
+def _description() -> bytes:
+    """Return the OpenAPI description; made at the first request, because it takes a while."""
+    return json.dumps(describe(all_operations(), version()), ensure_ascii=False).encode()
+
+
 def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette:  # noqa: B008 - immutable
     """Return the JSON API and the page of an index as an ASGI application.
 
@@ -83,15 +89,14 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette: 
         FilterError: If the filter of a client is invalid.
     """
     service = Service(rag, options)
-    operations = all_operations()
-    description = json.dumps(describe(operations, version()), ensure_ascii=False).encode()
 
     async def openapi(request: Request) -> Response:
-        try:
-            service.access.check_origin(request)
-        except Problem as problem:
-            return problem.response()
-        return Response(description, media_type="application/json")
+        service.access.check_origin(request)
+        return Response(_description(), media_type="application/json")
+
+    async def page(request: Request) -> Response:
+        service.access.check_origin(request)
+        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -102,13 +107,13 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette: 
 
     return Starlette(
         routes=[
-            *(route(service, one) for one in operations),
+            *(route(service, one) for one in all_operations()),
             Route("/openapi.json", openapi),
-            Route("/", _page(service), name="page"),
+            Route("/", page),
             Mount("/page", _Files(service)),
         ],
         middleware=[Middleware(_Headers)],
-        exception_handlers={HTTPException: _refuse},
+        exception_handlers={HTTPException: _refuse, Problem: _refuse},
         lifespan=lifespan,
     )
 
@@ -154,17 +159,6 @@ def _max_files() -> int:
     return 2**31 if soft == resource.RLIM_INFINITY else soft
 
 
-def _page(service: Service) -> Callable[[Request], Response]:
-    async def page(request: Request) -> Response:
-        try:
-            service.access.check_origin(request)
-        except Problem as problem:
-            return problem.response()
-        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
-
-    return page  # type: ignore[return-value]  # Starlette accepts both
-
-
 class _Files(StaticFiles):
     """The files of the page; a browser asks each time whether they changed."""
 
@@ -173,16 +167,15 @@ class _Files(StaticFiles):
         self._service = service
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        try:
-            self._service.access.check_origin(Request(scope))
-        except Problem as problem:
-            return problem.response()
+        self._service.access.check_origin(Request(scope))
         response = await super().get_response(path, scope)
         response.headers["cache-control"] = "no-cache"
         return response
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
+    if isinstance(error, Problem):
+        return error.response()
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type
     kind = _KINDS.get(error.status_code, "RequestError")
     return Problem(error.status_code, kind, str(error.detail), error.headers or {}).response()
