@@ -53,11 +53,17 @@ def document_row(snapshot: Snapshot, document_id: str) -> int:
     Raises:
         UnknownDocumentError: If the document is not in the snapshot.
     """
-    check_text("document id", document_id)
-    row = bisect_left(snapshot.documents, document_id)  # they are sorted
-    if row == len(snapshot.documents) or snapshot.documents[row] != document_id:
+    row = find_document(snapshot, check_text("document id", document_id))
+    if row is None:
         raise UnknownDocumentError(f"no document {document_id!r} in the index")
     return row
+
+
+def find_document(snapshot: Snapshot, document_id: str) -> int | None:
+    """Return the row of a document; None if it is not in the snapshot."""
+    row = bisect_left(snapshot.documents, document_id)  # they are sorted
+    is_known = row < len(snapshot.documents) and snapshot.documents[row] == document_id
+    return row if is_known else None
 
 
 def root_rows(snapshot: Snapshot, document_id: str) -> list[int]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-
-import numpy as np
 
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import DocumentStatus
+from e2graphrag_integrations.retrieval.outline import find_document, list_documents
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.views.json_values import as_object
 
 Readable = E2GraphRAG | ScopedReader
 """An index, or a part of one."""
@@ -62,10 +59,6 @@ class DocumentPage:
     counts: Mapping[str, int]
     items: tuple[DocumentView, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the view as JSON values."""
-        return as_object(self)
-
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
@@ -79,10 +72,6 @@ class TextPart:
     start: int
     end: int
     text: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the view as JSON values."""
-        return as_object(self)
 
 
 def document_page(
@@ -123,26 +112,18 @@ def document_page(
     return reader.read_snapshot(lambda snapshot, _: page(snapshot))
 
 
-def _row(snapshot: Snapshot, document_id: str) -> int | None:
-    row = bisect_left(snapshot.documents, document_id)  # they are sorted
-    is_known = row < len(snapshot.documents) and snapshot.documents[row] == document_id
-    return row if is_known else None
-
-
 def _searched(snapshot: Snapshot, document_id: str) -> str:
-    row = _row(snapshot, document_id)
+    row = find_document(snapshot, document_id)
     title = "" if row is None else snapshot.titles[row] or ""
     return f"{document_id}\n{title}".casefold()
 
 
 def _view(snapshot: Snapshot, state: DocumentStatus) -> DocumentView:
-    row = _row(snapshot, state.id)
+    row = find_document(snapshot, state.id)
     title, chunks, language = None, 0, None
     if row is not None:
-        title = snapshot.titles[row]
-        first, last = np.searchsorted(snapshot.chunk_documents, [row, row + 1]).tolist()
-        chunks = last - first
-        language = snapshot.records.languages.get(state.id, ENGLISH)
+        [[info], _] = list_documents(snapshot, row, row + 1)
+        title, chunks, language = info.title, info.chunks, snapshot.languages[row]
     reason = None if state.reason is None else redact(state.reason)
     return DocumentView(
         state.id, title, state.status, reason, state.indexed, chunks, language, state.worker
