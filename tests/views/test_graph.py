@@ -16,6 +16,7 @@ from e2graphrag_integrations.views.graph import (
     neighborhood,
     neighborhoods,
 )
+from e2graphrag_integrations.views.json_values import to_json
 from fakes import STORY, NameExtractor
 
 OTHER = "Fido barked at Gus. Gus met Anna in Riga. Anna met Bert in Oslo. "
@@ -52,7 +53,7 @@ def test_pages_of_entities_join_to_the_list_of_the_index(rag):
     found = list_entities(rag, "anni", limit=1)
     assert ([info.name for info in found.items], found.total) == (["anna"], 1)
     assert list_entities(rag, "xyz").items == ()
-    json.dumps(pages[0].to_dict(), allow_nan=False)
+    json.dumps(to_json(pages[0]), allow_nan=False)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 100])
@@ -77,7 +78,7 @@ def test_neighborhood_has_the_heaviest_neighbors_and_all_edges_among_them(rag, l
             info.documents,
             info.degree,
         )
-    json.dumps(found.to_dict(), allow_nan=False)
+    json.dumps(to_json(found), allow_nan=False)
 
 
 def test_several_neighborhoods_equal_single_ones(rag):

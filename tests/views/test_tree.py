@@ -12,6 +12,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
     UnknownNodeError,
 )
+from e2graphrag_integrations.views.json_values import to_json
 from e2graphrag_integrations.views.tree import document_tree, node_children
 from fakes import STORY
 
@@ -49,7 +50,7 @@ def test_parts_join_to_the_whole_list(rag):
     parts = [node_children(rag, root.node_id, offset, 2) for offset in range(0, 6, 2)]
     assert tuple(node for part in parts for node in part.nodes) == whole.nodes
     assert {part.total for part in parts} == {whole.total}
-    json.dumps(whole.to_dict())
+    json.dumps(to_json(whole))
 
 
 def test_document_of_one_chunk_is_its_own_tree(rag):

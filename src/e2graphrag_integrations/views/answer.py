@@ -21,7 +21,6 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedN
 from e2graphrag_integrations.retrieval.trace import Ranked, RelevanceKind, Trace
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Span
-from e2graphrag_integrations.views.json_values import as_object
 
 TOP = 20
 """Number of nodes of each list in the view."""
@@ -175,10 +174,6 @@ class AnswerView:
     tokens: int
     context: str
     scores: Mapping[str, float] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the view as JSON values."""
-        return as_object(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ Each view reads a bounded part of the graph, so that it can be drawn for an inde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,10 +47,6 @@ class EntityList:
 
     items: tuple[EntityInfo, ...]
     total: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the list as JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +91,6 @@ class Neighborhood:
     edges: tuple[GraphEdge, ...]
     omitted: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the neighborhood as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class EdgeSentences:
@@ -112,10 +103,6 @@ class EdgeSentences:
 
     sentences: tuple[Hop, ...]
     has_more: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sentences as JSON values."""
-        return asdict(self)
 
 
 def list_entities(

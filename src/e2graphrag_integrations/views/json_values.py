@@ -10,14 +10,9 @@ from typing import Any
 def to_json(value: Any) -> Any:
     """Return a data class as JSON values: objects, lists, strings and numbers."""
     if is_dataclass(value):
-        return as_object(value)
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {key: to_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(one) for one in value]
     return value
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """Return a data class as a JSON object."""
-    return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
@@ -49,10 +48,6 @@ class TreeNodes:
 
     nodes: tuple[TreeNode, ...]
     total: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the nodes as JSON values."""
-        return asdict(self)
 
 
 def document_tree(

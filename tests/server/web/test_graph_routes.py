@@ -14,6 +14,7 @@ from e2graphrag_integrations.views.graph import (
     list_entities,
     neighborhood,
 )
+from e2graphrag_integrations.views.json_values import to_json
 from e2graphrag_integrations.views.tree import document_tree, node_children
 
 NAME = "a/b ü?#%.txt"
@@ -34,33 +35,24 @@ def test_answers_are_the_views(rag, serve):
         assert response.status_code == 200, response.text
         return response.json()
 
-    assert get("/entities") == plain(list_entities(rag).to_dict())
-    assert get("/entities", prefix="an", offset=0, limit=1) == plain(
-        list_entities(rag, "an", 0, 1).to_dict()
+    assert get("/entities") == to_json(list_entities(rag))
+    assert get("/entities", prefix="an", offset=0, limit=1) == to_json(
+        list_entities(rag, "an", 0, 1)
     )
-    assert get("/entities/Anna", limit=2) == plain(entity_details(rag, "Anna", 2).to_dict())
-    assert get("/entities/anna/neighborhood", limit=3) == plain(
-        neighborhood(rag, "anna", 3).to_dict()
-    )
-    assert get("/edge", source="Anna", target="Bert", limit=1) == plain(
-        edge_sentences(rag, "Anna", "Bert", 1).to_dict()
+    assert get("/entities/Anna", limit=2) == to_json(entity_details(rag, "Anna", 2))
+    assert get("/entities/anna/neighborhood", limit=3) == to_json(neighborhood(rag, "anna", 3))
+    assert get("/edge", source="Anna", target="Bert", limit=1) == to_json(
+        edge_sentences(rag, "Anna", "Bert", 1)
     )
     paths = get("/path", source="Cleo", target="Anna")["paths"]
     assert [path["entities"] for path in paths] == [
         list(path.entities) for path in find_connection(rag, "Cleo", "Anna")
     ]
     tree = get("/documents/story/tree")
-    assert tree == plain(document_tree(rag, "story").to_dict())
+    assert tree == to_json(document_tree(rag, "story"))
     top = tree["nodes"][0]["node_id"]
-    assert get(f"/nodes/{top}/children", offset=1) == plain(node_children(rag, top, 1).to_dict())
+    assert get(f"/nodes/{top}/children", offset=1) == to_json(node_children(rag, top, 1))
     assert get(f"/documents/{quote(NAME, safe='')}/tree")["nodes"][0]["document_id"] == NAME
-
-
-def plain(value):
-    """Return a value as JSON has it."""
-    if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from e2graphrag_integrations.server.web.jobs import Job
 from e2graphrag_integrations.server.web.problems import busy
-from e2graphrag_integrations.views.json_values import as_object
+from e2graphrag_integrations.views.json_values import to_json
 
 _HEARTBEAT = 15.0
 """Seconds after which a comment shows proxies and the client that the server is there."""
@@ -81,7 +81,7 @@ async def _events(job: Job) -> AsyncIterator[bytes]:
     while True:
         changed = job.changed
         name = job.view.state if job.is_final else "progress"
-        data = json.dumps(as_object(job.view), ensure_ascii=False, separators=(",", ":"))
+        data = json.dumps(to_json(job.view), ensure_ascii=False, separators=(",", ":"))
         yield f"event: {name}\ndata: {data}\n\n".encode("utf-8", "replace")
         if job.is_final:
             return
