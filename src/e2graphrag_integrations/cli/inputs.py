@@ -218,6 +218,24 @@ def scoped(rag: E2GraphRAG, scope: str | None) -> E2GraphRAG | ScopedReader:
     return rag if scope is None else rag.scoped(parse_object("--scope", scope))
 
 
+def read_token(token_env: str | None, default: str) -> str | None:
+    """Return the token of a server from the environment; None if there is none.
+
+    Args:
+        token_env: The variable of `--token-env`, which must contain a token.
+        default: The variable that is read without `--token-env`.
+
+    Raises:
+        InvalidInputError: If `token_env` contains no token.
+    """
+    token = os.environ.get(token_env or default)
+    if token_env and not token:  # it may be the token, so do not print it
+        raise InvalidInputError(
+            "--token-env names no environment variable with a token: pass the name of the variable"
+        )
+    return token or None
+
+
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call a function at the first SIGINT or SIGTERM; a second one has its usual effect."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Literal
 
 import typer
@@ -65,12 +64,8 @@ def mcp(
 
     if transport == "stdio" and (token_env or allow_host):
         raise InvalidInputError("--token-env and --allow-host require --transport http")
-    token = os.environ.get(token_env or TOKEN_VARIABLE)
-    if token_env and not token:  # it may be the token, so do not print it
-        raise InvalidInputError(
-            "--token-env names no environment variable with a token: pass the name of the variable"
-        )
-    http = HttpOptions(host, port, token or None, allow_host or ()) if transport == "http" else None
+    token = inputs.read_token(token_env, TOKEN_VARIABLE)
+    http = HttpOptions(host, port, token, allow_host or ()) if transport == "http" else None
     with inputs.open_index(index) as rag:
         server = make_server(IndexTools(inputs.scoped(rag, scope), max_tokens))
         if http is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.where import parse_object
-from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
+from e2graphrag_integrations.errors import MissingDependencyError
 
 TOKEN_VARIABLE = "E2GRAPHRAG_SERVE_TOKEN"  # noqa: S105 - the name of the variable
 
@@ -70,12 +69,8 @@ def serve(
             "pip install 'e2graphrag-integrations[serve]'"
         ) from error
 
-    token = os.environ.get(token_env or TOKEN_VARIABLE)
-    if token_env and not token:  # it may be the token, so do not print it
-        raise InvalidInputError(
-            "--token-env names no environment variable with a token: pass the name of the variable"
-        )
-    clients = [] if not token else [Client("token", token, write=True)]
+    token = inputs.read_token(token_env, TOKEN_VARIABLE)
+    clients = [] if token is None else [Client("token", token, write=True)]
     clients += [] if tokens is None else read_tokens(tokens)
     first = clients[0].token if clients else None
     http = HttpOptions(host, port, first, allow_host or ())
