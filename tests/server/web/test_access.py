@@ -13,6 +13,7 @@ from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.server.web import Client, Limits, WebOptions, read_tokens
 from e2graphrag_integrations.server.web.app import all_operations
+from e2graphrag_integrations.server.web.problems import Explainer
 from fakes import STORY
 
 OWNER = "owner-0123456789abcdef"
@@ -243,6 +244,13 @@ def test_errors_reveal_neither_paths_nor_secrets(open_index, story, serve, tmp_p
         answer = client.post("/retrieve", json=QUESTION)
         assert answer.status_code == status
         assert str(tmp_path) not in answer.text
+
+
+def test_only_paths_are_removed_from_messages():
+    message = "/data/story: no document 'a' in the index"
+    assert Explainer("/data/story").shown(message) == "the index: no document 'a' in the index"
+    for name in ("a", "index"):  # `e2graphrag serve index`, in its folder
+        assert Explainer(name).shown(message) == message
 
 
 TOML = f"""

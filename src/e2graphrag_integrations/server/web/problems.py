@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from starlette.responses import Response
 
@@ -95,14 +95,16 @@ class Explainer:
     """Turns exceptions into answers that reveal neither paths nor secrets.
 
     Attributes:
-        location: The path of the index, which no message contains.
+        location: The path or the URL of the index. No message contains it, unless it is a
+            single word, which messages can contain for another reason.
     """
 
     location: str
 
     def shown(self, text: str) -> str:
-        """Return a text without secrets and the path of the index."""
-        return redact(text.replace(self.location, "the index"))
+        """Return a text without secrets, and without the path of the index."""
+        is_word = re.fullmatch(r"\w+", self.location)
+        return redact(text if is_word else text.replace(self.location, "the index"))
 
     def problem(self, error: BaseException) -> Problem:
         """Return the answer to an exception. The log gets the message if the client does not."""
@@ -121,11 +123,6 @@ class Explainer:
         if isinstance(error, E2GraphRAGError):
             return Problem(500, name, f"the request failed ({name}); see the log of the server")
         return Problem(500, "InternalError", "the request failed; see the log of the server")
-
-    def as_json(self, error: BaseException) -> dict[str, Any]:
-        """Return the answer to an exception as the field `error` of a job."""
-        problem = self.problem(error)
-        return {"type": problem.kind, "message": problem.message}
 
 
 def _trace_of(error: BaseException) -> BaseException | None:
