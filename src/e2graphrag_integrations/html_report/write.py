@@ -100,23 +100,10 @@ def write_report(
     listed, total = contents.documents(reader)
     chosen = _choose(reader, listed, answers, size)
     places = {document: place for place, (document, _) in enumerate(chosen)}
-    rows = [
-        [
-            one.info.id,
-            one.info.title,
-            one.info.chunks,
-            one.info.end,
-            one.language,
-            places.get(one.info.id, -1),
-        ]
-        for one in listed
-    ]
+    rows = [_row(one, places.get(one.info.id, -1)) for one in listed]
     graph_note = _graph_note(len(graph["items"]), graph["total"])
     tree_note = _tree_note(len(chosen), total, max_mb)
-    notes = [graph_note, tree_note]
-    notes.append(_unindexed_note(reader))
-    if len(listed) < total:
-        notes.append(f"This report lists only the first {len(listed):,} documents.")
+    notes = [graph_note, tree_note, _unindexed_note(reader), _listed_note(len(listed), total)]
     start = {
         "name": index_name(reader.path),
         "facts": _facts(reader),
@@ -217,6 +204,12 @@ def _choose(
     return chosen
 
 
+def _row(document: ListedDocument, place: int) -> list[Any]:
+    """Return the row of a document in the list; `place` is that of its text, or -1."""
+    info = document.info
+    return [info.id, info.title, info.chunks, info.end, document.language, place]
+
+
 def _graph_note(entities: int, total: int) -> str:
     if not total:
         return ""
@@ -239,6 +232,12 @@ def _tree_note(included: int, total: int, max_mb: float) -> str:
         f"This report contains the texts and trees of {included:,} of {total:,} documents. The "
         f"others are left out to keep these below {max_mb:g} MB (--max-mb)."
     )
+
+
+def _listed_note(listed: int, total: int) -> str:
+    if listed == total:
+        return ""
+    return f"This report lists only the first {listed:,} documents."
 
 
 def _unindexed_note(reader: Readable) -> str:

@@ -61,7 +61,7 @@ class JobView:
     Attributes:
         id: Its id.
         kind: What it does.
-        state: `waiting` until earlier jobs of the same sort end, then `running`, and at the end
+        state: `waiting` until earlier jobs end, then `running`, and at the end
             `done`, `failed` or `stopped`.
         progress: The progress of its stages, in the order in which they began.
         error: Why it failed.

@@ -124,7 +124,7 @@ def _parameter(one: Parameter, path_names: Sequence[str]) -> dict[str, Any]:
 def _schema(one: Parameter) -> dict[str, Any]:
     schema: dict[str, Any]
     if one.is_number or isinstance(one.default, int):
-        schema = {"type": "integer", "minimum": one.least, "maximum": one.most}
+        schema = {"type": "integer", "minimum": one.minimum, "maximum": one.maximum}
     else:
         schema = {"type": "string", "maxLength": MAX_TEXT}
         if one.choices:

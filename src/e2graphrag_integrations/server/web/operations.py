@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote
@@ -39,7 +39,7 @@ class Parameter:
         name: Its name.
         description: Its meaning.
         default: Value if it is missing. An integer makes the parameter an integer.
-        least, most: Bounds of an integer.
+        minimum, maximum: Bounds of an integer.
         choices: The allowed values of a text.
         is_number: Whether it is an integer, if there is no default.
         required: Whether it must be given.
@@ -48,8 +48,8 @@ class Parameter:
     name: str
     description: str
     default: int | str | None = None
-    least: int = 0
-    most: int = MAX_NUMBER
+    minimum: int = 0
+    maximum: int = MAX_NUMBER
     choices: tuple[str, ...] = ()
     is_number: bool = False
     required: bool = False
@@ -65,9 +65,9 @@ class Parameter:
             is_number = (
                 digits.isdecimal() and digits.isascii() and len(digits) <= len(str(MAX_NUMBER))
             )
-            if not (is_number and self.least <= int(text) <= self.most):
+            if not (is_number and self.minimum <= int(text) <= self.maximum):
                 raise InvalidInputError(
-                    f"{self.name} must be a whole number from {self.least:,} to {self.most:,}"
+                    f"{self.name} must be a whole number from {self.minimum:,} to {self.maximum:,}"
                 )
             return int(text)
         if len(text) > MAX_TEXT or not _is_unicode(text):
@@ -157,7 +157,7 @@ class Operation:
     answer: Any = None
     status: int = 200
     rights: Rights = "read"
-    media: str = field(default="application/json")
+    media: str = "application/json"
     max_body: int | None = None
 
     @cached_property
