@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from cli_helpers import SMALL_CHUNKS, FakeDefaultEmbedder, FakeSummarizer
-from e2graphrag_integrations import E2GraphRAG, ExtractiveSummarizer, components
+from e2graphrag_integrations import E2GraphRAG, ExtractiveSummarizer, SourceDocument, components
 from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.store.lock import IndexLock
@@ -487,3 +487,78 @@ def test_default_models_serve_an_index_from_creation_to_deletion(folder, tmp_pat
     assert {node["document_id"] for node in nodes} == {"new.txt", "sub/ship.txt"}
     assert call("verify", index).code == 0
     assert call("status", index).code == 0
+
+
+# Metadata
+
+
+def metadata_of(index):
+    with E2GraphRAG.open(index) as rag:
+        return {id_: dict(rag.document(id_).metadata) for id_ in rag.document_ids}
+
+
+def test_metadata_is_given_to_all_files_of_a_call_and_can_be_filtered(index, tmp_path, call):
+    more = tmp_path / "more.txt"
+    more.write_text("The Duchess nursed a baby that sneezed.")
+    given = ("--metadata", "tenant=b", "--metadata", "year=1865", "--metadata", 'tags=["x", "y"]')
+    assert call("index", more, "--out", index, *given)[0] == 0
+    expected = {"tenant": "b", "year": 1865, "tags": ["x", "y"]}
+    assert metadata_of(index)["more.txt"] == expected
+    assert metadata_of(index)["queen.md"] == {}
+    found = call(
+        "query", index, "Who nursed a baby?", "--scope", '{"tenant": "b"}', "--json"
+    ).json()
+    assert {node["document_id"] for node in found["nodes"]} == {"more.txt"}
+
+
+def test_a_file_that_is_read_again_keeps_the_title_and_metadata_of_its_document(
+    folder, tmp_path, call
+):
+    path = tmp_path / "t.e2g"
+    with E2GraphRAG.open(path) as rag:
+        given = {"tenant": "a", "year": 1865}
+        rag.add(SourceDocument("alice.txt", ALICE, title="Wonderland", metadata=given))
+    edit_texts(folder)
+    assert call("update", path, folder, "--metadata", "year=1872")[0] == 0
+    with E2GraphRAG.open(path) as rag:
+        alice = rag.document("alice.txt")
+        assert "The Dodo" in alice.text
+        assert (alice.title, dict(alice.metadata)) == ("Wonderland", {"tenant": "a", "year": 1872})
+        assert dict(rag.document("new.txt").metadata) == {"year": 1872}
+    report = call("index", folder, "--out", path, "--json").json()
+    assert report["documents"] == 0  # so unchanged files need no `--metadata`
+
+
+def test_a_failed_document_keeps_its_metadata_when_its_file_is_read_again(
+    folder, tmp_path, call, summarizer
+):
+    path = tmp_path / "f.e2g"
+    (folder / "jabber.txt").write_text(f"{SHIP} {FORBIDDEN} {QUEEN} {SHIP}")
+    command = ("index", folder, "--out", path)
+    assert call(*command, "--metadata", "tenant=a", *SMALL_CHUNKS)[0] == 3
+    (folder / "jabber.txt").write_text(f"{SHIP} {QUEEN} {SHIP}")
+    assert call(*command)[0] == 0
+    assert metadata_of(path)["jabber.txt"] == {"tenant": "a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["tenant"], "--metadata 'tenant' must be KEY=VALUE"),
+        (["=a"], "--metadata '=a' must be KEY=VALUE"),
+        (["tenant=a", "tenant=b"], "--metadata 'tenant' is given twice"),
+        (["a=" + "[" * 100_000], "--metadata a: the value is nested too deeply"),
+        (["score=NaN"], "metadata"),
+        (["document_id=x"], "document_id"),
+    ],
+)
+def test_invalid_metadata_is_refused_before_anything_is_written(
+    index, folder, call, given, problem
+):
+    before = index.read_bytes()
+    options = [part for one in given for part in ("--metadata", one)]
+    for command in (("index", folder, "--out", index), ("update", index, folder)):
+        code, out, err = call(*command, *options)
+        assert (code, out) == (2, "")
+        assert problem in err
+    assert index.read_bytes() == before

@@ -9,14 +9,14 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.output import print_skipped
-from e2graphrag_integrations.cli.where import parse_object
+from e2graphrag_integrations.cli.where import parse_object, parse_value
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.language import AUTO
@@ -257,6 +257,33 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+def parse_metadata(arguments: Sequence[str]) -> dict[str, Any]:
+    """Parse `--metadata KEY=VALUE`; a value that is valid JSON is parsed.
+
+    Raises:
+        InvalidInputError: If an argument has a different form, or a key is given twice.
+    """
+    metadata: dict[str, Any] = {}
+    for argument in arguments:
+        key, separator, text = argument.partition("=")
+        if not separator or not key:
+            raise InvalidInputError(f"--metadata {argument!r} must be KEY=VALUE")
+        if key in metadata:
+            raise InvalidInputError(f"--metadata {key!r} is given twice")
+        metadata[key] = parse_value(f"--metadata {key}", text)
+    return metadata
+
+
+def described(
+    rag: E2GraphRAG, documents: Sequence[SourceDocument], metadata: Mapping[str, Any]
+) -> list[SourceDocument]:
+    """Return documents with the given metadata; known ones keep what is not given again."""
+    from e2graphrag_integrations.indexing.descriptions import keep_descriptions
+
+    given = [replace(one, metadata={**one.metadata, **metadata}) for one in documents]
+    return keep_descriptions(rag.store, given)
 
 
 def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:

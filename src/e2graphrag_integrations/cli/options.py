@@ -56,6 +56,15 @@ Language = Annotated[
     ),
 ]
 
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Metadata of all given documents, which filters and scopes match. Repeat it for "
+        "further keys. An indexed document keeps the metadata that are not given again.",
+    ),
+]
+
 Where = Annotated[
     list[str] | None,
     typer.Option(

@@ -32,16 +32,24 @@ def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
         key, separator, text = condition.partition("=")
         if not separator or not key:
             raise InvalidInputError(f"--where {condition!r} must be KEY=VALUE or a JSON object")
-        try:
-            value = json.loads(text)
-        except RecursionError:
-            raise InvalidInputError(f"--where {key}: the value is nested too deeply") from None
-        except ValueError:
-            value = text
-        values.setdefault(key, []).append(value)
+        values.setdefault(key, []).append(parse_value(f"--where {key}", text))
     if values:
         filters.append({key: _match_any(key, options) for key, options in values.items()})
     return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
+
+
+def parse_value(name: str, text: str) -> Any:
+    """Parse a value that is valid JSON; any other text is returned unchanged.
+
+    Raises:
+        InvalidInputError: If it is nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InvalidInputError(f"{name}: the value is nested too deeply") from None
+    except ValueError:
+        return text
 
 
 def parse_object(option: str, text: str) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class QueuedDocument:
     reason: str | None = None
 
 
-def read_queue(store: Store) -> list[QueuedDocument]:
-    """Return the documents in the queue, oldest first.
+def read_queue(store: Store, ids: Collection[str] | None = None) -> list[QueuedDocument]:
+    """Return the documents in the queue, or those with the given ids, oldest first.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
@@ -64,7 +64,7 @@ def read_queue(store: Store) -> list[QueuedDocument]:
     with invalid_rows(store.path, "the queue"):
         return [
             QueuedDocument(document_from_fields(id_, json.loads(encoded)), status, reason)
-            for id_, _, encoded, status, reason in _rows(store)
+            for id_, _, encoded, status, reason in _rows(store, ids)
         ]
 
 

@@ -26,6 +26,7 @@ def update(
         bool, flag("--prune", "Delete documents that are not among the given files.")
     ] = False,
     language: options.Language = "auto",
+    metadata: options.Metadata = None,
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
     json: options.Json = False,
@@ -40,7 +41,8 @@ def update(
 ) -> ExitCode:
     """Replace changed documents and add new ones.
 
-    Only the summaries above changed chunks are regenerated.
+    Only the summaries above changed chunks are regenerated. A replaced document keeps its metadata,
+    and its title if the file has none.
 
     Examples:
       e2graphrag update novels.e2g novels/
@@ -51,12 +53,13 @@ def update(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
     )
     chosen_engine = inputs.make_engine(engine, address)
+    given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_index(index)
     sources = inputs.read_sources(paths, index)
-    documents = sources.documents
     with inputs.open_index(
         index, summarizer=summarizer, language=language, concurrency=concurrency
     ) as rag:
+        documents = inputs.described(rag, sources.documents, given_metadata)
         if estimate:
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK

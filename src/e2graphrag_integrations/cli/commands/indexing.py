@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,13 +10,7 @@ from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.errors import DuplicateDocumentError
-from e2graphrag_integrations.store.location import (
-    index_exists,
-    shown_path,
-)
-
-if TYPE_CHECKING:
-    pass
+from e2graphrag_integrations.store.location import index_exists, shown_path
 
 
 @command
@@ -31,6 +25,7 @@ def index(
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
     language: options.Language = "auto",
+    metadata: options.Metadata = None,
     chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
     chunk_overlap: Annotated[
         int | None, number("Tokens that adjacent chunks share (default: 100).")
@@ -61,6 +56,7 @@ def index(
       e2graphrag index novels/ --out novels.e2g
       e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
       e2graphrag index novels/ --out living.e2g --cut content
+      e2graphrag index novels/ --out letters.e2g --metadata tenant=a --metadata year=1895
       e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
       e2graphrag index novels/ --out "postgresql://host/db?schema=library" --no-wait
     """
@@ -70,6 +66,7 @@ def index(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
     )
     chosen_engine = inputs.make_engine(engine, address)
+    given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_new_index(out, paths)
     sources = inputs.read_sources(paths, out)
     # An estimate must not create a file.
@@ -90,13 +87,14 @@ def index(
             grouping=cut,
         ) as rag,
     ):
+        documents = inputs.described(rag, sources.documents, given_metadata)
         if estimate:
-            output.print_estimate(rag.estimate(sources.documents), as_json=json)
+            output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         with output.progress_bar() as progress:
             try:
                 report = rag.add(
-                    sources.documents,
+                    documents,
                     on_duplicate="replace" if replace else "error",
                     max_llm_calls=max_llm_calls,
                     progress=progress,

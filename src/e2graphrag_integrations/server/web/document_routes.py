@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
 from e2graphrag_integrations.errors import UnknownDocumentError
+from e2graphrag_integrations.indexing.descriptions import keep_descriptions
 from e2graphrag_integrations.indexing.inputs import OnDuplicate
 from e2graphrag_integrations.reports import (
     CostEstimate,
@@ -188,7 +189,7 @@ async def _estimate(call: Call) -> UploadEstimate:
 
 
 def _estimated(call: Call, documents: Sequence[SourceDocument]) -> UploadEstimate:
-    kept = [_kept(call, one) for one in documents]
+    kept = keep_descriptions(call.rag.store, documents)
     cost = call.rag.estimate(kept)
     values = {one.name: getattr(cost, one.name) for one in fields(cost)}
     return UploadEstimate(**values, replaces=tuple(one.id for one in kept if _differs(call, one)))
@@ -208,9 +209,8 @@ async def _upload(call: Call) -> JobStarted:
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         read = await upload.aread()
-        documents = read.documents
-        if upload.fields["on_duplicate"] == "replace":
-            documents = await asyncio.to_thread(lambda: [_kept(call, one) for one in documents])
+        store = call.rag.store
+        documents = await asyncio.to_thread(keep_descriptions, store, read.documents)
         report = await call.rag.aadd(
             documents,
             on_duplicate=upload.fields["on_duplicate"],
@@ -226,19 +226,6 @@ async def _upload(call: Call) -> JobStarted:
     except BaseException:
         upload.close()
         raise
-
-
-def _kept(call: Call, document: SourceDocument) -> SourceDocument:
-    """Return a new version with the title and the metadata of the old one that it does not have.
-
-    A file says nothing about a tenant, so the document would otherwise leave its scope.
-    """
-    try:
-        old = call.rag.document(document.id)
-    except UnknownDocumentError:
-        return document
-    metadata = {**old.metadata, **document.metadata}
-    return replace(document, title=document.title or old.title, metadata=metadata)
 
 
 async def _resume(call: Call) -> JobStarted:
@@ -278,7 +265,7 @@ def _queued(call: Call, id_: str) -> list[SourceDocument]:
         UnknownDocumentError: If there is no such document.
         Problem: If it is indexed.
     """
-    found = [one.document for one in read_queue(call.rag.store) if one.document.id == id_]
+    found = [one.document for one in read_queue(call.rag.store, [id_])]
     if not found:
         call.rag.document(id_)
         raise Problem(
