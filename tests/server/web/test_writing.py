@@ -6,7 +6,6 @@ import csv
 import io
 import sys
 import threading
-import time
 
 import httpx
 import pytest
@@ -16,6 +15,7 @@ from e2graphrag_integrations.server.web import Limits, WebOptions
 from e2graphrag_integrations.testing import DigestLLM
 from fakes import STORY
 from file_makers import make_docx
+from web_jobs import finished
 
 QUESTIONS = [
     {"question": "Who gave Anna a map?", "gold_spans": [["story", 24, 40]]},
@@ -26,18 +26,6 @@ QUESTIONS = [
 def files(*names, content=None):
     content = STORY.encode() if content is None else content
     return [("files", (name, content)) for name in names]
-
-
-def finished(client, answer):
-    """Wait for the job that an answer names, and return it."""
-    assert answer.status_code == 202, answer.text
-    path = f"/jobs/{answer.json()['job_id']}"
-    for _ in range(2_000):
-        job = client.get(path).json()
-        if job["state"] in ("done", "failed", "stopped"):
-            return job
-        time.sleep(0.005)
-    raise AssertionError(job)
 
 
 def test_files_are_estimated_uploaded_listed_and_deleted(open_index, serve):

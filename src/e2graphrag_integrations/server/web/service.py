@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.server.web.access import Access, Caller
 from e2graphrag_integrations.server.web.events import Streams
@@ -16,7 +19,11 @@ from e2graphrag_integrations.server.web.limits import Admission
 from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.views.documents import Readable
+
+_CHECK_SECONDS = 1.0
+"""Time for which the result of a check of the index is used."""
 
 
 class Service:
@@ -37,6 +44,8 @@ class Service:
         self.estimating = asyncio.Lock()
         self.streams = Streams(options.limits.streams)
         self.metrics = Metrics(self.admission, self.jobs)
+        self._check: asyncio.Future[None] | None = None
+        self._checked_at = 0.0
         self._whole: Readable = rag if options.where is None else rag.scoped(options.where)
         self._scopes: dict[str, ScopedReader] = {
             one.name: self._whole.scoped(one.where)
@@ -79,6 +88,27 @@ class Service:
         """
         if not is_postgres_url(self.rag.path) and self.rag.is_written_elsewhere():
             raise Problem(409, "ConflictError", "another process is writing to the index")
+
+    async def check_index(self) -> None:
+        """Check that the index can be read.
+
+        However many clients ask, one thread checks, and not more than once a second.
+
+        Raises:
+            StoreError: If its file is missing, or its database cannot be reached.
+        """
+        now = time.monotonic()
+        if self._check is None or (self._check.done() and now - self._checked_at >= _CHECK_SECONDS):
+            self._check = asyncio.ensure_future(asyncio.to_thread(self._read_generation))
+            self._checked_at = now
+        await asyncio.shield(self._check)
+
+    def _read_generation(self) -> None:
+        path = self.rag.path
+        # An open file that was deleted can still be read.
+        if path != MEMORY and not is_postgres_url(path) and not Path(path).exists():
+            raise StoreError(f"the index file {path} is missing")
+        self.rag.store.newest_generation(time.monotonic())
 
     async def close(self) -> None:
         """Stop the jobs and end the threads."""

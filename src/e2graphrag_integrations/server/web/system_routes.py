@@ -24,7 +24,7 @@ _PLAIN = (bool, int, float, str)
 
 @dataclass(frozen=True)
 class Health:
-    """The server answers."""
+    """The server answers, and can read its index."""
 
     status: str
     version: str
@@ -103,7 +103,7 @@ def system_operations() -> list[Operation]:
             "GET",
             "/health",
             _health,
-            "Check that the server answers",
+            "Check that the server answers and can read the index",
             answer=Health,
             rights="public",
         ),
@@ -136,7 +136,8 @@ def version() -> str:
     return metadata.version("e2graphrag-integrations")
 
 
-async def _health(_: Call) -> Health:
+async def _health(call: Call) -> Health:
+    await call.service.check_index()
     return Health("ok", version())
 
 
