@@ -64,7 +64,7 @@ test-thorough: $(STAMP)
 coverage: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=xml
 
-# Runs the notebooks and saves their outputs (a minute).
+# Runs the notebooks and saves their outputs (half a minute).
 notebooks: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python examples/notebooks/run.py
 
