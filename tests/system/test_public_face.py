@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import subprocess
 import sys
@@ -25,9 +26,15 @@ HEAVY = (
 PRINTERS = {"cli.app", "cli.demo", "cli.output"}
 
 
+@functools.cache
+def parsed(path):
+    """Return the syntax tree of a file, which several tests read."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path):
     """Yield the modules that a file imports, at the top or in functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative import"
             yield node.module
@@ -72,7 +79,7 @@ def test_engine_loads_no_framework_and_no_model_library():
 
 def test_no_unsafe_deserialization_or_eval():
     for name, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         tops = {module.split(".")[0] for module in imported_modules(path)}
         if name == "portability.reopening":
             tops -= {"pickle"}  # imports only `dumps`, to find out what can be pickled
@@ -92,14 +99,14 @@ def test_only_the_command_line_prints():
     for name, path in MODULES.items():
         if name in PRINTERS:
             continue
-        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        calls = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)]
         assert "print" not in {getattr(call.func, "id", "") for call in calls}, name
 
 
 def test_no_module_has_mutable_state():
     """Module-level names are constants: no list, set or built dict, and no `global`."""
     for name, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), name
         for node in tree.body:
             value = getattr(node, "value", None)
@@ -116,7 +123,7 @@ def test_no_module_has_mutable_state():
 
 def test_module_level_dicts_are_never_modified():
     for name, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         module_dicts = {
             target.id
             for node in tree.body
