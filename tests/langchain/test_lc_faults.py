@@ -150,39 +150,64 @@ def test_a_failing_extractor_leaves_documents_pending(lc_open, pages):
 
 # Killed processes
 
-CRASH = """
+KILLS = ["before", "summary", "written", "end"]
+
+CRASHES = """
 import os, sys
+from pathlib import Path
 from langchain_fakes import DigestChatModel, two_sources
 from e2graphrag_integrations.indexing import pending
 from test_lc_faults import OPTIONS, E2GraphRAGIndex, HookedChatModel
-path, when = sys.argv[1:]
+folder, *kills = sys.argv[1:]
 die = lambda *_: os._exit(9)
-llm = HookedChatModel(hook=lambda number: die() if when == "summary" and number == 3 else None)
-index = E2GraphRAGIndex.open(path, llm=llm, **OPTIONS)
-pages = two_sources()
-index.add_documents(pages[3:4])
-index.upsert(pages[:3])
-index.upsert(pages[4:])
-index.delete([pages[1].id])
-if when == "before":
-    die()
-if when == "written":
-    index.corpus.rag.delete = die
-if when == "end":
-    pending.drop_pending = die
-index.build()
+def crash(when):
+    path = Path(folder) / f"{when}.e2g"
+    llm = HookedChatModel(hook=lambda number: die() if when == "summary" and number == 3 else None)
+    index = E2GraphRAGIndex.open(path, llm=llm, **OPTIONS)
+    pages = two_sources()
+    index.add_documents(pages[3:4])
+    index.upsert(pages[:3])
+    index.upsert(pages[4:])
+    index.delete([pages[1].id])
+    if when == "before":
+        die()
+    if when == "written":
+        index.corpus.rag.delete = die
+    if when == "end":
+        pending.drop_pending = die
+    index.build()
+for when in kills:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            crash(when)
+        finally:
+            os._exit(1)
+    print(when, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
-@pytest.mark.parametrize("when", ["before", "summary", "written", "end"])
-def test_a_killed_process_loses_no_document(lc_open, new_index, pages, tmp_path, when):
-    path = tmp_path / "a.e2g"
+@pytest.fixture(scope="module")
+def crashed_files(tmp_path_factory):
+    """A folder with the file of each killed process.
+
+    One process imports the frameworks and forks the others, because the imports take seconds.
+    """
+    folder = tmp_path_factory.mktemp("killed")
     process = subprocess.run(
-        [sys.executable, "-c", CRASH, path, when],
+        [sys.executable, "-c", CRASHES, folder, *KILLS],
         env={"PYTHONPATH": f"{TESTS}:{TESTS / 'langchain'}"},
-        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
-    assert process.returncode == 9
+    assert process.stdout.splitlines() == [f"{when} 9" for when in KILLS]
+    return folder
+
+
+@pytest.mark.parametrize("when", KILLS)
+def test_a_killed_process_loses_no_document(lc_open, new_index, pages, crashed_files, when):
+    path = crashed_files / f"{when}.e2g"
     remaining = [pages[0], *pages[2:]]
     llm = DigestChatModel()
     index = lc_open(path, llm=llm)
