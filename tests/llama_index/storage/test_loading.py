@@ -406,55 +406,51 @@ def test_emptied_and_empty_indexes_load(tmp_path, index_of, documents):
         assert again.as_retriever().retrieve("Anna?")
 
 
-_QUESTIONS = """
-import json, sys
-QUESTIONS = [
+_NOVEL_QUESTIONS = (
     "What does Mr. Darcy think of Elizabeth Bennet?",
     "Why did Wickham elope with Lydia?",
     "How did they get there so quickly?",
     "Who is Lady Catherine?",
-]
-def answers(index):
-    return [
-        [(n.node_id, n.score, n.node.start_char_idx, n.text) for n in retriever.retrieve(question)]
-        for mode in ("adaptive", "local", "global")
-        for retriever in [index.as_retriever(mode, similarity_top_k=8)]
-        for question in QUESTIONS
-    ]
-"""
-_WRITE = """
-from pathlib import Path
-from llama_index.core import Document
-from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-text = Path(sys.argv[1]).read_text(encoding="utf-8")[:60_000]
-index = E2GraphRAGIndex.from_documents([Document(id_="novel", text=text)], embed_model="hashing")
-index.storage_context.persist(sys.argv[2])
-print(json.dumps(answers(index)))
-"""
+)
+
 _LOAD = """
+import json, sys
 from llama_index.core import StorageContext, load_index_from_storage
 import e2graphrag_integrations.llama_index
-context = StorageContext.from_defaults(persist_dir=sys.argv[2])
-print(json.dumps(answers(load_index_from_storage(context))))
+from test_loading import novel_answers
+context = StorageContext.from_defaults(persist_dir=sys.argv[1])
+print(json.dumps(novel_answers(load_index_from_storage(context))))
 """
+
+
+def novel_answers(index):
+    return [
+        [[n.node_id, n.score, n.node.start_char_idx, n.text] for n in retriever.retrieve(question)]
+        for mode in ("adaptive", "local", "global")
+        for retriever in [index.as_retriever(mode, similarity_top_k=8)]
+        for question in _NOVEL_QUESTIONS
+    ]
 
 
 @pytest.mark.shared
 def test_a_novel_returns_the_same_results_in_a_new_process(tmp_path):
     if not NOVEL.exists():
         pytest.skip("needs ../shared next to the checkout")
-
-    def run(code):
-        done = subprocess.run(
-            [sys.executable, "-c", _QUESTIONS + code, str(NOVEL), str(tmp_path / "store")],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()[-1]  # older versions of LlamaIndex print messages first
-
-    written = run(_WRITE)
-    assert written == run(_LOAD)
-    assert len(written) > 10_000
+    text = NOVEL.read_text(encoding="utf-8")[:60_000]
+    index = E2GraphRAGIndex.from_documents(
+        [Document(id_="novel", text=text)], embed_model="hashing"
+    )
+    index.storage_context.persist(tmp_path / "store")
+    written = novel_answers(index)
+    done = subprocess.run(
+        [sys.executable, "-c", _LOAD, str(tmp_path / "store")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env={"PYTHONPATH": f"{TESTS}:{Path(__file__).parent}"},
+    )
+    assert done.returncode == 0, done.stderr
+    # Older versions of LlamaIndex print messages first.
+    assert json.loads(done.stdout.splitlines()[-1]) == written
+    assert len(json.dumps(written)) > 10_000
