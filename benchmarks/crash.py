@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,8 @@ class CrashTest:
         self.documents = parts(part_count)
         self.random = random.Random(seed)  # noqa: S311 - chooses when to kill
         self.extractor = SpacyEntityExtractor()
-        self.extractor.extract(["Warm up."])  # forked processes share the loaded model
+        self.extractor.extract(["Warm up."])
+        import_module("openai")  # forked processes share the import, and the model above
         self.kills = 0
         self.counts: Counter[str] = Counter()
         self.repeated: list[int] = []

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from llama_index.core import Document, StorageContext
 
+from e2graphrag_integrations import SpacyEntityExtractor
 from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
@@ -46,6 +47,7 @@ class PersistCrashTest:
         self.folder = folder
         self.random = random.Random(seed)  # noqa: S311 - chooses when to kill
         self.counts: Counter[str] = Counter()
+        self.extractor = SpacyEntityExtractor()  # loaded once for all indexes
         text = demo_text().read_text(encoding="utf-8")
         documents = [
             Document(id_=f"part {n}", text=text[n * PART : (n + 1) * PART], metadata={"part": n})
@@ -60,6 +62,7 @@ class PersistCrashTest:
             documents,
             embed_model="hashing",
             llm="extractive",
+            extractor=self.extractor,
             chunk_size=150,
             chunk_overlap=0,
             group_size=4,
@@ -103,7 +106,9 @@ class PersistCrashTest:
     def check(self, current: int, new: int) -> int:
         """Count what the folder loads as, and return the version that it contains afterwards."""
         try:
-            found = self.ask(E2GraphRAGIndex.from_persist_dir(self.folder))
+            found = self.ask(
+                E2GraphRAGIndex.from_persist_dir(self.folder, extractor=self.extractor)
+            )
         except CorruptStoreError:
             self.counts["rejected at load"] += 1
             shutil.rmtree(self.folder)
