@@ -27,7 +27,7 @@ index = E2GraphRAGIndex.from_documents(
     [Document(id_=NOVEL.name, text=text, metadata={"author": "罗贯中"})],
     chunk_size=300,
     chunk_overlap=30,
-    # Pass llm=... to write summaries with an LLM; its prompts are in Chinese, too.
+    # Pass llm=... to write summaries with an LLM; its prompts are also in Chinese.
 )
 engine = index.as_query_engine(llm=answering_llm(), similarity_top_k=3)
 retriever = index.as_retriever(similarity_top_k=3)
