@@ -13,7 +13,7 @@
     for (const one of document.querySelectorAll(SELECTOR)) {
       if (!one.checkVisibility() || one.disabled) continue;
       const view = one.closest(".view")?.id.replace("view-", "") ?? "";
-      seen.set(nameOf(one), { view, html: one.outerHTML.slice(0, 120) });
+      seen.set(nameOf(one), { view, element: one });
     }
   };
   const operate = (event) => {
@@ -26,6 +26,6 @@
   window.unusedControls = (view) => {
     scan();
     const isUnused = ([name, one]) => ["", view].includes(one.view) && !operated.has(name);
-    return [...seen].filter(isUnused).map(([name, one]) => `${name}: ${one.html}`);
+    return [...seen].filter(isUnused).map(([name, one]) => `${name}: ${one.element.outerHTML.slice(0, 120)}`);
   };
 })();
