@@ -38,7 +38,9 @@ def missing_browser() -> str | None:
     for module in ("playwright", "axe_playwright_python", "starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
             return f"{module} is not installed"
-    return None if find_chromium() else "there is no Chromium: apt-get install chromium-headless-shell"
+    if find_chromium() is None:
+        return "there is no Chromium: apt-get install chromium-headless-shell"
+    return None
 
 
 TIMEOUT = 60_000
