@@ -109,6 +109,8 @@ def test_a_link_opens_the_question_with_its_settings_and_a_reload_keeps_them(ope
     other.locator(".hit").first.wait_for()
     assert other.locator("#question").input_value() == "Where did Alice meet Bob?"
     assert other.locator("#a-mode").input_value() == "global"
+    other.locator("#question").fill("Who is Dora?")
+    other.wait_for_url("**Who+is+Dora*")  # the address follows the form
     ask(other, "Who is Dora?")
     other.go_back()
     expect(other.locator("#question")).to_have_value("Where did Alice meet Bob?")

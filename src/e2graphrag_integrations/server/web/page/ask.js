@@ -28,6 +28,7 @@ export function mountAsk(root, _source, info) {
   const given = {};
   let control = null;
   let address = "";
+  let isDraft = true; // whether the newest entry of the history has no answer yet, so that it can be replaced
 
   const form = h(
     "form",
@@ -101,11 +102,13 @@ export function mountAsk(root, _source, info) {
     showLayout();
   }
 
-  function keepState(isNew) {
+  /** Keep the form in the address. The first change after an answer is a new entry: Back returns to the answer. */
+  function keepState() {
     const text = new URLSearchParams(state()).toString();
     if (text === address || text.length > MAX_ADDRESS) return;
     address = text;
-    const method = isNew ? "pushState" : "replaceState";
+    const method = isDraft ? "replaceState" : "pushState";
+    isDraft = true;
     history[method](null, "", text ? `#/ask?${text}` : "#/ask");
   }
 
@@ -128,7 +131,8 @@ export function mountAsk(root, _source, info) {
       error.field?.focus();
       return;
     }
-    keepState(true);
+    keepState();
+    isDraft = false;
     control?.abort();
     control = new AbortController();
     const { signal } = control;
@@ -194,7 +198,7 @@ export function mountAsk(root, _source, info) {
     "input",
     debounced(() => {
       showLayout();
-      if (!root.hidden) keepState(false);
+      if (!root.hidden) keepState();
     }, 150),
   );
   root.addEventListener("view-shown", (event) => {
@@ -205,6 +209,7 @@ export function mountAsk(root, _source, info) {
     }
     if (text === address && (text || given.A)) return;
     address = text;
+    isDraft = true;
     restore(event.detail);
     if (question.value.trim()) ask();
     else showWelcome(answers, info);
