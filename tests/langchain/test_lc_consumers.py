@@ -312,6 +312,18 @@ async def test_an_agents_checkpoint_keeps_the_artifacts(retriever, kind):
     assert json.dumps([d["metadata"] for d in artifact])
 
 
+def test_an_agent_does_not_see_the_key_in_an_error(monkeypatch):
+    def refuse(*_, **__):
+        raise ConnectionError("api_key=sk-very-secret-0123456789 was refused")
+
+    with E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor()) as index:
+        tool = create_e2graphrag_tool(index.as_retriever())
+        monkeypatch.setattr(E2GraphRAGRetriever, "invoke", refuse)
+        answer = tool.invoke({"query": QUERY})
+    assert "The search failed (ConnectionError" in answer
+    assert "sk-very-secret" not in answer
+
+
 @pytest.mark.parametrize("arguments", [{"query": " "}, {"query": QUERY, "mode": "both"}, {}])
 async def test_an_agent_continues_after_a_failed_search(arguments):
     closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())

@@ -306,3 +306,23 @@ def test_the_next_build_adds_vectors_that_the_store_failed_to_add(documents, tmp
     assert index.search("Ida met Joe in Lima.", mode="global", k=1).nodes[0].document_id == "c"
     assert adapt_vector_store(store).missing(sorted(vector_ids(index, store))) == []
     index.close()
+
+
+@pytest.mark.parametrize("method", ["add_embeddings", "similarity_search_with_score_by_vector"])
+def test_errors_of_a_store_do_not_contain_its_key(method, documents, monkeypatch):
+    key = "Uncommon.Key/Without=Prefix"
+    store = Postgres(UNUSED_EMBEDDINGS)
+    store.api_key = key
+
+    def refuse(*args, **kwargs):
+        raise ConnectionError(f"wrong key <{key}>")
+
+    monkeypatch.setattr(store, method, refuse)
+
+    def build_and_ask():
+        index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
+        index.invoke("Who gave Anna the map?")
+
+    with pytest.raises(StoreError, match=r"could not be .*wrong key") as raised:
+        build_and_ask()
+    assert key not in f"{raised.value} {raised.value.__cause__}"

@@ -86,7 +86,8 @@ class VectorStoreMirror:
             return dense
         ids = _vector_ids(snapshot, dense)
         hint = "the next search or build tries again"
-        with self._lock, wrap_errors(StoreError, f"{self._name} could not be updated", hint):
+        what = f"{self._name} could not be updated"
+        with self._lock, wrap_errors(StoreError, what, hint, self._adapter.store):
             self._update(snapshot, store, dense, ids)
         documents = [snapshot.documents[int(i)] for i in snapshot.nodes.document]
         return _MirrorSearch(self._adapter, self._name, ids, dense, documents)

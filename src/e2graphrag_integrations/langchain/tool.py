@@ -10,6 +10,7 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
+from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations.langchain.options import CallOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.pages import describe_pages
@@ -98,8 +99,8 @@ def _call_options(mode: Mode) -> CallOptions:
 
 def _error_message(error: Exception) -> str:
     return (
-        f"The search failed ({type(error).__name__}: {error}). Rephrase the query, or continue "
-        "without it."
+        f"The search failed ({type(error).__name__}: {redact_error(error)}). Rephrase the query, "
+        "or continue without it."
     )
 
 

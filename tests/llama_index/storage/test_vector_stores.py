@@ -606,3 +606,17 @@ def test_store_search_raises_if_it_finds_no_vector_of_the_index(allowed, n_allow
     message = f"Fake contains none of the {n_allowed} vectors to search: pass the vector"
     with pytest.raises(CorruptStoreError, match=message):
         search.search(np.ones(1), 1, mask)
+
+
+def test_errors_of_a_store_do_not_contain_its_key(index_of, documents):
+    key = "Uncommon.Key/Without=Prefix"
+
+    class Refusing(Plain):
+        api_key: str = key
+
+        def add(self, nodes, **kwargs):
+            raise ConnectionError(f"wrong key <{self.api_key}>")
+
+    with pytest.raises(StoreError, match=r"Refusing failed to add vectors.*wrong key") as raised:
+        index_of(documents, storage_context=over(Refusing()))
+    assert key not in f"{raised.value} {raised.value.__cause__}"

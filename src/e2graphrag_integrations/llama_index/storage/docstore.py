@@ -10,6 +10,7 @@ from llama_index.core.storage.docstore import BaseDocumentStore, SimpleDocumentS
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
 
+from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.llama_index.storage.nodes import link_levels, set_position
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, IndexedDocument
@@ -54,9 +55,10 @@ class DocstoreAdapter:
                     for document_id in document.record.documents:
                         self.delete_hash(document_id)
                 self._set_hashes(old)
+            message = redact_error(error, self._docstore)
             raise StoreError(
                 f"{type(self._docstore).__name__} failed to add nodes ({type(error).__name__}: "
-                f"{error}); nothing was indexed"
+                f"{message}); nothing was indexed"
             ) from error
 
     def relink(self, record: DocumentRecord) -> None:

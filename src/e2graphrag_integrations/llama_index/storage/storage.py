@@ -20,6 +20,7 @@ from llama_index.core.schema import BaseNode
 from llama_index.core.storage import StorageContext
 
 from e2graphrag_integrations._utils.processes import process_lock, process_rlock
+from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import CorruptStoreError, ForkedProcessError, StoreError
@@ -272,9 +273,10 @@ class IndexStorage:
         try:
             self.context.index_store.add_index_struct(self.struct)
         except Exception as error:
+            message = redact_error(error, self.context.index_store)
             raise StoreError(
                 f"{self.where} has changed, but the index store failed to save it "
-                f"({type(error).__name__}: {error}): fix the index store; the next write saves it"
+                f"({type(error).__name__}: {message}): fix the index store; the next write saves it"
             ) from error
         self.nodes.set_struct_digest(self.struct.index_id, self.struct.digest)
         self._saved = _state(self.struct)
@@ -495,9 +497,10 @@ class IndexStorage:
         try:
             yield
         except Exception as error:
+            message = redact_error(error, self.context)
             raise StoreError(
                 f"{self.where} has changed, but a store failed to remove old entries "
-                f"({type(error).__name__}: {error}): fix the store; the next write removes them"
+                f"({type(error).__name__}: {message}): fix the store; the next write removes them"
             ) from error
 
 

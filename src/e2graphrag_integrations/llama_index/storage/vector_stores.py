@@ -27,6 +27,7 @@ from llama_index.core.vector_stores.types import (
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
+from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index.storage.nodes import OWN_KEYS
@@ -101,8 +102,9 @@ class VectorStoreAdapter:
             with contextlib.suppress(Exception):  # report the first error only
                 rest = [node.node_id for node in nodes[len(vector_ids) :]]
                 self._delete([*vector_ids, *rest])
+            message = redact_error(error, self.store)
             raise StoreError(
-                f"{self._name} failed to add vectors ({type(error).__name__}: {error}); nothing "
+                f"{self._name} failed to add vectors ({type(error).__name__}: {message}); nothing "
                 "was indexed. Fix the vector store and insert again"
             ) from error
         return vector_ids
@@ -126,9 +128,10 @@ class VectorStoreAdapter:
         except NotImplementedError:
             pass
         except Exception as error:
+            message = redact_error(error, self.store)
             raise StoreError(
                 f"{self._name} failed to remove {len(ids)} vectors ({type(error).__name__}: "
-                f"{error}); retrieval ignores them"
+                f"{message}); retrieval ignores them"
             ) from error
         return {}
 
