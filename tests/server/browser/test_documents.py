@@ -74,6 +74,25 @@ def test_a_file_is_indexed_after_its_cost_was_shown(open_page, web_index):
         assert "Zoe" in page.locator(".hit").first.inner_text()
 
 
+def test_a_late_estimate_does_not_replace_that_of_files_chosen_later(open_page, web_index):
+    with documents_page(open_page, web_index) as page:
+        late = []
+
+        def hold(route):
+            late.append(route)
+
+        page.route("**/documents/estimate", hold, times=1)
+        upload(page, "first.md", "Zoe painted the lighthouse.")
+        while not late:
+            page.wait_for_timeout(10)
+        upload(page, "second.md", "Zoe sold the lighthouse.")
+        page.get_by_role("button", name="Index 1 file").wait_for()
+        with page.expect_response("**/documents/estimate"):
+            late[0].continue_()
+        page.wait_for_timeout(200)
+        expect(page.locator(".files li")).to_contain_text(["second.md"])
+
+
 def test_dropped_files_of_unknown_kind_or_size_are_refused_before_they_are_sent(
     open_page, web_index
 ):

@@ -42,9 +42,11 @@ def shown(page, name):
 def click_node(page, name, count=1):
     """Click an entity in the drawing."""
     place = page.evaluate(
-        """name => {
+        """async (name) => {
             const canvas = document.querySelector('.graph-canvas');
             canvas.scrollIntoView({ block: 'center' });
+            // Cytoscape learns its new place from the event of the next frame.
+            for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
             const box = canvas.getBoundingClientRect();
             const at = canvas._cyreg.cy.getElementById(name).renderedPosition();
             return [box.x + at.x, box.y + at.y];
@@ -198,3 +200,41 @@ def test_graph_and_paths_are_accessible(open_page, page_url, check_access, width
     page.goto(f"{page_url}#/graph?source=mallory&target=carol")
     shown(page, "mallory – carol")
     check_access(page, width=width, theme=theme)
+
+
+def test_an_answer_that_arrives_late_does_not_replace_a_newer_one(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=alice")
+    shown(page, "alice")
+    late = []
+
+    def hold(route):
+        late.append(route)
+
+    for pattern in ("**/path?*", "**/neighborhood?limit=16"):
+        page.route(pattern, hold)
+    page.get_by_role("button", name="Expand carol", exact=True).click()
+    page.goto(f"{page_url}#/graph?source=alice&target=dora")
+    while len(late) < 2:
+        page.wait_for_timeout(10)
+    page.goto(f"{page_url}#/graph?entity=dora")
+    shown(page, "dora")
+    expected = drawn(page)
+    for route in late:
+        with page.expect_response(route.request.url):
+            route.continue_()
+    page.wait_for_timeout(200)
+    assert page.locator("#graph-title").inner_text() == "dora"
+    assert drawn(page) == expected
+
+
+def test_an_entity_that_could_not_be_loaded_is_tried_again(open_page, page_url, console):
+    console.expected.add("status of 503")
+    page = open_page(f"{page_url}#/graph?entity=alice")
+    shown(page, "alice")
+    page.route("**/entities/dora", lambda route: route.fulfill(status=503, json={}))
+    page.goto(f"{page_url}#/graph?entity=dora")
+    page.locator("text=The server answered with status 503.").wait_for()
+    page.unroute("**/entities/dora")
+    page.goto(f"{page_url}#/documents")
+    page.goto(f"{page_url}#/graph?entity=dora")
+    shown(page, "dora")

@@ -322,7 +322,10 @@ function uploadBox(info, startJob, closeFinished) {
   const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Text, Markdown, HTML, PDF, DOCX and source code, up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "All kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
   const box = h("section", { class: "card stack", "aria-label": "Add documents" }, h("h2", null, "Add documents"), drop, chosen);
 
+  let newest = null;
+
   async function estimate(files) {
+    newest = files;
     closeFinished();
     const refused = files.map((file) => [file, problemOf(file)]).filter(([, reason]) => reason);
     const accepted = files.filter((file) => !problemOf(file));
@@ -342,9 +345,10 @@ function uploadBox(info, startJob, closeFinished) {
     try {
       cost = await api.post("documents/estimate", form({}));
     } catch (error) {
-      chosen.lastChild.replaceWith(errorBox(error));
+      if (files === newest) chosen.lastChild.replaceWith(errorBox(error));
       return;
     }
+    if (files !== newest) return; // other files were chosen meanwhile
     const index = h("button", { type: "button", id: "index" }, `Index ${countOf(accepted.length, "file")}`);
     const cancel = h("button", { type: "button", class: "quiet", onclick: () => {
       clear(chosen);

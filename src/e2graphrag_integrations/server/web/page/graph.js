@@ -87,12 +87,14 @@ class GraphView {
         this.from.value = source;
         this.to.value = target;
       }
-      await this.load(() => this.showPaths(source, target));
+      await this.load((isNewest) => this.showPaths(source, target, isNewest));
     } else if (entity) {
       await this.load((isNewest) => this.showEntity(entity, isNewest));
     } else {
-      const first = await this.list.first();
-      if (first) await this.load((isNewest) => this.showEntity(first, isNewest));
+      await this.load(async (isNewest) => {
+        const first = await this.list.first();
+        if (first && isNewest()) await this.showEntity(first, isNewest);
+      });
     }
     // On a small screen, the drawing is below the lists.
     if (!isFirst && matchMedia("(max-width: 52rem)").matches) this.title.scrollIntoView();
@@ -117,6 +119,7 @@ class GraphView {
       if (isNewest()) clear(this.problem);
     } catch (error) {
       if (!isNewest()) return;
+      this.shown = ""; // so that the same address tries again
       this.main.hidden = true;
       clear(this.problem, errorBox(error));
     } finally {
@@ -148,8 +151,9 @@ class GraphView {
     announce(`${found.center}: ${countOf(found.nodes.length - 1, "neighbor")} drawn, ${formatNumber(found.omitted)} left out`);
   }
 
-  async showPaths(source, target) {
+  async showPaths(source, target, isNewest) {
     const { paths } = await this.source.path(source, target);
+    if (!isNewest()) return;
     this.paths = paths;
     this.center = "";
     this.list.mark("");
@@ -172,8 +176,10 @@ class GraphView {
   /** Add the heaviest neighbors of an entity to the drawing. */
   async expand(name) {
     const before = this.nodes.size;
+    const { request } = this;
     try {
       const found = await this.source.neighborhood(name, ADDED_BY_EXPANSION + 1);
+      if (request !== this.request) return; // another entity is shown now
       for (const node of found.nodes) {
         if (this.nodes.size >= DRAWN_AT_MOST) break;
         if (!this.nodes.has(node.name)) this.nodes.set(node.name, node);
@@ -181,7 +187,7 @@ class GraphView {
       const known = new Set(this.edges.map((edge) => edgeKey(edge)));
       this.edges = this.edges.concat(found.edges.filter((edge) => this.nodes.has(edge.source) && this.nodes.has(edge.target) && !known.has(edgeKey(edge))));
     } catch (error) {
-      clear(this.problem, errorBox(error));
+      if (request === this.request) clear(this.problem, errorBox(error));
       return;
     }
     await this.draw();
