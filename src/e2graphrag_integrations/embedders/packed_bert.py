@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from e2graphrag_integrations._utils.threads import SingleThread
+from e2graphrag_integrations.embedders.bert_files import BertFiles
 from e2graphrag_integrations.protocols import FloatArray
 
 _ARCHITECTURES = ("bert", "roberta", "xlm-roberta")
@@ -40,12 +41,16 @@ _UNSUPPORTED = (AttributeError, NotImplementedError, RuntimeError, TypeError, Va
 
 
 def packed_bert(model: Any) -> PackedBert | None:
-    """Return a faster equivalent of a SentenceTransformer, or None if there is none.
+    """Return a faster equivalent of a model, or None if there is none.
 
-    There is one if the model is a BERT in float32 on a CPU, and if it gives the same vectors for
-    two texts. The linear layers of the model are replaced in place, so that memory contains their
-    weights only once.
+    There is one of a SentenceTransformer that is a BERT in float32 on a CPU, if it gives the same
+    vectors for two texts. A model of `BertFiles` always has one: its parts are our own. The linear
+    layers of the model are replaced in place, so that memory contains their weights only once.
     """
+    if isinstance(model, BertFiles):
+        packed = PackedBert(model)
+        list(_replace_linear_layers(model))
+        return packed
     if not _is_supported(model):
         return None
     expected = model.encode(list(_PROBES), prompt="", show_progress_bar=False)
@@ -67,7 +72,7 @@ class PackedBert:
     would wait for each other after each operation, which takes long if the processor is busy.
 
     Args:
-        model: A SentenceTransformer whose first module is a BERT model.
+        model: A SentenceTransformer whose first module is a BERT model, or `BertFiles`.
     """
 
     def __init__(self, model: Any) -> None:

