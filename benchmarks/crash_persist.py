@@ -40,7 +40,7 @@ class PersistCrashTest:
     """Kills processes that persist a LlamaIndex index.
 
     Attributes:
-        counts: Numbers of folders by what they load as.
+        counts: Numbers of folders by version: old, new, or rejected at load.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -104,7 +104,7 @@ class PersistCrashTest:
         }
 
     def check(self, current: int, new: int) -> int:
-        """Count what the folder loads as, and return the version that it contains afterwards."""
+        """Count the version that loads, and return the one that the folder contains afterwards."""
         try:
             found = self.ask(
                 E2GraphRAGIndex.from_persist_dir(self.folder, extractor=self.extractor)

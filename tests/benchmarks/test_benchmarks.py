@@ -36,14 +36,14 @@ def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path):
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
     sizes = ("--kills", "3", "--kills-per-file", "3", "--parts", "11", "--latency-ms", "30")
-    few = (*sizes, "--forks", "1", "--persist-kills", "1")
+    few = (*sizes, "--forks", "2", "--persist-kills", "2")
     result = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *few)
     assert result["kills"] >= 3
     assert result["failed verifications"] == result["lost documents"] == 0
     assert result["files that differ from an uninterrupted run"] == 0
     assert result["repeated LLM calls"] <= result["concurrency"] * result["kills"]
     persist = result["persist"]["E2GraphRAGIndex.persist"]
-    assert persist["old version"] + persist["new version"] == persist["kills"] == 1
+    assert persist["old version"] + persist["new version"] == persist["kills"] == 2
 
 
 @needs_fork

@@ -546,7 +546,7 @@ def test_a_failed_document_keeps_its_metadata_when_its_file_is_read_again(
     [
         (["tenant"], "--metadata 'tenant' must be KEY=VALUE"),
         (["=a"], "--metadata '=a' must be KEY=VALUE"),
-        (["tenant=a", "tenant=b"], "--metadata 'tenant' is given twice"),
+        (["tenant=a", "tenant=b"], "--metadata 'tenant=b': 'tenant' is given twice"),
         (["a=" + "[" * 100_000], "--metadata a: the value is nested too deeply"),
         (["score=NaN"], "metadata"),
         (["document_id=x"], "document_id"),

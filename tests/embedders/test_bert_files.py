@@ -20,6 +20,7 @@ from e2graphrag_integrations import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders.bert_files import BertFiles, read_bert
 from e2graphrag_integrations.embedders.packed_bert import PackedBert
 from e2graphrag_integrations.embedders.sentence_transformers import find_model
+from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
 
 FOLDER = find_model("all-MiniLM-L6-v2")
@@ -145,3 +146,21 @@ def test_a_gpu_is_left_to_sentence_transformers(monkeypatch):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     model, _ = SentenceTransformerEmbedder()._load()
     assert not isinstance(model, BertFiles)
+
+
+def test_an_unknown_device_is_reported_as_before():
+    with pytest.raises(MissingDependencyError, match="cannot load embedding model"):
+        SentenceTransformerEmbedder(device="warp").embed(["a"])
+
+
+def test_without_tokenizers_the_error_names_the_extra(monkeypatch):
+    monkeypatch.delitem(sys.modules, "e2graphrag_integrations.embedders.bert_files")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'e2graphrag-integrations\[loc"):
+        SentenceTransformerEmbedder().embed(["a"])
+
+
+def test_older_versions_of_pytorch_without_accelerators_load_the_model(monkeypatch):
+    monkeypatch.delattr(torch, "accelerator")
+    model, _ = SentenceTransformerEmbedder()._load()
+    assert isinstance(model, BertFiles)

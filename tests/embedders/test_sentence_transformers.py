@@ -165,4 +165,4 @@ def test_folder_without_a_model_is_an_error(tmp_path, no_network):
 def test_missing_sentence_transformers_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'e2graphrag-integrations\[loc"):
-        SentenceTransformerEmbedder().embed(["a"])
+        SentenceTransformerEmbedder(device="cuda").embed(["a"])

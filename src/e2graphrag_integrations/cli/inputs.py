@@ -265,15 +265,8 @@ def parse_metadata(arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         InvalidInputError: If an argument has a different form, or a key is given twice.
     """
-    metadata: dict[str, Any] = {}
-    for argument in arguments:
-        key, separator, text = argument.partition("=")
-        if not separator or not key:
-            raise InvalidInputError(f"--metadata {argument!r} must be KEY=VALUE")
-        if key in metadata:
-            raise InvalidInputError(f"--metadata {key!r} is given twice")
-        metadata[key] = parse_value(f"--metadata {key}", text)
-    return metadata
+    pairs = _pairs("--metadata", "KEY=VALUE", arguments)
+    return {key: parse_value(f"--metadata {key}", text) for key, text in pairs.items()}
 
 
 def described(
@@ -292,14 +285,20 @@ def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:
     Raises:
         InvalidInputError: If an argument has a different form, or a name is given twice.
     """
-    aliases: dict[str, str] = {}
+    return _pairs("--alias", 'NAME="ENTITY"', arguments)
+
+
+def _pairs(option: str, form: str, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the parts of each argument before and after its first equals sign."""
+    pairs: dict[str, str] = {}
     for argument in arguments:
-        name, separator, entity = argument.partition("=")
-        if not separator or name in aliases:
-            problem = "is given twice" if separator else 'must be NAME="ENTITY"'
-            raise InvalidInputError(f"--alias {argument!r} {problem}")
-        aliases[name] = entity
-    return aliases
+        name, separator, value = argument.partition("=")
+        if not separator or not name:
+            raise InvalidInputError(f"{option} {argument!r} must be {form}")
+        if name in pairs:
+            raise InvalidInputError(f"{option} {argument!r}: {name!r} is given twice")
+        pairs[name] = value
+    return pairs
 
 
 def make_engine(name: str, address: str | None) -> IndexingEngine:

@@ -60,8 +60,9 @@ Metadata = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
-        help="Metadata of all given documents, which filters and scopes match. Repeat it for "
-        "further keys. An indexed document keeps the metadata that are not given again.",
+        help="Metadata of all given documents, for filters and scopes; JSON values such as 1895 "
+        "keep their type. Repeat it for further keys. An indexed document keeps its other "
+        "metadata.",
     ),
 ]
 

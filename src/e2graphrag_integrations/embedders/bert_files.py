@@ -22,17 +22,15 @@ from torch import Tensor, nn
 
 _MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 
-_CONFIG = {
-    "model_type": "bert",
-    "architectures": ["BertModel"],
-    "hidden_act": "gelu",
+_REQUIRED = {"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu"}
+"""Values that `config.json` must contain."""
+
+_DEFAULTS = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
 }
-"""Values of `config.json` that are required, unless they are missing and have a default."""
-
-_REQUIRED = ("model_type", "architectures", "hidden_act")
+"""Values that it must not contradict."""
 
 _IGNORED = ("pooler.", "embeddings.position_ids")
 """Weights that the vectors do not depend on."""
@@ -80,42 +78,36 @@ class BertFiles:
 
 
 def _read(folder: Path) -> BertFiles | None:
-    if (folder / "adapter_config.json").exists() or not _is_supported(folder):
-        return None
     config = _json(folder / "config.json")
-    limit = _json(folder / "sentence_bert_config.json")["max_seq_length"]
-    if type(limit) is not int or limit not in range(3, config["max_position_embeddings"] + 1):
+    limit = _json(folder / "sentence_bert_config.json").get("max_seq_length")
+    modules = _module_types(folder)
+    if modules not in _MODULES or not _is_supported(folder, config):
         return None
-    bert = _Bert(config)
-    weights = {
-        name.removeprefix("bert."): tensor
-        for name, tensor in load_file(folder / "model.safetensors").items()
-    }
+    if limit not in range(3, config["max_position_embeddings"] + 1):
+        return None
+    weights = load_file(folder / "model.safetensors")
     used = {name: one for name, one in weights.items() if not name.startswith(_IGNORED)}
     if any(one.dtype != torch.float32 for one in used.values()):
         return None
+    bert = _Bert(config)
     bert.load_state_dict(used, assign=True)
-    bert.eval()
-    for parameter in bert.parameters():
-        parameter.requires_grad = False
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(limit)
-    encoder = nn.Module()
-    encoder.auto_model = bert
-    after = [_Mean(), _Normalize()][: len(_module_types(folder)) - 1]
-    return BertFiles((encoder, *after), tokenizer, limit, int(config["hidden_size"]))
+    after = [_Mean(), _Normalize()][: len(modules) - 1]
+    return BertFiles(
+        (_group(auto_model=bert), *after), tokenizer, limit, int(config["hidden_size"])
+    )
 
 
-def _is_supported(folder: Path) -> bool:
-    config = _json(folder / "config.json")
+def _is_supported(folder: Path, config: Mapping[str, Any]) -> bool:
     settings = _json(folder / "sentence_bert_config.json")
     pooling = _json(folder / "1_Pooling" / "config.json")
     modes = {name for name, value in pooling.items() if name.startswith("pooling_mode") and value}
     return (
-        _module_types(folder) in _MODULES
-        and all(name in config for name in _REQUIRED)
-        and all(config.get(name, value) == value for name, value in _CONFIG.items())
+        not (folder / "adapter_config.json").exists()
+        and all(config.get(name) == value for name, value in _REQUIRED.items())
+        and all(config.get(name, value) == value for name, value in _DEFAULTS.items())
         and settings.keys() <= {"max_seq_length", "do_lower_case"}
         and not settings.get("do_lower_case")
         and modes == {"pooling_mode_mean_tokens"}
@@ -125,6 +117,7 @@ def _is_supported(folder: Path) -> bool:
 
 
 def _module_types(folder: Path) -> list[str]:
+    """Return the classes of the modules, without their packages; none if they are elsewhere."""
     modules = _json(folder / "modules.json")
     if [one["path"] for one in modules[:2]] != ["", "1_Pooling"]:
         return []
@@ -151,7 +144,7 @@ class _Bert(nn.Module):
         # Without memory: `load_state_dict` assigns the tensors of the file.
         with torch.device("meta"):
             self.embeddings = _group(
-                word_embeddings=nn.Embedding(config["vocab_size"], size, config["pad_token_id"]),
+                word_embeddings=nn.Embedding(config["vocab_size"], size),
                 position_embeddings=nn.Embedding(config["max_position_embeddings"], size),
                 token_type_embeddings=nn.Embedding(config["type_vocab_size"], size),
                 LayerNorm=norm(),

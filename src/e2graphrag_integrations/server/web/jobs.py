@@ -61,8 +61,8 @@ class JobView:
     Attributes:
         id: Its id.
         kind: What it does.
-        state: `waiting` until earlier jobs end, then `running`, and at the end
-            `done`, `failed` or `stopped`.
+        state: `waiting` until earlier jobs end, then `running`, and at the end `done`, `failed`
+            or `stopped`.
         progress: The progress of its stages, in the order in which they began.
         error: Why it failed.
         result: Its result; null until it is done, and in lists of jobs.
