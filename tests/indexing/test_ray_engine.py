@@ -241,6 +241,9 @@ def test_llm_calls_keep_to_the_limit_and_keys_stay_out_of_logs(cluster, tmp_path
 def test_a_stop_request_releases_the_workers(cluster, tmp_path):
     import ray
 
+    def free():
+        return ray.available_resources().get("CPU", 0.0)
+
     documents = [SourceDocument(f"d{i}", sentences(1000 * i, 200)) for i in range(3)]
     with open_rag(tmp_path / "a.e2g") as rag:
 
@@ -248,12 +251,14 @@ def test_a_stop_request_releases_the_workers(cluster, tmp_path):
             if progress.stage == "extract" and progress.done:
                 rag.stop()
 
+        # Ray can still hold the processor of a worker that an earlier test has killed.
+        before = free()
         with pytest.raises(StoppedError):
             rag.add(documents, engine="ray", progress=stop)
         deadline = time.monotonic() + 180  # Ray restarts a killed worker before it gives up
-        while ray.available_resources().get("CPU") != 2 and time.monotonic() < deadline:
+        while free() < before and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert ray.available_resources().get("CPU") == 2
+        assert free() >= before
 
 
 @cluster_test
