@@ -22,10 +22,10 @@ from llama_index.core.schema import TextNode
 from pydantic import ValidationError
 
 from e2graphrag_integrations import SpacyEntityExtractor
+from e2graphrag_integrations.entities.mention_forms import normalize_mentions
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
-from e2graphrag_integrations.snapshot.build import normalize_mentions
 from fakes import STORY
 from llama_fakes import OTHER
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from e2graphrag_integrations.entities.mention_forms import normalize_mentions
 from e2graphrag_integrations.entities.versions import ChunkExtractor, find_version
 from e2graphrag_integrations.errors import ExtractionError, IndexingError, SettingsMismatchError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.indexing.stages import ComponentName, StageWork
 from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.reports import Stage
-from e2graphrag_integrations.snapshot.build import normalize_mentions
 from e2graphrag_integrations.store.records import ContentCache, decode_sentences, encode_sentences
 from e2graphrag_integrations.types import Node
 

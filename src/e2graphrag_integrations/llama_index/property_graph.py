@@ -14,12 +14,12 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import BaseNode, TransformComponent
 
+from e2graphrag_integrations.entities.mention_forms import normalize_mentions
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.storage.nodes import node_text
 from e2graphrag_integrations.portability.property_graph import CO_OCCURS, MENTIONS
-from e2graphrag_integrations.snapshot.build import normalize_mentions
 
 NAME, NOUN = "NAME", "NOUN"
 """Labels of entity nodes."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.decoding import invalid_rows
-from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
+from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.mention_forms import normalize_mentions
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
@@ -41,7 +42,7 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.types import Node, Segment, Sentences
+from e2graphrag_integrations.types import Node, Segment
 
 logger = logging.getLogger(__name__)
 
@@ -204,29 +205,6 @@ def check_row_counts(
                 f"and {windows[header.id]} of {header.windows} vectors; run verify(), then restore "
                 "a backup or index again"
             )
-
-
-def normalize_mentions(
-    sentences: Sentences, cache: dict[str, str] | None = None, edits: EntityEdits = NO_EDITS
-) -> list[list[tuple[str, bool]]]:
-    """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
-
-    Mentions with an empty normal form and candidates for the subject are omitted.
-
-    Args:
-        sentences: The mentions of each sentence.
-        cache: Known normal forms by surface form. New normal forms are added to it.
-        edits: Tell names apart that differ only in capitals. No other edit is applied.
-    """
-    forms = {} if cache is None else cache
-    _, sentences = split_subjects(sentences)
-    for sentence in sentences:
-        for mention in sentence:
-            if mention.entity not in forms:
-                forms[mention.entity] = edits.form(mention.entity)
-    return [
-        [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
-    ]
 
 
 def build_node_table(
