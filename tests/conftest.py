@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,17 @@ SLOW_MODULES = frozenset(
     }
 )
 """Modules that take more than five seconds in total: servers, other processes, many stores."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from visiting the modules and tests, which live until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -122,7 +122,8 @@ class PackedBert:
     def _encode(self, texts: Sequence[Tensor]) -> FloatArray:
         """Return the vector of each text, given its token ids."""
         with self._single_thread.active(), torch.inference_mode():
-            return torch.stack(list(self._vectors(texts))).numpy()
+            vectors: FloatArray = torch.stack(list(self._vectors(texts))).numpy()
+            return vectors
 
     def _vectors(self, texts: Sequence[Tensor]) -> Iterator[Tensor]:
         lengths = [len(tokens) for tokens in texts]
