@@ -197,6 +197,18 @@ def extension(postgres: PostgresServer) -> None:
 
 
 @pytest.fixture(scope="session")
+def without_torch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that cannot import PyTorch, as after an installation without it.
+
+    spaCy imports PyTorch wherever it can, which is most of the time that such a process starts.
+    """
+    folder = tmp_path_factory.mktemp("without_torch")
+    (folder / "torch.py").write_text("raise ImportError('hidden')\n", encoding="utf-8")
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+@pytest.fixture(scope="session")
 def qdrant() -> Iterator[QdrantServer]:
     """A local server with Qdrant's engine, one for each process of the tests."""
     with running_qdrant() as server:

@@ -15,29 +15,22 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "shared" / "tools" / "openai_stub.py"
+from light_stub import SCRIPT
 
-
-_WITHOUT_MODEL = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); import openai_stub as stub;"
-    "stub.Server.load = lambda self: None; stub.main()"
-)
+LIGHT_STUB = Path(__file__).with_name("light_stub.py")
 
 
 @contextmanager
-def running_stub(summary_tokens: int, *, embeddings: bool = True) -> Iterator[str]:
-    """Run the server on a free loopback port; yield its URL.
-
-    Without embeddings, it starts in a fraction of the time.
-    """
+def running_stub(summary_tokens: int) -> Iterator[str]:
+    """Run the server on a free loopback port; yield its URL."""
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    script = [str(SCRIPT)] if embeddings else ["-c", _WITHOUT_MODEL, str(SCRIPT.parent)]
+    options = ["--port", str(port), "--summary-tokens", str(summary_tokens)]
     process = subprocess.Popen(
-        [sys.executable, *script, "--port", str(port), "--summary-tokens", str(summary_tokens)],
+        [sys.executable, str(LIGHT_STUB), *options],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

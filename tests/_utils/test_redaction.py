@@ -97,12 +97,12 @@ def test_wrapped_errors_have_no_keys():
 
 @pytest.mark.parametrize("part", ["sk-", "eyJ-", "token ", "://a:", "Bearer a", "password="])
 def test_the_time_for_a_hostile_message_is_linear(part):
-    """In a subprocess: quadratic time would be hours."""
+    """In a subprocess: quadratic time would be minutes."""
     code = (
         "from e2graphrag_integrations._utils.redaction import redact\n"
-        f"redact({part!r} * (1_000_000 // {len(part)}))"
+        f"redact({part!r} * (500_000 // {len(part)}))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 
 @pytest.mark.parametrize(

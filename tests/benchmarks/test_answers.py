@@ -196,7 +196,7 @@ def test_a_run_resumes_from_its_cached_answers(tmp_path, monkeypatch, names, cap
         answers.main()
         return json.loads(out.read_text(encoding="utf-8"))
 
-    with running_stub(20, embeddings=False) as url:
+    with running_stub(20) as url:
         server = ("--base-url", f"{url}/v1", "--model", "stub")
         run("--sets", "hotpotqa", "--systems", "hybrid,none", *server)
         calls = llm_calls(url)

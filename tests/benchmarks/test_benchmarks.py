@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from stub_server import SCRIPT
+from light_stub import SCRIPT
+from stub_server import LIGHT_STUB
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark forks")
 
 
-def run(tmp_path, name, *options):
+def run(tmp_path, environment, name, *options):
     out = tmp_path / "out.json"
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / name), *options, "--out", str(out)],
@@ -25,6 +26,7 @@ def run(tmp_path, name, *options):
         text=True,
         check=False,
         timeout=300,
+        env=environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(out.read_text(encoding="utf-8"))
@@ -32,12 +34,12 @@ def run(tmp_path, name, *options):
 
 @needs_fork
 @pytest.mark.shared
-def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path):
+def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path, without_torch):
     if not SCRIPT.exists():
         pytest.skip(f"{SCRIPT} is missing")
     sizes = ("--kills", "3", "--kills-per-file", "3", "--parts", "11", "--latency-ms", "30")
     few = (*sizes, "--forks", "2", "--persist-kills", "2")
-    result = run(tmp_path, "crash.py", "--stub", str(SCRIPT), *few)
+    result = run(tmp_path, without_torch, "crash.py", "--stub", str(LIGHT_STUB), *few)
     assert result["kills"] >= 3
     assert result["failed verifications"] == result["lost documents"] == 0
     assert result["files that differ from an uninterrupted run"] == 0
@@ -47,8 +49,8 @@ def test_killed_indexing_loses_no_documents_and_repeats_few_calls(tmp_path):
 
 
 @needs_fork
-def test_readers_see_consistent_states_while_a_process_writes(tmp_path):
-    result = run(tmp_path, "concurrency.py", "--documents", "12", "--readers", "3")
+def test_readers_see_consistent_states_while_a_process_writes(tmp_path, without_torch):
+    result = run(tmp_path, without_torch, "concurrency.py", "--documents", "12", "--readers", "3")
     assert result["answers"] > 0
     assert result["inconsistent answers"] == result["failed readers"] == 0
     assert result["verify passed"]

@@ -30,10 +30,14 @@ def test_index_reports_its_work_as_json(tmp_path, book, call):
 
 
 @pytest.mark.slow
-def test_index_answers_in_another_process(book_index):
+def test_index_answers_in_another_process(book_index, without_torch):
     command = [sys.executable, "-m", "e2graphrag_integrations.cli", "query", str(book_index)]
     done = subprocess.run(
-        [*command, QUESTION, "--json", "--explain"], capture_output=True, text=True, check=False
+        [*command, QUESTION, "--json", "--explain"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=without_torch,
     )
     assert (done.returncode, done.stderr) == (0, "")
     answer = json.loads(done.stdout)

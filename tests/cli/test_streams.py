@@ -66,8 +66,9 @@ def without_styles(printed):
 # Pipes
 
 
-def test_pipe_gets_plain_text_without_a_progress_bar(tmp_path, book):
-    done = run_in_pipes("index", book, "--out", tmp_path / "p.e2g", *SMALL_CHUNKS)
+def test_pipe_gets_plain_text_without_a_progress_bar(tmp_path, book, without_torch):
+    out = tmp_path / "p.e2g"
+    done = run_in_pipes("index", book, "--out", out, *SMALL_CHUNKS, env=without_torch)
     assert (done.returncode, done.stderr) == (0, "")
     assert "1 document(s) indexed" in done.stdout
     assert "\x1b" not in done.stdout
@@ -151,9 +152,9 @@ def test_json_is_valid_in_every_encoding(encoding, accented_index, monkeypatch):
 
 
 @pytest.mark.slow
-def test_c_locale_prints_every_answer(accented_index):
+def test_c_locale_prints_every_answer(accented_index, without_torch):
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = run_in_pipes("query", accented_index, "Bob", env=os.environ | locale)
+    done = run_in_pipes("query", accented_index, "Bob", env=without_torch | locale)
     assert (done.returncode, done.stderr) == (0, "")
     assert r"na\xefve" in done.stdout
 
@@ -162,8 +163,9 @@ def test_c_locale_prints_every_answer(accented_index):
 
 
 @pytest.mark.slow
-def test_terminal_shows_progress_bars_by_stage(tmp_path, book):
-    code, printed = run_in_terminal("index", book, "--out", tmp_path / "t.e2g", *SMALL_CHUNKS)
+def test_terminal_shows_progress_bars_by_stage(tmp_path, book, without_torch):
+    out = tmp_path / "t.e2g"
+    code, printed = run_in_terminal("index", book, "--out", out, *SMALL_CHUNKS, env=without_torch)
     assert code == 0
     assert re.search(r"embed.*\d+/\d+", printed)
     assert "1 document(s) indexed" in printed

@@ -194,12 +194,17 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_two_processes_find_the_same_mentions_as_one(tmp_path):
+def test_two_processes_find_the_same_mentions_as_one(tmp_path, without_torch):
     """Runs in a subprocess: forking a process that has the threads of other tests can hang."""
     script = tmp_path / "two.py"
     script.write_text(_TWO_PROCESSES)
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=without_torch,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

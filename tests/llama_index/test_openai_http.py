@@ -25,7 +25,7 @@ pytestmark = pytest.mark.shared
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[str]:
-    with running_stub(summary_tokens=20, embeddings=False) as url:
+    with running_stub(summary_tokens=20) as url:
         yield url
 
 

@@ -210,7 +210,7 @@ def test_missing_openai_client_error_names_the_extra(open_index, monkeypatch):
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[str]:
-    with running_stub(summary_tokens=40, embeddings=False) as url:
+    with running_stub(summary_tokens=40) as url:
         yield url
 
 

@@ -299,7 +299,7 @@ def test_update_transcript_in_the_docs_is_what_the_commands_print(tmp_path, monk
     novel = Path("the_time_machine.txt")
     shutil.copy(demo_text(), novel)
     printed = []
-    with running_stub(150, embeddings=False) as url:
+    with running_stub(150) as url:
         model = f"--llm-model stub --llm-base-url {url}/v1"
         for command in (f"{index} --embedder hashing", update):
             assert cli.main(shlex.split(command.replace("--llm-model ...", model))[1:]) == 0
