@@ -6,12 +6,14 @@ import contextlib
 import gc
 import io
 import os
+import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_randomly
 from hypothesis import settings
 
 from e2graphrag_integrations import (
@@ -35,6 +37,21 @@ settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 OpenIndex = Callable[..., E2GraphRAG]
+
+
+def seed_torch(seed: int) -> None:
+    """Seed PyTorch's generator for the CPU, if PyTorch is loaded."""
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(seed)
+
+
+def pytest_configure() -> None:
+    """Replace the seeder that spaCy's library Thinc adds to pytest-randomly.
+
+    It imports PyTorch, and runs three times per test. Each time, PyTorch keeps formatted stack
+    traces for accelerators that it has not initialized: a millisecond or more, and never freed.
+    """
+    pytest_randomly.entrypoint_reseeds = [seed_torch]
 
 
 @pytest.fixture
