@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import networkx as nx
@@ -44,7 +45,8 @@ FRAMEWORKS = {"llama_index", "langchain_core", "langchain", "langchain_classic",
 INTEGRATIONS = {"llama_index", "langchain"}
 
 
-def imported(path: Path) -> set[str]:
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
     """Return the modules that a file imports, at its top or within functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -54,7 +56,7 @@ def imported(path: Path) -> set[str]:
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def own_imports(path: Path) -> set[str]:

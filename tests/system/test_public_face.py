@@ -32,9 +32,15 @@ def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@functools.cache
+def nodes(path):
+    """Return the nodes of a syntax tree; walking the trees takes longer than any rule."""
+    return tuple(ast.walk(parsed(path)))
+
+
 def imported_modules(path):
     """Yield the modules that a file imports, at the top or in functions."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative import"
             yield node.module
@@ -79,13 +85,12 @@ def test_engine_loads_no_framework_and_no_model_library():
 
 def test_no_unsafe_deserialization_or_eval():
     for name, path in MODULES.items():
-        tree = parsed(path)
         tops = {module.split(".")[0] for module in imported_modules(path)}
         if name == "portability.reopening":
             tops -= {"pickle"}  # imports only `dumps`, to find out what can be pickled
             assert "from pickle import PicklingError, dumps\n" in path.read_text(encoding="utf-8")
         assert not tops & {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}, name
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if not isinstance(node, ast.Call):
                 continue
             called = getattr(node.func, "id", getattr(node.func, "attr", ""))
@@ -99,7 +104,7 @@ def test_only_the_command_line_prints():
     for name, path in MODULES.items():
         if name in PRINTERS:
             continue
-        calls = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)]
+        calls = [n for n in nodes(path) if isinstance(n, ast.Call)]
         assert "print" not in {getattr(call.func, "id", "") for call in calls}, name
 
 
@@ -107,7 +112,7 @@ def test_no_module_has_mutable_state():
     """Module-level names are constants: no list, set or built dict, and no `global`."""
     for name, path in MODULES.items():
         tree = parsed(path)
-        assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), name
+        assert not any(isinstance(node, ast.Global) for node in nodes(path)), name
         for node in tree.body:
             value = getattr(node, "value", None)
             targets = getattr(node, "targets", [getattr(node, "target", None)])
@@ -131,7 +136,7 @@ def test_module_level_dicts_are_never_modified():
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        for node in ast.walk(tree):
+        for node in nodes(path):
             is_assigned = (
                 isinstance(node, ast.Subscript)
                 and isinstance(node.ctx, ast.Store | ast.Del)

@@ -29,6 +29,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.vector_stores.faiss import FaissMapVectorStore, FaissVectorStore
 
 from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
@@ -43,7 +44,6 @@ QUESTIONS = ("What did Anna give Bert?", "Who built a mill?", "what is this abou
 DOCSTORE, STRUCTS, VECTORS = "docstore.json", "index_store.json", "default__vector_store.json"
 
 TESTS = Path(__file__).parents[2]
-NOVEL = TESTS.parent.parent / "shared" / "data" / "novels" / "pride_and_prejudice.txt"
 
 
 def answers(index):
@@ -75,14 +75,14 @@ def folder(tmp_path, index_of, documents):
 _OTHER_PROCESS = """
 import json, sys
 from llama_index.core import StorageContext, load_index_from_storage
-simple, flat = sys.argv[1:]
+simple, flat, novel = sys.argv[1:]
 context = StorageContext.from_defaults(persist_dir=simple)
 try:
     load_index_from_storage(context)
 except KeyError as error:
     message = str(error)
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from test_loading import answers
+from test_loading import answers, novel_answers
 from llama_index.core import Settings
 indexes = [
     load_index_from_storage(context),
@@ -92,29 +92,61 @@ indexes = [
 kinds = [type(index.storage.context.vector_store).__name__ for index in indexes]
 found = [answers(index) for index in indexes]
 assert Settings._llm is None and Settings._embed_model is None
-print(json.dumps([message, kinds, found]))
+of_novel = load_index_from_storage(StorageContext.from_defaults(persist_dir=novel))
+print(json.dumps([message, kinds, found, novel_answers(of_novel)]))
 """
 
+_NOVEL_QUESTIONS = (
+    "What does Weena give to the traveller?",
+    "Why do the Morlocks come at night?",
+    "How did they get there so quickly?",
+    "Who are the Eloi?",
+)
 
-def test_a_new_process_returns_the_same_results(tmp_path, index_of, documents):
-    """The folder alone is enough: models load by name, the vector store from its file."""
+
+def novel_answers(index):
+    return [
+        [[n.node_id, n.score, n.node.start_char_idx, n.text] for n in retriever.retrieve(question)]
+        for mode in ("adaptive", "local", "global")
+        for retriever in [index.as_retriever(mode, similarity_top_k=8)]
+        for question in _NOVEL_QUESTIONS
+    ]
+
+
+def test_a_new_process_returns_the_same_results(tmp_path, index_of, documents, without_torch):
+    """The folder alone is enough: models load by name, the vector store from its file.
+
+    One process loads all folders, because its imports take seconds.
+    """
     simple = index_of(documents, extractor=None)
     simple.persist(tmp_path / "simple")
     flat = index_of(documents, extractor=None, storage_context=in_faiss())
     flat.persist(tmp_path / "flat")
+    text = demo_text().read_text(encoding="utf-8")[60_000:120_000]
+    novel = E2GraphRAGIndex.from_documents(
+        [Document(id_="novel", text=text)], embed_model="hashing"
+    )
+    novel.storage_context.persist(tmp_path / "novel")
+    folders = [tmp_path / name for name in ("simple", "flat", "novel")]
+    paths = f"{without_torch['PYTHONPATH']}:{TESTS}:{Path(__file__).parent}"
     done = subprocess.run(
-        [sys.executable, "-c", _OTHER_PROCESS, str(tmp_path / "simple"), str(tmp_path / "flat")],
+        [sys.executable, "-c", _OTHER_PROCESS, *folders],
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": f"{TESTS}:{Path(__file__).parent}"},
+        timeout=600,
+        env=without_torch | {"PYTHONPATH": paths},
     )
     assert done.returncode == 0, done.stderr
-    message, kinds, (by_llama_index, by_folder, by_faiss) = json.loads(done.stdout.splitlines()[-1])
+    # Older versions of LlamaIndex print messages first.
+    message, kinds, found, of_novel = json.loads(done.stdout.splitlines()[-1])
+    by_llama_index, by_folder, by_faiss = found
     assert "import e2graphrag_integrations.llama_index" in message
     assert kinds == ["SimpleVectorStore", "SimpleVectorStore", "FaissVectorStore"]
     assert by_llama_index == by_folder == answers(simple)
     assert by_faiss == answers(flat)
+    assert of_novel == novel_answers(novel)
+    assert len(json.dumps(of_novel)) > 10_000
 
 
 def test_a_faiss_map_loads_from_the_folder(tmp_path, index_of, documents):
@@ -404,53 +436,3 @@ def test_emptied_and_empty_indexes_load(tmp_path, index_of, documents):
         assert again.as_retriever().retrieve("Anna?") == []
         again.insert(documents[0])
         assert again.as_retriever().retrieve("Anna?")
-
-
-_NOVEL_QUESTIONS = (
-    "What does Mr. Darcy think of Elizabeth Bennet?",
-    "Why did Wickham elope with Lydia?",
-    "How did they get there so quickly?",
-    "Who is Lady Catherine?",
-)
-
-_LOAD = """
-import json, sys
-from llama_index.core import StorageContext, load_index_from_storage
-import e2graphrag_integrations.llama_index
-from test_loading import novel_answers
-context = StorageContext.from_defaults(persist_dir=sys.argv[1])
-print(json.dumps(novel_answers(load_index_from_storage(context))))
-"""
-
-
-def novel_answers(index):
-    return [
-        [[n.node_id, n.score, n.node.start_char_idx, n.text] for n in retriever.retrieve(question)]
-        for mode in ("adaptive", "local", "global")
-        for retriever in [index.as_retriever(mode, similarity_top_k=8)]
-        for question in _NOVEL_QUESTIONS
-    ]
-
-
-@pytest.mark.shared
-def test_a_novel_returns_the_same_results_in_a_new_process(tmp_path):
-    if not NOVEL.exists():
-        pytest.skip("needs ../shared next to the checkout")
-    text = NOVEL.read_text(encoding="utf-8")[:60_000]
-    index = E2GraphRAGIndex.from_documents(
-        [Document(id_="novel", text=text)], embed_model="hashing"
-    )
-    index.storage_context.persist(tmp_path / "store")
-    written = novel_answers(index)
-    done = subprocess.run(
-        [sys.executable, "-c", _LOAD, str(tmp_path / "store")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env={"PYTHONPATH": f"{TESTS}:{Path(__file__).parent}"},
-    )
-    assert done.returncode == 0, done.stderr
-    # Older versions of LlamaIndex print messages first.
-    assert json.loads(done.stdout.splitlines()[-1]) == written
-    assert len(json.dumps(written)) > 10_000
