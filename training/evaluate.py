@@ -139,11 +139,14 @@ def speed(nlp: Language, texts: Iterable[str]) -> float:
     return best
 
 
-def score_all(nlp: Language, documents: Sequence[Document]) -> Scores:
-    """Return all scores of one treebank split."""
+def score_all(nlp: Language, documents: Sequence[Document], raw: int | None = None) -> Scores:
+    """Return all scores of one treebank split; those of plain text for its first `raw` documents.
+
+    By default, all documents are also scored as plain text.
+    """
     scores = score_gold_tokens(nlp, documents)
     for blank_lines in (True, False):
-        scores.update(score_raw_text(nlp, documents, blank_lines))
+        scores.update(score_raw_text(nlp, documents[:raw], blank_lines))
     return {name: round(value, 4) for name, value in scores.items()}
 
 
@@ -154,9 +157,12 @@ def main() -> None:
     parser.add_argument("--pipeline", type=Path, required=True)
     parser.add_argument("--split", choices=sorted(EWT_FILES), default="dev")
     parser.add_argument("--book", type=Path, help="plain-text book to time the pipeline on")
+    parser.add_argument(
+        "--raw-documents", type=int, metavar="N", help="score only the first N as plain text"
+    )
     args = parser.parse_args()
     nlp = spacy.load(args.pipeline)
-    scores = score_all(nlp, load_ewt(args.data, args.split))
+    scores = score_all(nlp, load_ewt(args.data, args.split), args.raw_documents)
     if args.book:
         texts = paragraphs(args.book.read_text(encoding="utf8"))[:1500]
         scores["tokens_per_second"] = round(speed(nlp, texts))

@@ -25,7 +25,9 @@ TEXTS = (
 )
 """Test texts in several scripts, with line breaks and emoji."""
 
-LONG_TEXT = "The captain wrote another letter to the harbor master. " * 400
+_LONG_SENTENCE = "The captain wrote another letter to the harbor master. "
+_MOST_SENTENCES = 400
+LONG_TEXT = _LONG_SENTENCE * _MOST_SENTENCES
 
 _DOCUMENTS = tuple(
     SourceDocument(f"doc{number}", text, title=f"Part {number}", metadata={"number": number})
@@ -78,9 +80,20 @@ def check_embedder(embedder: Embedder) -> None:
     query = np.asarray(embedder.embed_query(TEXTS[0]))
     _require(query.shape == (dimension,), embedder, f"embed_query() returned {query.shape}")
     _require(bool(np.isfinite(query).all()), embedder, "embed_query() returned NaN or infinity")
-    long = np.asarray(embedder.embed([LONG_TEXT]))
+    long = np.asarray(embedder.embed([_longer_than(limit)]))
     _require(long.shape == (1, dimension), embedder, "embed() fails on a long text")
     _check_fingerprint(embedder)
+
+
+def _longer_than(limit: int | None) -> str:
+    """Return a text with a quarter more words than `limit` tokens, but at most `LONG_TEXT`.
+
+    It has at least 640 words, because many models fail beyond 512 tokens whatever they declare. A
+    model that reads 500 tokens per second would need eight seconds for all of `LONG_TEXT`.
+    """
+    words = len(_LONG_SENTENCE.split())
+    enough = _MOST_SENTENCES if limit is None else -(-max(640, limit * 5 // 4) // words)
+    return _LONG_SENTENCE * min(enough, _MOST_SENTENCES)
 
 
 def _close(one: np.ndarray, other: np.ndarray) -> bool:
