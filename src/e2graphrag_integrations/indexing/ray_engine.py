@@ -65,6 +65,9 @@ _POLL_SECONDS = 0.2
 _IN_FLIGHT = 2
 """Slices that each worker holds: while it processes one, the next is already there."""
 
+_EXECUTION_END_SECONDS = 10.0
+"""Maximum seconds to wait for the end of an abandoned execution, whose workers may be busy."""
+
 _END = object()
 
 
@@ -469,9 +472,10 @@ class _RayRunner:
         arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
         abandoned = threading.Event()
 
-        threading.Thread(
+        receiver = threading.Thread(
             target=_receive, args=(dataset, arrived, abandoned), name="e2graphrag-ray", daemon=True
-        ).start()
+        )
+        receiver.start()
         try:
             while True:
                 try:
@@ -491,6 +495,8 @@ class _RayRunner:
                 yield int(row["number"]), row["values"], json.loads(row["report"])
         finally:
             abandoned.set()
+            # If this process disconnects first, the execution connects it again, from its thread.
+            receiver.join(_EXECUTION_END_SECONDS)
 
 
 def _receive(dataset: Any, arrived: queue.SimpleQueue[Any], abandoned: threading.Event) -> None:
