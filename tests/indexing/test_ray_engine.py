@@ -96,8 +96,9 @@ def sentences(first, count):
 
 
 def open_rag(path, **options):
-    options = {"embedder": HashingEmbedder(), "extractor": NameExtractor()} | options
-    return E2GraphRAG.open(path, chunk_size=30, chunk_overlap=0, group_size=3, **options)
+    components = {"embedder": HashingEmbedder(), "extractor": NameExtractor()}
+    options = components | {"group_size": 3} | options
+    return E2GraphRAG.open(path, chunk_size=30, chunk_overlap=0, **options)
 
 
 def exported(rag):
@@ -109,12 +110,14 @@ def test_the_index_equals_that_of_one_process_although_a_worker_is_killed(cluste
     documents = [SourceDocument(f"d{i}", sentences(100 * i, 100), f"Part {i}") for i in range(2)]
     (tmp_path / "one").mkdir()
     embedder = ray_parts.LoggedEmbedder(tmp_path / "one")
-    with open_rag(tmp_path / "one.e2g", extractor=None, embedder=embedder) as rag:
+    options = {"extractor": None, "group_size": 6}  # two levels: each starts workers of its own
+    with open_rag(tmp_path / "one.e2g", embedder=embedder, **options) as rag:
         alone = rag.add(documents)
         expected = exported(rag)
+        assert {one.node.level for one in rag.store.all_nodes(["d0"])} == {0, 1, 2}
     embedder = ray_parts.LoggedEmbedder(tmp_path, kills=True)
     events: list[Progress] = []
-    with open_rag(tmp_path / "ray.e2g", extractor=None, embedder=embedder) as rag:
+    with open_rag(tmp_path / "ray.e2g", embedder=embedder, **options) as rag:
         report = rag.add(documents, engine="ray", progress=events.append)
         assert exported(rag) == expected
         assert rag.verify().ok
@@ -170,9 +173,9 @@ async def test_a_failing_document_is_reported_as_in_one_process(cluster, tmp_pat
     ]
     embedder = ray_parts.LoggedEmbedder(tmp_path)
     reports = []
-    for name in ("local", "ray"):
+    for name, engine in (("local", "local"), ("ray", RayEngine(max_workers=1))):
         with open_rag(tmp_path / f"{name}.e2g", embedder=embedder) as rag:
-            reports.append(await rag.aadd(documents, engine=name))
+            reports.append(await rag.aadd(documents, engine=engine))
             assert [(one.id, one.status) for one in rag.status()] == [
                 ("bad", "failed"),
                 ("good", "done"),
@@ -190,14 +193,11 @@ def test_a_node_without_the_model_is_named(cluster, tmp_path):
         assert "the Ray node 127.0.0.1" in str(raised.value)
         assert "pip install tiny" in str(raised.value)
         assert "on every node" in str(raised.value)
+        other = RayEngine(embedder=lambda: HashingEmbedder(8))
+        with pytest.raises(SettingsMismatchError, match=r"the embedder is .*-d.*on every node"):
+            rag.resume(engine=other)
         # Nothing is lost: the document waits in the queue.
         assert rag.resume(engine=RayEngine(embedder=HashingEmbedder)).documents == 1
-    other = RayEngine(embedder=lambda: HashingEmbedder(8))
-    with (
-        open_rag(tmp_path / "b.e2g") as rag,
-        pytest.raises(SettingsMismatchError, match=r"the embedder is .*-d.*on every node"),
-    ):
-        rag.add(SourceDocument("d", STORY), engine=other)
 
 
 @cluster_test
