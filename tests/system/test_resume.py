@@ -147,9 +147,11 @@ def test_resume_of_an_empty_queue_changes_nothing(open_index):
 @pytest.mark.parametrize("successes", [0, 5, 9])
 def test_resume_after_a_failure_pays_only_for_missing_work(tmp_path, open_index, successes):
     path, model = tmp_path / "i.e2g", Failing(ValueError("no"), at=successes)
-    before = CountingExtractor()
+    before, embedded_before = CountingExtractor(), CountingEmbedder()
     with (
-        open_index(path, summarizer=model, extractor=before, **FOUR) as rag,
+        open_index(
+            path, summarizer=model, extractor=before, embedder=embedded_before, **FOUR
+        ) as rag,
         pytest.raises(SummaryError),
     ):
         rag.add(numbered(40))  # 8 summaries of chunks and 2 above them
@@ -160,9 +162,9 @@ def test_resume_after_a_failure_pays_only_for_missing_work(tmp_path, open_index,
     report = rag.resume()
     assert (report.documents, report.llm_calls) == (1, 10 - successes)
     assert model.llm.calls == 10
-    # The failure may stop the extraction, which runs in parallel.
+    # The failure may stop the extraction and the embedding, which run in parallel.
     assert len({*before.texts, *extractor.texts}) == len(before.texts) + len(extractor.texts) == 40
-    assert len(embedder.texts) == 10  # only the summaries
+    assert len(embedded_before.texts) + len(embedder.texts) == 50  # chunks and summaries
     assert statuses(rag) == {"numbered": "done"}
     expected = open_index(summarizer=Failing(None, times=0), **FOUR)
     expected.add(numbered(40))
