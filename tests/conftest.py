@@ -48,8 +48,8 @@ def seed_torch(seed: int) -> None:
 def pytest_configure() -> None:
     """Replace the seeder that spaCy's library Thinc adds to pytest-randomly.
 
-    It imports PyTorch, and runs three times per test. Each time, PyTorch keeps formatted stack
-    traces for accelerators that it has not initialized: a millisecond or more, and never freed.
+    It imports PyTorch, and runs three times per test. Each time, PyTorch formats stack traces for
+    accelerators that it has not initialized, which takes a millisecond or more.
     """
     pytest_randomly.entrypoint_reseeds = [seed_torch]
 

@@ -7,10 +7,10 @@ import spaCy, FAISS or a framework.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations import errors
+from e2graphrag_integrations._utils.lazy_names import load_name
 from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
 
@@ -185,11 +185,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return importlib.import_module("importlib.metadata").version("e2graphrag-integrations")
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("e2graphrag-integrations")
+    return load_name(__name__, _HOMES, name)
 
 
 def __dir__() -> list[str]:

@@ -12,8 +12,9 @@ Names are loaded on first use: a process that unpickles a fake does not import t
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from e2graphrag_integrations._utils.lazy_names import load_name
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.testing.checks import (
@@ -51,10 +52,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load_name(__name__, _HOMES, name)
 
 
 def __dir__() -> list[str]:
