@@ -176,12 +176,16 @@ SLOW_MODULES = frozenset(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the garbage collector from visiting the modules and tests, which live until the end."""
+    """Keep the garbage collector from visiting the modules and tests, which live until the end.
+
+    It also runs less often than by default, because tests create many objects and few cycles.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 25, 25)
         gc.enable()
 
 
