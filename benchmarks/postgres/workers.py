@@ -2,9 +2,10 @@
 
 Four processes index 2,000 documents of an index in Postgres, and 100 times one of them, or one of
 their connections, is killed. Some are paused for longer than their lease, so that they try to write
-documents that others have taken over. Meanwhile, documents are added and updated. The clocks of the
-workers differ by an hour. The LLM is a function that logs its calls; a trigger of the database logs
-each document that is written.
+documents that others have taken over. Meanwhile, documents are added and updated, the last of them
+after the last fault, so that the work cannot end before. The clocks of the workers differ by an
+hour. The LLM is a function that logs its calls; a trigger of the database logs each document that
+is written.
 
 Calls beyond one per prompt count as repeated: at most those in flight at a kill may be.
 """
@@ -41,6 +42,8 @@ PAUSE = 3.0
 """Seconds for which a worker is paused; longer than its lease."""
 LATENCY = 0.02
 SETTINGS = {"chunk_size": 40, "chunk_overlap": 0, "group_size": 4}
+PORTIONS = 10
+"""Number of portions in which the second half of the documents is enqueued."""
 SCHEMA = "workers"
 
 
@@ -55,6 +58,10 @@ def document(number: int, version: int = 0) -> SourceDocument:
         for _ in range(words.randrange(8, 30))
     ]
     return SourceDocument(f"document {number:04}", " ".join(sentences))
+
+
+def _last_version(number: int) -> int:
+    return int(number % 40 == 0)
 
 
 class LoggingLLM:
@@ -107,6 +114,23 @@ class Run:
     dead: dict[int, float] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
+    def start_workers(self) -> None:
+        """Start as many workers as are missing."""
+        while len(self.alive) < WORKERS:
+            self.start_worker()
+
+    def enqueue(self, first: int, end: int) -> None:
+        """Enqueue some documents, and the second versions of those that have one."""
+        with open_index(self.url, self.log) as rag:
+            rag.add([document(n) for n in range(first, end)], wait=False)
+        self.enqueue_updates(first, end)
+
+    def enqueue_updates(self, first: int, end: int) -> None:
+        """Enqueue the second versions of some documents."""
+        updated = [document(n, 1) for n in range(first, end) if _last_version(n)]
+        with open_index(self.url, self.log) as rag:
+            rag.update(updated, wait=False)
+
     def start_worker(self) -> None:
         """Fork a worker; the models are loaded already."""
         number = len(self.alive) + len(self.dead)
@@ -126,16 +150,19 @@ class Run:
         self.alive[pid] = time.monotonic()
 
     def fault(self, chooser: random.Random) -> None:
-        """Kill a worker and start another one, or kill a connection of a worker."""
-        if chooser.choice((True, False)):
-            pid = chooser.choice(list(self.alive))
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self.dead[pid] = time.monotonic()
-            del self.alive[pid]
-            self.counts["kills of workers"] += 1
-            self.start_worker()
+        """Kill a connection of a worker, or kill a worker and start another one."""
+        if chooser.choice((True, False)) and self._kill_connection(chooser):
             return
+        pid = chooser.choice(list(self.alive))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.dead[pid] = time.monotonic()
+        del self.alive[pid]
+        self.counts["kills of workers"] += 1
+        self.start_worker()
+
+    def _kill_connection(self, chooser: random.Random) -> bool:
+        """Kill a connection; return False if no worker has one at this moment."""
         with psycopg.connect(self.url.partition("?")[0], autocommit=True) as db:
             rows = db.execute(
                 "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, 'e2graphrag')"
@@ -146,6 +173,7 @@ class Run:
                 [pid] = chooser.choice(rows)
                 db.execute("SELECT pg_terminate_backend(%s)", (pid,))
                 self.counts["kills of connections"] += 1
+        return bool(rows)
 
     def pause(self, chooser: random.Random) -> None:
         """Stop a worker for longer than its lease."""
@@ -171,8 +199,7 @@ class Run:
 def measure(part: Part) -> dict[str, Any]:
     count, kills, pauses = (30, 3, 0) if part.short else (2000, 100, 5)
     chooser = random.Random(0)  # noqa: S311 - chooses what to kill
-    versions = dict.fromkeys(range(0, count, 40), 1)
-    final = [document(n, versions.get(n, 0)) for n in range(count)]
+    final = [document(n, _last_version(n)) for n in range(count)]
     single, single_log = str(part.folder / "single.e2g"), part.folder / "single.log"
     with open_index(single, single_log) as rag:
         report = rag.add(final)
@@ -183,11 +210,8 @@ def measure(part: Part) -> dict[str, Any]:
         _log_writes(part.server.url)
         rag.add([document(n) for n in range(count // 2)], wait=False)
     began = time.monotonic()
-    for _ in range(WORKERS):
-        run.start_worker()
-    with open_index(run.url, run.log) as rag:
-        rag.add([document(n) for n in range(count // 2, count)], wait=False)
-        rag.update([final[n] for n in versions], wait=False)
+    run.start_workers()
+    run.enqueue_updates(0, count // 2)
     try:
         _break(run, chooser, count, kills, pauses)
     finally:
@@ -245,21 +269,31 @@ def _log_writes(url: str) -> None:
 
 
 def _break(run: Run, chooser: random.Random, count: int, kills: int, pauses: int) -> None:
-    """Spread the faults over the work, and wait for its end."""
+    """Spread the faults over the first half of the work, and wait for its end.
+
+    The second half of the documents is enqueued in portions between the faults, so that the workers
+    have enough to do until the last fault.
+    """
     faults = [run.fault] * kills + [run.pause] * pauses
     chooser.shuffle(faults)
-    total = len(faults) + 1
+    total, enqueued = len(faults), count // 2
+    step = -(-(count - enqueued) // PORTIONS)
     query = f"SELECT count(*) FROM {SCHEMA}.documents"  # noqa: S608 - a constant
     deadline = time.monotonic() + 1800
     with psycopg.connect(run.url.partition("?")[0], autocommit=True) as db:
-        while run.alive:
+        while run.alive or enqueued < count:
             row = db.execute(query).fetchone()
             done = 0 if row is None else row[0]
-            if faults and done >= count * (total - len(faults)) / (total + 1):
+            past = total - len(faults)
+            if enqueued < count and enqueued + step - count // 2 <= step * PORTIONS * past / total:
+                run.enqueue(enqueued, min(count, enqueued + step))
+                enqueued = min(count, enqueued + step)
+                run.start_workers()
+            if faults and done >= count / 2 * past / total:
                 time.sleep(chooser.random() * 0.1)
                 run.collect()
-                if run.alive:
-                    faults.pop()(chooser)
+                run.start_workers()
+                faults.pop()(chooser)
             if time.monotonic() > deadline:
                 run.counts["workers that failed"] += len(run.alive)
                 return
