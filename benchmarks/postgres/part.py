@@ -17,14 +17,12 @@ class Part:
     Attributes:
         server: A server that only this part uses; `server.url` names its database.
         folder: A temporary folder that is empty. Search indexes are cached in `folder / "cache"`.
-        data: The folder with the data sets, `../shared/data`.
         indexes: A folder with ready indexes of `scale.py`, such as `100000.e2g`, and `real.npy`;
-            None builds what is needed.
+            None if `short`.
         short: Whether to only check that the part works, in a few seconds.
     """
 
     server: PostgresServer
     folder: Path
-    data: Path
     indexes: Path | None = None
     short: bool = False

@@ -30,7 +30,7 @@ from fresh import changes, finds
 from goals import Goal
 from postgres.part import Part
 from runs import percentiles, timed
-from scale import index, open_index, real_vectors
+from scale import index, open_index
 from synthetic import Corpus, FirstTextSummarizer, Floats, LineSplitter, SyntheticNameExtractor
 
 CHUNKS = 100_000
@@ -72,8 +72,7 @@ def measure(part: Part) -> dict[str, Any]:
         shutil.copy(part.indexes / path.name, path)
         shutil.copy(part.indexes / "real.npy", vectors)
     else:
-        random = np.random.default_rng(0).standard_normal((1500, 64), dtype=np.float32)
-        real = random if part.short else real_vectors(part.data)
+        real = np.random.default_rng(0).standard_normal((1500, 64), dtype=np.float32)
         np.save(vectors, real, allow_pickle=False)
         with open_index(path, real) as rag:
             index(rag, corpus)

@@ -7,8 +7,8 @@ From the repository's root:
 
 Each part runs in a process of its own, with a server of its own on the loopback interface, which is
 stopped at the end. A part is a module with two functions: `measure(part: Part) -> dict` returns its
-figures, and `goals(result) -> list[Goal]` the limits on them. `--indexes FOLDER` takes ready
-indexes of scale.py instead of building them.
+figures, and `goals(result) -> list[Goal]` the limits on them. Three parts measure the index of
+100,000 chunks of scale.py, which is built first. `--indexes FOLDER` takes ready indexes instead.
 """
 
 from __future__ import annotations
@@ -26,13 +26,20 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numpy as np
+
+from fresh import run_step
 from goals import Goal, exit_if_missed
 from postgres.part import Part
 from postgres_server import running_postgres
 from runs import this_run, timed, write_result
+from scale import real_vectors
 
 PARTS = ("readers", "vectors", "workers", "scopes")
 """Modules of this folder, in the order in which they run."""
+
+MEASURE_AN_INDEX = {"readers", "vectors", "scopes"}
+"""The parts that need an index of 100,000 chunks."""
 
 SETTINGS = {
     "fsync": "on",
@@ -51,7 +58,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     module = importlib.import_module(f"postgres.{name}")
     with tempfile.TemporaryDirectory() as folder, running_postgres(SETTINGS) as server:
         os.environ["E2GRAPHRAG_CACHE"] = str(Path(folder) / "cache")
-        part = Part(server, Path(folder), options.data, options.indexes, options.short)
+        part = Part(server, Path(folder), options.indexes, options.short)
         figures, seconds = timed(lambda: module.measure(part))
     goals = [] if options.short else [goal.to_dict() for goal in module.goals(figures)]
     options.out.write_text(
@@ -59,12 +66,19 @@ def measure(name: str, options: argparse.Namespace) -> None:
     )
 
 
-def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def build_index(folder: Path, data: Path) -> None:
+    """Build the index of 100,000 chunks and its snapshot, and save the vectors behind it."""
+    vectors = folder / "real.npy"
+    np.save(vectors, real_vectors(data), allow_pickle=False)
+    run_step("build", folder / "100000.e2g", 100_000, vectors)
+
+
+def run(name: str, indexes: Path | None, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one part in a process of its own, on one thread per library."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "part.json"
-        arguments = ["--part", name, "--data", str(options.data), "--out", str(out)]
-        arguments += ["--indexes", str(options.indexes)] if options.indexes else []
+        arguments = ["--part", name, "--out", str(out)]
+        arguments += ["--indexes", str(indexes)] if indexes else []
         arguments += ["--short"] if options.short else []
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         subprocess.run([sys.executable, __file__, *arguments], check=True, env=environment)
@@ -75,7 +89,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="the folder ../shared/data")
     parser.add_argument("--indexes", type=Path, help="folder with ready indexes of scale.py")
     parser.add_argument("--only", help="names of parts, separated by commas; keeps the others")
     parser.add_argument("--short", action="store_true", help="only check that the parts work")
@@ -89,8 +103,13 @@ def main() -> None:
     parts: dict[str, Any] = {}
     if options.only and options.out and options.out.exists():
         parts = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
-    for name in chosen:
-        parts[name] = {**this_run(), **run(name, options)}
+    with tempfile.TemporaryDirectory() as folder:
+        indexes = options.indexes
+        if indexes is None and not options.short and not MEASURE_AN_INDEX.isdisjoint(chosen):
+            indexes = Path(folder)
+            build_index(indexes, options.data)
+        for name in chosen:
+            parts[name] = {**this_run(), **run(name, indexes, options)}
     write_result({"parts": {name: parts[name] for name in PARTS if name in parts}}, options.out)
     exit_if_missed(
         [

@@ -23,7 +23,7 @@ from goals import Goal
 from postgres.part import Part
 from qdrant_server import QdrantServer, running_qdrant
 from runs import percentiles, timed
-from scale import HELD_OUT, open_index, real_vectors
+from scale import HELD_OUT, open_index
 from synthetic import (
     Corpus,
     FirstTextSummarizer,
@@ -37,7 +37,6 @@ COUNT = 200
 """Number of windows that a question needs."""
 
 QUESTIONS = 100
-CHUNKS = 100_000
 SHORT_CHUNKS = 3_000
 LEAST_RECALL = 0.98
 
@@ -83,19 +82,13 @@ def measure(part: Part) -> dict[str, Any]:
 
 def _index(part: Part) -> tuple[Path, Floats]:
     """Return an index file and the real vectors from which its vectors are mixed."""
-    if part.indexes is not None and not part.short:
-        return part.indexes / "100000.e2g", np.load(part.indexes / "real.npy")
     if part.indexes is not None:
-        real = np.load(part.indexes / "real.npy")
-    elif part.short:
-        random = np.random.default_rng(0).standard_normal((2 * HELD_OUT, 64), np.float32)
-        real = random / np.linalg.norm(random, axis=1, keepdims=True)
-    else:
-        real = real_vectors(part.data)
+        return part.indexes / "100000.e2g", np.load(part.indexes / "real.npy")
+    random = np.random.default_rng(0).standard_normal((2 * HELD_OUT, 64), np.float32)
+    real = random / np.linalg.norm(random, axis=1, keepdims=True)
     path = part.folder / "index.e2g"
     with open_index(path, real) as rag:
-        corpus = Corpus(SHORT_CHUNKS if part.short else CHUNKS)
-        rag.add(corpus.documents())
+        rag.add(Corpus(SHORT_CHUNKS).documents())
     return path, real
 
 
