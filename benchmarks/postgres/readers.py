@@ -47,20 +47,20 @@ WRITTEN = 40
 
 READERS, WRITERS = 8, 4
 DOCUMENTS = 25
-"""Documents of each writer beside the readers."""
+"""Documents of each writer while others read."""
 
 ALL_NODES = 100_000
 """A `k` above the number of nodes."""
 
 _SMALL = Corpus(1_000_000)
-"""The documents beside the readers are the beginnings of documents of this corpus."""
+"""Documents that are written while others read are the beginnings of documents of this corpus."""
 
 MAX_RATIO = 1.1
 """Goal: p95 of the questions relative to a file."""
 
 
 def measure(part: Part) -> dict[str, Any]:
-    """Measure questions, writes, changes of another process, and readers beside writers."""
+    """Measure questions, writes, changes of another process, and readers while others write."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -68,7 +68,7 @@ def measure(part: Part) -> dict[str, Any]:
     path, vectors = part.folder / f"{chunks}.e2g", part.folder / "real.npy"
     corpus = Corpus(chunks)
     questions = corpus.questions(20 if part.short else QUESTIONS)
-    if part.indexes is not None and (part.indexes / path.name).exists():
+    if part.indexes is not None:
         shutil.copy(part.indexes / path.name, path)
         shutil.copy(part.indexes / "real.npy", vectors)
     else:
@@ -92,8 +92,8 @@ def measure(part: Part) -> dict[str, Any]:
         }
     documents = 4 if part.short else WRITTEN
     result["writes"] = compare_writes(part, real, documents)
-    result["readers beside writers"] = readers_beside(part, write)
-    result["readers beside workers"] = readers_beside(part, work)
+    result["readers during writes"] = read_during(part, write)
+    result["readers during work"] = read_during(part, work)
     return result
 
 
@@ -205,12 +205,12 @@ def compare_writes(part: Part, real: Floats, count: int) -> dict[str, Any]:
     }
 
 
-# Readers beside writers
+# Readers while others write
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The documents that are written beside the readers.
+    """The documents that are written while others read.
 
     Attributes:
         documents: Number of documents of all writers.
@@ -342,14 +342,14 @@ def problems(found: Sequence[Any], nodes: int) -> list[str]:
     return errors + [f"{one}: versions {own}" for one, own in versions.items() if len(own) != 1]
 
 
-def readers_beside(part: Part, target: Callable[[str, int, int, Any], None]) -> dict[str, Any]:
+def read_during(part: Part, target: Callable[[str, int, int, Any], None]) -> dict[str, Any]:
     """Let processes read and write at the same time, and check all answers.
 
     Args:
         part: The part.
         target: `write`, or `work`, for which all documents are in the queue.
     """
-    url = f"{part.server.url}?schema=beside_{target.__name__}"
+    url = f"{part.server.url}?schema=during_{target.__name__}"
     readers, writers, documents = (2, 2, 3) if part.short else (READERS, WRITERS, DOCUMENTS)
     documents *= 4 if target is work else 1  # workers do not wait for each other
     with open_small(url) as rag:
@@ -417,7 +417,7 @@ def goals(result: Mapping[str, Any]) -> list[Goal]:
         for name in ("k=10", "2000 tokens")
     ] + [
         Goal(f"{name}: {figure}", value, max=0)
-        for name in ("readers beside writers", "readers beside workers")
+        for name in ("readers during writes", "readers during work")
         for figure, value in {
             "errors and inconsistent answers": result[name]["errors and inconsistent answers"],
             "failed processes": result[name]["failed processes"],

@@ -100,12 +100,15 @@ def main() -> None:
         measure(options.part, options)
         return
     chosen = options.only.split(",") if options.only else PARTS
+    indexes = None if options.short else options.indexes
+    builds = not options.short and indexes is None and not MEASURE_AN_INDEX.isdisjoint(chosen)
+    if builds and options.data is None:
+        parser.error("--data or --indexes is needed")
     parts: dict[str, Any] = {}
     if options.only and options.out and options.out.exists():
         parts = json.loads(options.out.read_text(encoding="utf-8"))["parts"]
     with tempfile.TemporaryDirectory() as folder:
-        indexes = options.indexes
-        if indexes is None and not options.short and not MEASURE_AN_INDEX.isdisjoint(chosen):
+        if builds:
             indexes = Path(folder)
             build_index(indexes, options.data)
         for name in chosen:

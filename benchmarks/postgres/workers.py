@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def document(number: int, version: int = 0) -> SourceDocument:
 
 
 def _last_version(number: int) -> int:
+    """Return 1 for a document that is updated while it is in the queue or indexed, or 0."""
     return int(number % 40 == 0)
 
 
@@ -276,20 +278,20 @@ def _break(run: Run, chooser: random.Random, count: int, kills: int, pauses: int
     """
     faults = [run.fault] * kills + [run.pause] * pauses
     chooser.shuffle(faults)
-    total, enqueued = len(faults), count // 2
-    step = -(-(count - enqueued) // PORTIONS)
+    total, half = len(faults), count // 2
+    bounds = [half + (count - half) * n // PORTIONS for n in range(PORTIONS + 1)]
+    portions = list(pairwise(bounds))
     query = f"SELECT count(*) FROM {SCHEMA}.documents"  # noqa: S608 - a constant
     deadline = time.monotonic() + 1800
     with psycopg.connect(run.url.partition("?")[0], autocommit=True) as db:
-        while run.alive or enqueued < count:
+        while run.alive or portions:
             row = db.execute(query).fetchone()
             done = 0 if row is None else row[0]
-            past = total - len(faults)
-            if enqueued < count and enqueued + step - count // 2 <= step * PORTIONS * past / total:
-                run.enqueue(enqueued, min(count, enqueued + step))
-                enqueued = min(count, enqueued + step)
+            past = (total - len(faults)) / total
+            if portions and past >= 1 - (len(portions) - 1) / PORTIONS:
+                run.enqueue(*portions.pop(0))
                 run.start_workers()
-            if faults and done >= count / 2 * past / total:
+            if faults and done >= half * past:
                 time.sleep(chooser.random() * 0.1)
                 run.collect()
                 run.start_workers()
