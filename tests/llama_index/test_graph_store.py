@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from llama_index.core import Document
 from llama_index.core.graph_stores import SimplePropertyGraphStore
@@ -147,8 +147,22 @@ def small_pages(monkeypatch):
     monkeypatch.setattr(graph_state, "_MAX_GROWTH", 2)
 
 
+def put(id_, text):
+    return ("put", id_, text, None, {})
+
+
+INTERRUPTED = [
+    ([put("a", "Anna met Emil. " * 7)], None),
+    ([put("b", "Anna met Emil. " * 8 + "Bert met Fay.")], None),
+    ([("delete", "a")], 1),
+]
+"""The last update is stopped in a deletion. SimplePropertyGraphStore has then deleted neighbors of
+the deleted nodes, and can delete nothing until they are restored."""
+
+
 @settings(examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROUNDS, max_size=5))
+@example([*INTERRUPTED, ([("delete", "b")], None)])  # the state would be divided
 def test_updates_equal_a_first_update_after_any_history(small_pages, rounds):
     store = FailingStore()
     with opened() as rag:

@@ -146,6 +146,10 @@ class _Update:
         """Update the graph store; see `update_graph`."""
         header = self._open(take_over=take_over, rebuild=rebuild)
         suspects = {*header.rewritten, *self._state.read_writing()}
+        pages = page_count(len(self._graph), header.pages)
+        # After an interruption, some stores delete nothing until the graph is repaired.
+        if pages != header.pages and not suspects:
+            header = self._state.divide(header, pages)
         parts = _Parts(self._graph, header.pages)
         found = self._differences(header, parts, suspects)
         deleted = found.deleted | found.reshaped | suspects | self._nodes_to_rewrite(found.loose)
@@ -165,7 +169,7 @@ class _Update:
         return GraphReport(added, updated, removed, unchanged, rewritten)
 
     def _open(self, *, take_over: bool, rebuild: bool) -> Header:
-        """Return the header of the state, which is created or divided if necessary."""
+        """Return the header of the state, which is created if necessary."""
         best, owner = page_count(len(self._graph)), self._graph.name
         header = self._state.read_header(ignore_damage=rebuild)
         if header is None:
@@ -188,8 +192,7 @@ class _Update:
         if header.owner != owner:
             header = replace(header, owner=owner)
             self._state.write_header(header)
-        pages = page_count(len(self._graph), header.pages)
-        return header if pages == header.pages else self._state.divide(header, pages)
+        return header
 
     # Differences
 
