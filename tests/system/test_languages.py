@@ -283,8 +283,32 @@ def test_the_fallback_is_announced_once(open_mixed, caplog):
     rag.add(WALD)
     rag.add(SourceDocument("wald2", WALD.text))
     [warning] = warnings_of(caplog)
-    assert "German (de)" in warning
+    assert "there is no pipeline for German (1 document)," in warning
     assert 'extractor={"de": "de_core_news_sm"}' in warning
+
+
+def test_one_warning_covers_all_languages_of_a_run(open_mixed, caplog):
+    chat = "Quand Jeanne Martin ouvrit la porte à Lyon, le chat avait mangé le poisson et dormait."
+    open_mixed().add([WALD, SourceDocument("chat", chat), SourceDocument("chat2", chat)])
+    [warning] = warnings_of(caplog)
+    assert "French (2 documents) and German (1)" in warning
+
+
+def test_unclear_texts_are_in_the_main_language_of_the_index(open_mixed):
+    rag = open_mixed(language="auto")
+    rag.add([SourceDocument("de", WALD.text), SourceDocument("short", "Wo liegt Hamburg?")])
+    rag.add(
+        [
+            SourceDocument("later", "Wer wohnt in Bremen?"),
+            SourceDocument("en", TEA.text + " They were late, and it was cold."),
+        ]
+    )
+    languages = {one: rag.document(one).language for one in ("de", "short", "later", "en")}
+    assert languages == {"de": "de", "short": "de", "later": "de", "en": "en"}
+    with open_mixed("second.e2g") as english:
+        english.add(SourceDocument("en", TEA.text + " They were late, and it was cold."))
+        english.add(SourceDocument("short", "Wo liegt Hamburg?"))
+        assert english.document("short").language == "en"
 
 
 def test_a_language_that_does_not_fit_is_announced(open_mixed, caplog):

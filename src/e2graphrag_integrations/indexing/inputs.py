@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from e2graphrag_integrations._utils.validation import check_choice, check_text, short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
-from e2graphrag_integrations.languages.detection import detect_language
+from e2graphrag_integrations.languages.detection import detect_languages
 from e2graphrag_integrations.languages.language import AUTO, ENGLISH, checked_code
 from e2graphrag_integrations.types import SourceDocument
 
@@ -64,11 +65,26 @@ def declare_language(documents: Iterable[SourceDocument], language: str) -> list
     ]
 
 
-def with_language(document: SourceDocument) -> SourceDocument:
-    """Return a document with its language, which is detected if the document does not say it."""
-    if document.language is not None:
-        return document
-    return replace(document, language=detect_language(document.text))
+def with_languages(
+    documents: Iterable[SourceDocument], known: Mapping[str, int]
+) -> list[SourceDocument]:
+    """Return documents with their languages, which are detected where a document does not say it.
+
+    Args:
+        documents: The documents of a run.
+        known: Number of documents of the index in each language.
+    """
+    documents = list(documents)
+    silent = [document for document in documents if document.language is None]
+    known = Counter(known)
+    known.update(document.language for document in documents if document.language is not None)
+    detected = dict(
+        zip(map(id, silent), detect_languages((one.text for one in silent), known), strict=True)
+    )
+    return [
+        replace(document, language=detected.get(id(document), document.language))
+        for document in documents
+    ]
 
 
 def languages_of(documents: Iterable[SourceDocument]) -> set[str]:

@@ -1,12 +1,13 @@
 """Warnings at indexing: models and languages that do not fit the documents.
 
-Each warning is logged once per index and language. It says what to install or to pass.
+Each warning is logged once per index and language, and one message covers all languages of a run.
+It says what to install or to pass.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations.components import Components
@@ -16,6 +17,7 @@ from e2graphrag_integrations.languages.language import (
     ENGLISH,
     UNKNOWN,
     describe_language,
+    describe_languages,
     scripts_of_language,
 )
 from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA
@@ -57,14 +59,20 @@ def warn_about_languages(documents: Iterable[SourceDocument], components: Compon
     by_language: dict[str, list[SourceDocument]] = {}
     for document in documents:
         by_language.setdefault(document.language or UNKNOWN, []).append(document)
+    without_pipeline: dict[str, int] = {}
     for language, own in by_language.items():
         _warn_about_scripts(language, own, components)
         if components.has_default_extractor(language):
             extractor = components.chunk_extractor(language).extractor
             if isinstance(extractor, RuleBasedExtractor):
-                components.language_notices.warn("extractor", language, _fallback(language))
+                without_pipeline[language] = len(own)
         else:
             _warn_about_pipeline(language, len(own), components)
+    notices = components.language_notices
+    unwarned = notices.unwarned("extractor", without_pipeline)
+    if unwarned:
+        counts = {language: without_pipeline[language] for language in unwarned}
+        notices.warn("extractor", unwarned, _fallback(counts))
 
 
 def _warn_about_scripts(
@@ -85,22 +93,23 @@ def _warn_about_scripts(
         more = f" and {len(others)} more documents are" if others else " is"
         components.language_notices.warn(
             "language",
-            language,
+            [language],
             f"{id_!r}{more} said to be in {describe_language(language)}, but most letters are in "
             f"the script {script}: give the right language, or none to have it detected",
         )
 
 
-def _fallback(language: str) -> str:
+def _fallback(counts: Mapping[str, int]) -> str:
     advice = "pass an EntityExtractor of your own"
-    if language in _SPACY_LANGUAGES:
+    language = max(_SPACY_LANGUAGES & set(counts), key=lambda one: (counts[one], one), default="")
+    if language:
         pipeline = f"{language}_core_news_sm"
         advice = (
             f"install a spaCy pipeline (`python -m spacy download {pipeline}`) and pass "
             f'extractor={{"{language}": "{pipeline}"}}'
         )
     return (
-        f"there is no pipeline for {describe_language(language)}, so names are found by rules, "
+        f"there is no pipeline for {describe_languages(counts)}, so names are found by rules, "
         f"which is a fallback and misses many: to find more, {advice}, and reindex()"
     )
 
@@ -111,7 +120,7 @@ def _warn_about_pipeline(language: str, documents: int, components: Components) 
     if scripts and set(scripts).isdisjoint(scripts_of_language(language)):
         components.language_notices.warn(
             "extractor",
-            language,
+            [language],
             f"the extractor is for {describe_language(str(own))}, but {documents} document(s) are "
             f"in {describe_language(language)}: {_advice(str(own))}",
         )
@@ -165,7 +174,7 @@ class ExtractionFit:
             if problem:
                 components.language_notices.warn(
                     "extractor",
-                    language,
+                    [language],
                     f"the extractor does not fit {describe_language(language)}: {problem}. To "
                     f"replace it, {_advice(ENGLISH)}, and reindex()",
                 )

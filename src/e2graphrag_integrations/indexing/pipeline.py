@@ -38,7 +38,7 @@ from e2graphrag_integrations.indexing.inputs import (
     OnDuplicate,
     declare_language,
     languages_of,
-    with_language,
+    with_languages,
 )
 from e2graphrag_integrations.indexing.language_checks import warn_about_languages
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
@@ -128,7 +128,7 @@ def _enqueue(
         return classify(StoredDocuments(store.path, hashes, languages))
 
     selection = select()
-    to_index = [with_language(document) for document in selection.to_index]
+    to_index = with_languages(selection.to_index, store.language_counts())
     if to_index:
         index.adopt(store.manifest() or store.queue_manifest())
         if run.max_llm_calls is not None:
@@ -139,7 +139,7 @@ def _enqueue(
         def select_again() -> list[SourceDocument]:
             nonlocal selection
             selection = select()  # others may have added or indexed some meanwhile
-            return [with_language(document) for document in selection.to_index]
+            return with_languages(selection.to_index, store.language_counts())
 
         to_index = enqueue_selected(store, select_again, manifest)
     return IndexReport(
@@ -151,7 +151,9 @@ def _enqueue(
 def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Index the documents in the queue; see `E2GraphRAG.resume`."""
     stored = _stored_documents(index)
-    queued = [with_language(entry.document) for entry in read_queue(index.store)]
+    queued = with_languages(
+        (entry.document for entry in read_queue(index.store)), index.store.language_counts()
+    )
     selection = classify_for_resume(queued, stored)
     if selection.to_index:
         languages = languages_of(selection.to_index)
@@ -169,8 +171,8 @@ def estimate_documents(
     to_add = classify_for_add(added, stored, "replace", "keep").to_index
     to_update = classify_for_update(declare_language(updated, index.language), stored).to_index
     cost = CostCounter(index.summary_builder(IndexingRun()))
-    for document in to_add + to_update:
-        cost.add(index.planner(with_language(document)))
+    for document in with_languages(to_add + to_update, index.store.language_counts()):
+        cost.add(index.planner(document))
     return cost.estimate()
 
 
@@ -182,7 +184,8 @@ def _index_selection(
     selection: Selection, stored: StoredDocuments, index: OpenIndex, run: IndexingRun
 ) -> IndexReport:
     """Enqueue the selected documents and index them."""
-    store, documents = index.store, [with_language(one) for one in selection.to_index]
+    store = index.store
+    documents = with_languages(selection.to_index, store.language_counts())
     dequeue(store, selection.unchanged)
     skipped = (*selection.unchanged, *selection.kept)
     if not documents:

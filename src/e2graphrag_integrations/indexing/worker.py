@@ -28,7 +28,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.classify import StoredDocuments
 from e2graphrag_integrations.indexing.commit import RunTotals
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.inputs import languages_of, with_language
+from e2graphrag_integrations.indexing.inputs import languages_of, with_languages
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.pipeline import checked_manifest, index_documents
 from e2graphrag_integrations.indexing.progress import StageTimer
@@ -204,7 +204,7 @@ class Worker:
         hashes, languages = store.hashes_and_languages(ids)
         stored = StoredDocuments(store.path, hashes, languages)
         to_index = []
-        for document in map(with_language, queued_documents(store, ids)):
+        for document in with_languages(queued_documents(store, ids), store.language_counts()):
             if not stored.contains(document, content_hash(document)):
                 to_index.append(document)
                 continue

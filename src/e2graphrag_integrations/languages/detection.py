@@ -3,22 +3,32 @@
 Most scripts belong to one language, or to one that is far more frequent than the others. The
 languages of the Latin, Cyrillic, Arabic, Devanagari and Hebrew scripts are told apart by py3langid.
 
-A wrong "German" for an English passage with German names costs more than a missed German passage.
-Therefore, a text in Latin letters counts as English if it is short, if it contains many English
-function words, or if English is still possible. Capitalized words do not count, because names say
-little about the language of a text.
+A wrong "German" for an English passage with German names costs more than a missed German passage:
+the passage loses the extractor of its language. Therefore, a text in Latin letters is in another
+language only if the statistics say so and its function words confirm it. Capitalized words do not
+count, because names say little about the language of a text. A text that is too short or mixed to
+tell is in the main language of the documents around it.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from e2graphrag_integrations.languages.language import ENGLISH, LANGUAGES, UNKNOWN, find_code
+from e2graphrag_integrations.languages.language import (
+    ENGLISH,
+    LANGUAGES,
+    UNKNOWN,
+    find_code,
+    scripts_of_language,
+)
 from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA, LATIN, count_scripts
+from e2graphrag_integrations.languages.stop_words import distinctive_words
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -32,8 +42,21 @@ _LETTER_WEIGHTS: Mapping[str, int] = MappingProxyType({HAN: 4, KANA: 4, HANGUL: 
 _MIN_KANA = 0.2
 """Minimum share of kana in a Japanese text. Chinese texts about Japan contain some in names."""
 
+_MIN_DISTINCT, _MIN_FREQUENT, _MIN_LEAD = 3, 0.15, 2
+"""Function words that confirm a language in Latin letters: minimum number of different ones, one
+fewer if there are none of English; minimum share of all words; and minimum ratio to those of
+English."""
+
 _MIN_WORDS = 8
-"""Minimum number of words in lower case for a text in Latin letters to be other than English."""
+"""Minimum number of words whose statistics alone are clear, in English and in other scripts."""
+
+_MIN_WORDS_OF_RARE, _MAX_AGAINST = 20, 0.05
+"""Minimum number of words, and maximum share of English function words, of a text in a language
+whose own function words are rare or unknown."""
+
+_MIN_EVIDENCE = 2
+"""Minimum number of different function words by which an unclear text is in another language of the
+index than its main one."""
 
 _MIN_ENGLISH = 0.12
 """Share of English function words from which a text is English."""
@@ -61,6 +84,22 @@ _ENGLISH_WORDS = frozenset(
 _WORD = re.compile(r"[^\W\d_]+")
 
 
+@dataclass(frozen=True)
+class _Guess:
+    """What a text alone says about its language.
+
+    Attributes:
+        language: Code of the language, or of the main language of the script if it is unclear.
+        script: Script of most letters; None if there are none.
+        words: Words in lower case, if the language is unclear.
+    """
+
+    language: str
+    script: str | None
+    is_clear: bool = True
+    words: tuple[str, ...] = ()
+
+
 def detect_language(text: str) -> str:
     """Return the code of the main language of a text (ISO 639-1).
 
@@ -72,19 +111,81 @@ def detect_language(text: str) -> str:
     >>> detect_language("Wo liegt Hamburg?")
     'en'
     """
+    return _guess(text).language
+
+
+def detect_languages(
+    texts: Iterable[str], known: Mapping[str, int] = MappingProxyType({})
+) -> list[str]:
+    """Return the codes of the main languages of texts that belong together, such as those of a run.
+
+    A text whose language is unclear is in the main language of the others.
+
+    Args:
+        texts: The texts.
+        known: Number of documents in each language that the index contains already.
+
+    >>> detect_languages(["Wo liegt Hamburg?"], {"de": 30, "en": 2})
+    ['de']
+    """
+    guesses = [_guess(text) for text in texts]
+    counts = Counter(known)
+    counts.update(guess.language for guess in guesses if guess.is_clear)
+    return [guess.language if guess.is_clear else _most_likely(guess, counts) for guess in guesses]
+
+
+def _most_likely(guess: _Guess, counts: Mapping[str, int]) -> str:
+    """Return the most likely language of an unclear text among languages with their frequencies."""
+    possible = [
+        one
+        for one in sorted(counts, key=lambda one: (-counts[one], one))
+        if guess.script is None or guess.script in scripts_of_language(one)
+    ]
+    if not possible:
+        return guess.language
+    main, words = possible[0], set(guess.words)
+    evidence = {one: len(words & distinctive_words(one, main)) for one in possible[1:]}
+    best = max(evidence, key=lambda one: evidence[one], default=main)
+    if best == main or evidence[best] < _MIN_EVIDENCE:
+        return main
+    return best if evidence[best] > len(words & distinctive_words(main, best)) else main
+
+
+def _guess(text: str) -> _Guess:
     text = _sample(text)
     script = _script_of_sample(text)
     if script is None:
-        return ENGLISH
+        return _Guess(ENGLISH, None, is_clear=False)
     main = _MAIN_LANGUAGES.get(script, UNKNOWN)
     if script not in _SHARED_SCRIPTS:
-        return main
+        return _Guess(main, script)
     words = _WORD.findall(text)
     if script == LATIN:
         words = [word for word in words if word.islower()]
-        if len(words) < _MIN_WORDS or _are_english(words):
-            return main
-    return _most_probable(words, script, main)
+        if _are_english(words) and len(set(words) & _ENGLISH_WORDS) >= _MIN_EVIDENCE:
+            return _Guess(main, script)
+    best = _most_probable(words, script) if words else None
+    if best is not None and _is_confirmed(best, script, words):
+        return _Guess(best, script)
+    likely = main if best is None or script == LATIN else best
+    return _Guess(likely, script, is_clear=False, words=tuple(words))
+
+
+def _is_confirmed(language: str, script: str, words: Sequence[str]) -> bool:
+    """Return whether the words confirm the language that is most probable by statistics."""
+    if script != LATIN or language == ENGLISH:
+        return len(words) >= _MIN_WORDS
+    own = distinctive_words(language)
+    english = distinctive_words(ENGLISH, language)
+    found = [word for word in words if word in own]
+    against = sum(word in english for word in words)
+    if len(words) >= _MIN_WORDS_OF_RARE and against <= _MAX_AGAINST * len(words):
+        return bool(found) or not own
+    return (
+        len(set(found)) >= (_MIN_DISTINCT if against else _MIN_DISTINCT - 1)
+        and len(found) >= _MIN_FREQUENT * len(words)
+        and len(found) >= _MIN_LEAD * against
+    )
 
 
 def main_script(text: str) -> str | None:
@@ -136,8 +237,8 @@ def _sample(text: str) -> str:
     return "\n".join(text[start : start + _PIECE_LENGTH] for start in starts)
 
 
-def _most_probable(words: Iterable[str], script: str, main: str) -> str:
-    """Return the most probable language of words in a script, or its main language if unclear."""
+def _most_probable(words: Iterable[str], script: str) -> str | None:
+    """Return the most probable language of words in a script; None if it is unclear."""
     probabilities: dict[str, float] = {}
     for label, probability in _identifier().rank(" ".join(words)):
         code = find_code(label)
@@ -145,8 +246,8 @@ def _most_probable(words: Iterable[str], script: str, main: str) -> str:
             probabilities[code] = probabilities.get(code, 0.0) + float(probability)
     english = probabilities.get(ENGLISH, 0.0)
     best = max(probabilities, key=lambda code: probabilities[code])
-    is_clear = probabilities[best] >= _MIN_OTHER and english <= _MAX_ENGLISH
-    return best if is_clear and script in LANGUAGES[best].scripts else main
+    is_clear = probabilities[best] >= _MIN_OTHER and (best == ENGLISH or english <= _MAX_ENGLISH)
+    return best if is_clear and script in LANGUAGES[best].scripts else None
 
 
 @functools.cache

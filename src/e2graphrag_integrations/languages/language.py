@@ -18,6 +18,9 @@ ENGLISH, CHINESE = "en", "zh"
 AUTO = "auto"
 """Value of the argument `language` for detecting the language of each document."""
 
+_MAX_DESCRIBED = 6
+"""Maximum number of languages that a message names."""
+
 METADATA_KEYS = ("language", "lang")
 """Metadata keys under which documents of frameworks name their language."""
 
@@ -162,6 +165,25 @@ def describe_language(code: str) -> str:
     """
     name = LANGUAGES[code].name if code in LANGUAGES else "an unknown language"
     return f"{name} ({code})"
+
+
+def describe_languages(counts: Mapping[str, int]) -> str:
+    """Return the names of languages with their numbers of documents, the most frequent first.
+
+    >>> describe_languages({"de": 1, "fr": 3})
+    'French (3 documents) and German (1)'
+    """
+    ordered = sorted(counts, key=lambda code: (-counts[code], code))
+    named = [
+        f"{describe_language(code).rpartition(' ')[0]} ({counts[code]})"
+        for code in ordered[:_MAX_DESCRIBED]
+    ]
+    first = counts[ordered[0]]
+    named[0] = named[0].replace(f"({first})", f"({first} document{'s' if first != 1 else ''})")
+    if len(ordered) > _MAX_DESCRIBED:
+        named.append(f"{len(ordered) - _MAX_DESCRIBED} more languages")
+    *others, last = named
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def scripts_of_language(code: str) -> tuple[str, ...]:

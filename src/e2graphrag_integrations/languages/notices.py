@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from e2graphrag_integrations._utils.printable import printable
 
@@ -22,14 +23,19 @@ class LanguageNotices:
         self._where = where
         self._logged: set[tuple[str, str]] = set()
 
-    def warn(self, kind: str, language: str, message: str) -> None:
-        """Log a warning about an index, unless one of this kind was logged for the language.
+    def unwarned(self, kind: str, languages: Iterable[str]) -> list[str]:
+        """Return the languages about which no warning of a kind was logged."""
+        return [one for one in languages if (kind, one) not in self._logged]
+
+    def warn(self, kind: str, languages: Iterable[str], message: str) -> None:
+        """Log a warning about an index, unless one of this kind was logged for the languages.
 
         Args:
             kind: What does not fit, such as "extractor" or "embedder".
-            language: Code of the language.
+            languages: Codes of the languages.
             message: What is wrong, and what to install or pass.
         """
-        if (kind, language) not in self._logged:
-            self._logged.add((kind, language))
+        unwarned = self.unwarned(kind, languages)
+        if unwarned:
+            self._logged.update((kind, one) for one in unwarned)
             logger.warning("%s: %s", printable(self._where), printable(message))

@@ -348,6 +348,11 @@ class Store:
         """Return the language of each document by id."""
         return self.hashes_and_languages()[1]
 
+    def language_counts(self) -> dict[str, int]:
+        """Return the number of documents in each language."""
+        rows = self.read("SELECT language, COUNT(*) FROM documents GROUP BY language")
+        return {language or ENGLISH: count for language, count in rows}
+
     def hashes_and_languages(
         self, ids: Collection[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:

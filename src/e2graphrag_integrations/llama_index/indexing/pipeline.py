@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +24,7 @@ from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.inputs import (
     declare_language,
     languages_of,
-    with_language,
+    with_languages,
 )
 from e2graphrag_integrations.indexing.language_checks import warn_about_languages
 from e2graphrag_integrations.indexing.llm_calls import (
@@ -38,7 +39,7 @@ from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
 from e2graphrag_integrations.indexing.run import RunControl, StopSignal
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
-from e2graphrag_integrations.languages.language import AUTO, metadata_language
+from e2graphrag_integrations.languages.language import AUTO, ENGLISH, metadata_language
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
@@ -227,9 +228,7 @@ class InsertPipeline:
         components: Components,
         runner: AwaitableRunner,
     ) -> IndexReport:
-        documents = [
-            replace(document, source=self._with_language(document)) for document in changes.inputs
-        ]
+        documents = self._with_languages(changes.inputs)
         sink = MemorySink(self.cache)
         summaries = self._summary_builder(components, sink, runner)
         for document in documents:
@@ -270,17 +269,16 @@ class InsertPipeline:
             self.storage.put_tags(renewed_tags)
         return report
 
-    def _with_language(self, document: DocumentInput) -> SourceDocument:
-        """Return the source of a document with its language.
+    def _with_languages(self, documents: Sequence[DocumentInput]) -> list[DocumentInput]:
+        """Return documents whose sources have their languages.
 
-        It is the one that the metadata of the document or of all its pages name, or else that of
+        They are the ones that the metadata of a document or of all its pages name, or else that of
         the index, or else detected.
         """
-        tree = document.page_tree
-        metadata = [document.metadata] if tree is None else [page.metadata for page in tree.pages]
-        own = replace(document.source, language=metadata_language(metadata))
-        [declared] = declare_language([own], self.language)
-        return with_language(declared)
+        known = Counter(record.language or ENGLISH for record in self.storage.struct.records())
+        declared = declare_language(map(_declared_source, documents), self.language)
+        sources = with_languages(declared, known)
+        return [replace(one, source=source) for one, source in zip(documents, sources, strict=True)]
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents, without calling a model or writing.
@@ -407,3 +405,10 @@ class MemorySink:
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Do nothing: the sink is discarded after the insertion."""
+
+
+def _declared_source(document: DocumentInput) -> SourceDocument:
+    """Return the source of a document with the language that its metadata names."""
+    tree = document.page_tree
+    metadata = [document.metadata] if tree is None else [page.metadata for page in tree.pages]
+    return replace(document.source, language=metadata_language(metadata))
