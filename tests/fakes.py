@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import threading
@@ -198,13 +199,17 @@ def start_in_thread(work):
     return thread, outcome
 
 
-def run_as_nobody(work) -> str:
-    """Run `work` in a forked child without write permission; return its result or error."""
+def run_without_override(work) -> str:
+    """Run `work` in a forked child that obeys write permissions; return its result or error.
+
+    The child of root keeps its right to read: another user may be unable to enter the folder of the
+    package, and a module may be imported late.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.setuid(65534)
+            _drop_override()
             message = work()
         except BaseException as error:  # noqa: BLE001 - reported to the parent
             message = f"{type(error).__name__}: {error}"
@@ -215,3 +220,16 @@ def run_as_nobody(work) -> str:
         message = pipe.read()
     os.waitpid(child, 0)
     return message
+
+
+def _drop_override() -> None:
+    """Give up the capability of root to write to files and folders that are read-only (Linux)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the capabilities; this process
+    capabilities = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, in two halves
+    if libc.capget(header, capabilities) == 0:
+        for place in range(3):
+            capabilities[place] &= ~(1 << 1)  # CAP_DAC_OVERRIDE
+        if libc.capset(header, capabilities) == 0:
+            return
+    raise OSError(ctypes.get_errno(), "capabilities cannot be changed")
