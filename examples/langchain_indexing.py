@@ -1,6 +1,7 @@
 """Keep an index up to date with LangChain's `index()`: an edited page costs only a few LLM calls.
 
-    pip install -c constraints.txt -e ".[langchain,local]"
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[langchain,local]"
     python examples/langchain_indexing.py
 
 The pages of a file have the same `source`, so they share a summary tree. Pass complete pages, not

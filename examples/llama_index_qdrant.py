@@ -1,6 +1,7 @@
 """Store vectors in Qdrant: index, persist, reopen as a new process would, search with filters.
 
-    pip install -c constraints.txt -e ".[llama-index,local]" llama-index-vector-stores-qdrant
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[llama-index,local]" llama-index-vector-stores-qdrant
     python examples/llama_index_qdrant.py
 
 Qdrant runs in this process, in a temporary folder, and warns that payload indexes have no effect

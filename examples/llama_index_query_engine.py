@@ -1,6 +1,7 @@
 """Cite sources with a query engine: document, character span, route and reasons of each.
 
-    pip install -c constraints.txt -e ".[llama-index,local]"
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install -e ".[llama-index,local]"
     python examples/llama_index_query_engine.py
 
 Runs offline: the packages include all-MiniLM-L6-v2 and a small spaCy pipeline. The LLM is a

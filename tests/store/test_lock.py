@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
@@ -19,6 +21,8 @@ from e2graphrag_integrations.store.lock import IndexLock
 from fakes import numbered, run_without_override
 
 LOCK_SCRIPT = """
+import sys
+
 from e2graphrag_integrations.store.lock import IndexLock
 
 with IndexLock(sys.argv[1], 10).acquire():
@@ -256,6 +260,30 @@ def test_a_read_only_folder_gives_a_clear_error(tmp_path):
     assert message.startswith(f"StoreError: cannot write {path} (")
     assert "read-only" in message
     assert not lock_file(path).exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOLCK, "has no locks"),
+        (errno.EOPNOTSUPP, "has no locks"),
+        (errno.ENOSPC, "disk is full"),
+        (errno.EROFS, "is read-only"),
+        (errno.EIO, "check the folder"),
+    ],
+)
+def test_an_error_names_its_own_reason_only(tmp_path, monkeypatch, number, advice):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(FileLock, "acquire", fail)
+    with (
+        pytest.raises(StoreError, match=advice) as caught,
+        IndexLock(str(tmp_path / "i.e2g"), 0).acquire(),
+    ):
+        pass
+    reasons = ["has no locks", "disk is full", "is read-only", "check the folder"]
+    assert sum(one in str(caught.value) for one in reasons) == 1
 
 
 def test_is_held_elsewhere(tmp_path):

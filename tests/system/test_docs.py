@@ -332,6 +332,16 @@ def test_readme_is_short():
     assert len(README.split()) <= MAX_README_WORDS
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_install_lines_take_the_cpu_build_and_pin_nothing(page):
+    for block in blocks(page, "console"):
+        lines = [line for line in block.splitlines() if "pip install" in line]
+        assert not any("constraints.txt" in line or "torch==" in line for line in lines)
+        needs_torch = any(re.search(r"\[[^\]]*\b(local|all)\b", line) for line in lines)
+        page_explains = page.name == "installation.md"
+        assert not needs_torch or page_explains or "pip install torch --index-url" in lines[0]
+
+
 def test_installation_page_names_every_dependency():
     page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -8,7 +8,12 @@ import pickle
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    RuleBasedExtractor,
+    SourceDocument,
+)
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.entities import han, spacy_extractor
 from e2graphrag_integrations.errors import (
@@ -267,6 +272,20 @@ def test_a_pickle_keeps_extractors_by_name(open_mixed):
     with pickle.loads(pickle.dumps(rag)) as copy:  # noqa: S301 - our own
         assert copy._index.language == "zh"
         assert copy._index.components._router.extractor("fr").model == "fr_core_news_sm"
+
+
+@pytest.mark.parametrize(
+    "extractor", [RuleBasedExtractor("de"), {"de": RuleBasedExtractor("de"), "fr": "fr_core"}]
+)
+def test_a_pickle_keeps_the_extractor_by_rules(open_mixed, extractor):
+    rag = open_mixed(extractor=extractor)
+    rag.add(WALD)
+    with pickle.loads(pickle.dumps(rag)) as copy:  # noqa: S301 - our own
+        assert (
+            copy.retrieve("Wo wohnt Anna Meier?").context()
+            == rag.retrieve("Wo wohnt Anna Meier?").context()
+        )
+        copy.add(SourceDocument("wald2", WALD.text + " Hamburg schlief."))
 
 
 # Warnings

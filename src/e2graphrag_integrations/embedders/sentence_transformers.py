@@ -26,6 +26,12 @@ from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+INSTALL_LOCAL = (
+    "pip install 'e2graphrag-integrations[local]' (on Linux without an Nvidia GPU, first "
+    "pip install torch --index-url https://download.pytorch.org/whl/cpu, or pip fetches gigabytes)"
+)
+"""Advice of error messages on how to install PyTorch and sentence-transformers."""
+
 _MODEL_ATTRIBUTES = ("_model", "_client", "client")
 """Attributes in which LlamaIndex's and LangChain's classes store their SentenceTransformer."""
 
@@ -281,8 +287,7 @@ def _extra_needed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingDependencyError(
-            "the default embedder needs sentence-transformers: "
-            "pip install 'e2graphrag-integrations[local]', or pass embedder="
+            f"the default embedder needs sentence-transformers: {INSTALL_LOCAL}, or pass embedder="
         ) from error
 
 

@@ -55,6 +55,9 @@ class RuleBasedExtractor:
     def __init__(self, language: str = UNKNOWN) -> None:
         self.language = check_name("language", language).lower()
 
+    def __reduce__(self) -> tuple[type[RuleBasedExtractor], tuple[str]]:
+        return type(self), (self.language,)
+
     @property
     def fingerprint(self) -> str:
         """The version of the rules, and the language."""

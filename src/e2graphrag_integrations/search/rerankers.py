@@ -13,7 +13,11 @@ import numpy as np
 
 from e2graphrag_integrations._utils.processes import process_lock, use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.embedders.sentence_transformers import find_model, no_loading_bar
+from e2graphrag_integrations.embedders.sentence_transformers import (
+    INSTALL_LOCAL,
+    find_model,
+    no_loading_bar,
+)
 from e2graphrag_integrations.errors import MissingDependencyError, RerankError
 from e2graphrag_integrations.protocols import Reranker
 
@@ -70,8 +74,8 @@ def _load_model(name: str, device: str | None) -> Any:
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise MissingDependencyError(
-            "CrossEncoderReranker needs sentence-transformers: "
-            "pip install 'e2graphrag-integrations[local]', or pass another reranker"
+            f"CrossEncoderReranker needs sentence-transformers: {INSTALL_LOCAL}, or pass another "
+            "reranker"
         ) from error
     folder = find_model(name)
     if folder is None:

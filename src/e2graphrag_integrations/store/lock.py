@@ -8,6 +8,7 @@ process that holds it dies.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -25,6 +26,15 @@ from e2graphrag_integrations.store.connection import MEMORY
 
 _MAX_NOTE = 500
 """Maximum number of characters that an error message quotes from the lock file."""
+
+
+_WITHOUT_LOCKS = frozenset(
+    {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
+)
+"""Errors of file systems that have no locks, such as some network mounts."""
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class IndexLock:
@@ -63,8 +73,7 @@ class IndexLock:
                 ) from error
             except OSError as error:
                 raise StoreError(
-                    f"cannot write {self._path} ({error}): the file or its folder is read-only, or "
-                    "the disk is full; copy it to a writable folder"
+                    f"cannot write {self._path} ({error}): {_reason(error)}"
                 ) from error
             try:
                 self._write_owner()
@@ -103,3 +112,17 @@ class IndexLock:
         except OSError:
             note = ""
         return note or "another process"
+
+
+def _reason(error: OSError) -> str:
+    """Return why the lock file cannot be made or locked, and what to do."""
+    if error.errno in _WITHOUT_LOCKS:
+        return (
+            "the file system has no locks, which keep two processes from writing one index; move "
+            "the index to a local disk, or keep it in Postgres"
+        )
+    if error.errno in _DISK_FULL:
+        return "the disk is full; free some space and retry"
+    if error.errno in _READ_ONLY:
+        return "the file or its folder is read-only; copy it to a writable folder"
+    return "check the folder of the index"
