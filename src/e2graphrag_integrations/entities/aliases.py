@@ -22,10 +22,15 @@ from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.fuzzy import FuzzyNames
 from e2graphrag_integrations.entities.han import has_han
 from e2graphrag_integrations.entities.name_codes import NameCodes
+from e2graphrag_integrations.entities.normalize import without_marks
 from e2graphrag_integrations.text.simplified import simplified
 
 _CACHED_ALIASES = 1024
 """Number of aliases whose entities are cached."""
+
+_FIRST_MARKED, _END_MARKED = 0xC0, 0x250
+_FIRST_MORE_MARKED, _END_MORE_MARKED = 0x1E00, 0x1F00
+"""The code points of Latin letters with marks."""
 
 _NUMBER = re.compile(r"\d+|\b[ivxlcdm]+\b")
 
@@ -66,6 +71,8 @@ class Aliases:
         if other != form and other in self._rows and other not in excluded:
             return Alias(other, "alias", 1.0)
         rows = self._rows_with_alias(other.replace(".", ""))
+        if not len(rows):
+            rows = self._rows_by_letters(without_marks(other))
         if excluded:
             is_allowed = [self.names[row] not in excluded for row in rows.tolist()]
             rows = rows[np.asarray(is_allowed, dtype=np.bool_)]
@@ -87,6 +94,26 @@ class Aliases:
         names, candidates = self._codes.names, self._index.candidates(alias).tolist()
         having = [number for number in candidates if alias in aliases_of(names[number])]
         return np.unique(self._code_rows[having])
+
+    def _rows_by_letters(self, letters: str) -> IntArray:
+        """Return the rows of the entities that differ from a form without marks by marks only."""
+        rows = [*self._marked.get(letters, ())]
+        if letters in self._rows:
+            rows.append(self._rows[letters])
+        return np.asarray(rows, dtype=np.int64)
+
+    @lazy
+    def _marked(self) -> Mapping[str, Sequence[int]]:
+        """The rows of the named entities with marks on Latin letters, by the form without marks."""
+        codes = self._codes.codes
+        is_marked = ((codes >= _FIRST_MARKED) & (codes < _END_MARKED)) | (
+            (codes >= _FIRST_MORE_MARKED) & (codes < _END_MORE_MARKED)
+        )
+        found: dict[str, list[int]] = {}
+        for number in np.unique(self._codes.owners(np.flatnonzero(is_marked))).tolist():
+            letters = without_marks(self._codes.names[number])
+            found.setdefault(letters, []).append(int(self._code_rows[number]))
+        return found
 
     @lazy
     def _merged(self) -> dict[str, int]:

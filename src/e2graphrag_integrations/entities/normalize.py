@@ -64,6 +64,7 @@ _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 _RULED = re.compile(
     rf"[{_IGNORED}{''.join(_VARIANTS)}]|i\u0307|(?<=[{_CJK}])\s*[·・•‧∙⋅]|(?![0-9])\d"
 )
+_LATIN_MARK = re.compile("([a-z])[\u0300-\u036f]+")
 _IGNORED_RUN = re.compile(f"[{_IGNORED}]+")
 
 
@@ -90,6 +91,17 @@ def fold_letters(text: str) -> str:
     """
     text = unicodedata.normalize("NFKC", text).casefold()
     return text if text.isascii() else _without_variants(unicodedata.normalize("NFKC", text))
+
+
+def without_marks(form: str) -> str:
+    """Return a normal form without the marks of its Latin letters.
+
+    >>> without_marks("natásha"), without_marks("brontë")
+    ('natasha', 'bronte')
+    """
+    return (
+        _LATIN_MARK.sub(r"\1", unicodedata.normalize("NFD", form)) if not form.isascii() else form
+    )
 
 
 def has_form_of_older_rules(form: str) -> bool:

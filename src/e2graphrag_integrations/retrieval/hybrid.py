@@ -27,6 +27,7 @@ from e2graphrag_integrations.retrieval.candidates import (
 )
 from e2graphrag_integrations.retrieval.paths import path_closeness
 from e2graphrag_integrations.retrieval.relevance import Relevance
+from e2graphrag_integrations.retrieval.routing import choose_route
 from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.title_links import title_links
@@ -35,7 +36,6 @@ from e2graphrag_integrations.retrieval.trace import (
     Listing,
     Mixture,
     RankedLists,
-    Route,
     Trace,
 )
 from e2graphrag_integrations.retrieval.tree_budget import is_flat
@@ -48,10 +48,6 @@ no score from that list."""
 
 MAX_POOL = 1000
 """Largest number of nodes from which the result may be selected, unless `k` is larger."""
-
-_LOCAL_WEIGHT = 0.1
-"""Minimum weight of the entity lists at which the route is local if they contain the first result.
-The ranking does not use this threshold."""
 
 BudgetSummaries = Literal["never", "overview", "flat"]
 """The questions for which a token budget holds summaries."""
@@ -212,7 +208,7 @@ class HybridStrategy:
             windows = window_candidates(
                 lists, search.relevance, self.rrf_k, snapshot, self.diversity
             )
-            return windows, search.trace(lists, windows[:1], cut=0)
+            return windows, search.trace(lists, cut=0)
         rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
         top = query.k if self.reranker is None else max(query.k, self.rerank_top_n)
         cut = len(rows[top:])
@@ -231,7 +227,7 @@ class HybridStrategy:
             )
             for row, score, span in zip(best.tolist(), scores[:top].tolist(), spans, strict=True)
         ]
-        return candidates, search.trace(lists, candidates[:1], cut)
+        return candidates, search.trace(lists, cut)
 
 
 class _HybridSearch:
@@ -350,27 +346,15 @@ class _HybridSearch:
             return Mixture("flat")
         return None
 
-    def trace(self, lists: Sequence[WeightedList], first: Sequence[Candidate], cut: int) -> Trace:
+    def trace(self, lists: Sequence[WeightedList], cut: int) -> Trace:
         """Return the trace, in which the dense and BM25 lists rank nodes by best window.
 
         Args:
             lists: The fused lists.
-            first: The best candidate, if there is one. It decides the route.
             cut: Number of nodes below the cut.
         """
         query, seeds, ids = self.query, self.seeds, self.snapshot.nodes.ids
-        named = (
-            one.row in other.ranks for one in first for other in lists if other.route == "local"
-        )
-        route: Route = "local" if self.graph_weight >= _LOCAL_WEIGHT and any(named) else "global"
-        if query.mode != "auto":
-            route, reason = query.mode, f"the mode is {query.mode}"
-        elif not seeds.ranked:
-            reason = "no query entity is in the index"
-        else:
-            reason = (
-                f"entity specificity {self.specificity:.2f} -> graph weight {self.graph_weight:.2f}"
-            )
+        chosen = choose_route(query, seeds, self.snapshot)
         is_wide = self.has_no_names and self.strategy.diversity > 0
         listings: dict[str, Listing] = {}
         if query.mode != "local":
@@ -382,8 +366,8 @@ class _HybridSearch:
             question=query.question,
             strategy=self.strategy.name,
             mode=query.mode,
-            route=route,
-            reason=reason,
+            route=chosen.route,
+            reason=chosen.reason,
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,

@@ -23,11 +23,17 @@ class QuestionWords:
         requests: Words that ask for an overview of a text, or that say nothing about its content.
         fillers: Words that do not identify the topic of a question. In a small index, they can be
             rare.
+        overviews: Words that ask for an overview, of a text or of a topic.
+        contents: Questions for the content of a text ("What is ... about?").
+        aspects: Words for what only a text as a whole has, such as its themes or its style.
     """
 
     functions: str
     requests: str
     fillers: str
+    overviews: str
+    contents: str
+    aspects: str
 
 
 _ENGLISH = QuestionWords(
@@ -46,6 +52,14 @@ _ENGLISH = QuestionWords(
     r"|no|not|of|often|on|or|our|please|shall|she|should|so|some|that|the|their|theirs"
     r"|them|then|there|these|they|this|those|to|us|was|we|were|what|when|where|which|who"
     r"|whom|whose|why|will|with|would|yes|you|your)\b",
+    overviews=r"\bsummar\w+|\boverview|\bsynopsis|\bgist\b|\boutline|\btakeaways?\b",
+    contents=r"^\W*what(?:'s| is| was|’s)\b.*\babout\W*$",
+    aspects=r"\b(?:themes?|plot|synopsis|genre|morals?|mood|tone|narrat\w+|authors?|writers?|novel"
+    r"|symbol(?:s|ism|ize\w*)?|portray\w*|depict\w*|as a whole|in general|overall|throughout"
+    r"|lessons?|writing style|style of|(?:key|main|major|central|principal)"
+    r" (?:characters?|ideas?|points?|messages?|arguments?|events?)"
+    r"|(?:entire|whole) (?:books?|story|text|document|work|meeting|conversation|discussion|corpus)"
+    r"|roles? \w+(?: \w+)* plays?|role does .* play)\b",
 )
 _CHINESE = QuestionWords(
     functions="请问|請問|为什么|為什麼|为何|為何|什么时候|什麼時候|什么|什麼|怎么样|怎麼樣|怎么|怎麼"
@@ -63,12 +77,19 @@ _CHINESE = QuestionWords(
     fillers="后来|後來|然后|然後|接着|接著|接下来|接下來|结果|結果|原因|情况|情況|具体|具體|详细|詳細|例子|例如"
     "|比如|意思|别的|別的|其他|其它|另外|其实|其實|需要|可以|能够|能夠|应该|應該|如果|因为|因為|所以|但是"
     "|[他她它们們们这這那该該其此些也还還又再就才会會能要去来來得地着著过過吧啊呀哦]",
+    overviews="总结|總結|小结|小結|概括|概述|概要|概况|概況|归纳|歸納|梳理|摘要|提纲|提綱|大意|梗概",
+    contents="(?:讲|講|说|說|写|寫)(?:的|了)?(?:是)?什[么麼]",
+    aspects="主题|主題|主旨|中心思想|情节|情節|风格|風格|手法|描写|描寫|塑造|刻画|刻畫|象征|象徵|反映|寓意|基调"
+    "|基調|作者|叙述|敘述|结构|結構|人物形象|主要人物|主要角色|全书|全書|全文|整部|整本|整体|整體|总体|總體",
 )
 _LANGUAGES = (_ENGLISH, _CHINESE)
 
 _QUOTED = r"(?P<quoted>《[^《》]*》|“[^“”]*”|「[^「」]*」|『[^『』]*』)"
 _FUNCTIONS = re.compile("|".join([_QUOTED, *(one.functions for one in _LANGUAGES)]))
 _REQUESTS = re.compile("|".join(one.requests for one in _LANGUAGES), re.IGNORECASE)
+_OVERVIEWS = re.compile("|".join(one.overviews for one in _LANGUAGES), re.IGNORECASE)
+_CONTENTS = re.compile("|".join(one.contents for one in _LANGUAGES), re.IGNORECASE)
+_ASPECTS = re.compile("|".join(one.aspects for one in _LANGUAGES), re.IGNORECASE)
 _FILLERS = re.compile("|".join(one.fillers for one in _LANGUAGES), re.IGNORECASE)
 
 
@@ -100,6 +121,33 @@ def specific_terms(question: str) -> list[str]:
     """
     terms = terms_of(_without_functions(_FILLERS.sub(" ", question)))
     return [term for term in terms if len(term) > 1 or not has_unspaced(term)]
+
+
+def asks_for_overview(question: str) -> bool:
+    """Return whether a question asks for an overview of a text or a topic.
+
+    >>> asks_for_overview("Summarize the meeting"), asks_for_overview("Who is she?")
+    (True, False)
+    """
+    return _OVERVIEWS.search(question) is not None
+
+
+def asks_for_content(question: str) -> bool:
+    """Return whether a question asks what a text is about.
+
+    >>> asks_for_content("What is Emma about?"), asks_for_content("What is it?")
+    (True, False)
+    """
+    return _CONTENTS.search(question) is not None
+
+
+def asks_for_aspect(question: str) -> bool:
+    """Return whether a question asks for what only a text as a whole has, such as its themes.
+
+    >>> asks_for_aspect("What are the main themes?"), asks_for_aspect("Where is the map?")
+    (True, False)
+    """
+    return _ASPECTS.search(question) is not None
 
 
 def _without_functions(question: str) -> str:

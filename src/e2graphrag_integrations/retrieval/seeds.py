@@ -97,8 +97,7 @@ class Seeds:
         seeds of a pair. A pair gets the lower link score of its seeds. Pairs are included because
         the paper retrieves locally if two entities share chunks (arXiv 2505.24226, section 3.3).
         """
-        allowed = self._allowed
-        chunks = len(self._snapshot.chunk_nodes) if allowed is None else int(allowed.sum())
+        chunks = self.allowed_count
         if not self.ranked or chunks < 2:  # noqa: PLR2004 - the formula needs two chunks
             return 0.0
         pairs = (
@@ -154,6 +153,17 @@ class Seeds:
         fewer, more = sorted((chunks_of(a.entity), chunks_of(b.entity)), key=len)
         places = np.minimum(np.searchsorted(more, fewer), len(more) - 1)
         return self._count_allowed(fewer[more[places] == fewer])
+
+    @property
+    def allowed_count(self) -> int:
+        """The number of allowed chunks."""
+        allowed = self._allowed
+        return len(self._snapshot.chunk_nodes) if allowed is None else int(allowed.sum())
+
+    def allowed_chunks(self, entity: int) -> IntArray:
+        """Return the allowed chunks that mention an entity, ascending."""
+        chunks = self._snapshot.personalized_pagerank.chunks_of(entity)
+        return chunks if self._allowed is None else chunks[self._allowed[chunks]]
 
     def _count_allowed(self, chunks: IntArray) -> int:
         return len(chunks) if self._allowed is None else int(self._allowed[chunks].sum())

@@ -1,0 +1,166 @@
+"""The route of a question: whether it is about something particular or about a text as a whole.
+
+The paper (arXiv 2505.24226, section 3.3) retrieves locally if entities of the question are near
+each other in the graph. `HybridStrategy` fuses both sides, so its route does not affect the
+ranking. It tells a caller that branches on it, such as a router, what kind of question this is. The
+question and the index decide it, before anything is ranked:
+
+1. `global` if the words ask about a text as a whole ("the main themes", "summarize the meeting"),
+   and no name leads elsewhere;
+2. `local` if the index knows a name in the question;
+3. `local` if the nouns of the question meet in few passages;
+4. `global` otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.retrieval.breadth import is_overview
+from e2graphrag_integrations.retrieval.question_words import (
+    asks_for_aspect,
+    asks_for_content,
+    asks_for_overview,
+    topic_terms,
+)
+from e2graphrag_integrations.retrieval.seeds import Seeds
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.retrieval.trace import Route
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+_MIN_TEXT = 5
+"""Minimum number of chunks of a document that a question can be about as a whole. The title of a
+shorter one names a passage."""
+
+_MAX_MET = 1 / 3
+"""Maximum fraction of the chunks in which the nouns of a question meet for a local route."""
+
+_MAX_TITLE = 8
+"""Maximum number of words of a title that is found in a question."""
+
+_WORD = re.compile(r"\w+")
+
+_MAX_NOUNS = 16
+"""Maximum number of nouns of a question that are looked up."""
+
+_SHOWN = 3
+"""Maximum number of names that the reason states."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChoice:
+    """The route of a question.
+
+    Attributes:
+        route: `local` or `global`.
+        reason: Why, in one sentence for the user.
+    """
+
+    route: Route
+    reason: str
+
+
+def choose_route(query: Query, seeds: Seeds, snapshot: Snapshot) -> RouteChoice:
+    """Return the route of a question, before anything is ranked.
+
+    Args:
+        query: The question.
+        seeds: Its names in the index.
+        snapshot: The search index.
+    """
+    if query.mode != "auto":
+        return RouteChoice(query.mode, f"the mode is {query.mode}")
+    if _asks_about_whole(query, seeds, snapshot):
+        return RouteChoice("global", "the question is about a text as a whole")
+    names, total = seeds.ranked, f"{seeds.allowed_count} chunks"
+    if names:
+        known = [repr(str(snapshot.subjects.names[one.entity])) for one in names]
+        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        return RouteChoice(
+            "local",
+            f"the index knows {', '.join(known[:_SHOWN])}{more}; "
+            f"{known[0]} leads to {names[0].doc_freq} of {total}",
+        )
+    nouns, chunks = _meeting(query, seeds, snapshot)
+    if not nouns:
+        return RouteChoice("global", "the index knows no name or noun of the question")
+    together = " together" if len(nouns) > 1 else ""
+    where = f"{' and '.join(map(repr, nouns))}{together} in {len(chunks)} of {total}"
+    if len(chunks) <= max(1.0, _MAX_MET * seeds.allowed_count):
+        return RouteChoice("local", f"no name, but few chunks with its nouns: {where}")
+    return RouteChoice("global", f"no name, and many chunks with its nouns: {where}")
+
+
+def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
+    """Return whether a question asks about a text as a whole, and names nothing else."""
+    rest = _without_titles(query.question, snapshot)
+    others = [one.mention for one in seeds.linking.links if one.mention in rest]
+    for mention in others:
+        rest = rest.replace(mention, " ")
+    if asks_for_content(query.question):
+        return is_overview(rest, snapshot.bm25)
+    if others:
+        return False
+    if asks_for_aspect(rest):
+        return True
+    if seeds.ranked and not asks_for_overview(rest):
+        return False
+    return is_overview(rest, snapshot.bm25, query.carried.terms)
+
+
+def _without_titles(question: str, snapshot: Snapshot) -> str:
+    """Return a question without the titles of documents that are longer than a passage."""
+    words = list(_WORD.finditer(question))
+    for first, last in _runs(len(words)):
+        start, end = words[first].start(), words[last].end()
+        entity = snapshot.subjects.subject_index.get(normal_form(question[start:end]))
+        if entity is not None and _is_text(entity, snapshot):
+            rest = _without_titles(question[end:], snapshot)
+            return f"{question[:start]} {rest}"
+    return question
+
+
+def _runs(count: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last place of each run of at most 8 words, the longest first."""
+    for length in range(min(_MAX_TITLE, count), 0, -1):
+        for first in range(count - length + 1):
+            yield first, first + length - 1
+
+
+def _is_text(entity: int, snapshot: Snapshot) -> bool:
+    """Return whether an entity is the title of a document that is longer than a passage."""
+    documents = snapshot.subjects.documents.get(entity, ())
+    of_chunks = snapshot.nodes.document[snapshot.chunk_nodes]
+    return any(np.count_nonzero(of_chunks == one) >= _MIN_TEXT for one in documents)
+
+
+def _meeting(query: Query, seeds: Seeds, snapshot: Snapshot) -> tuple[list[str], IntArray]:
+    """Return known nouns of the question, and the allowed chunks in which they meet.
+
+    If no chunk has all of them, these are the two, or the one, that meet in the fewest chunks.
+    """
+    nouns = {one.entity for one in query.mentions if not one.named and topic_terms(one.entity)}
+    found = {}
+    for noun in sorted(nouns)[:_MAX_NOUNS]:
+        row = snapshot.subjects.index.get(normal_form(noun))
+        if row is not None and len(chunks := seeds.allowed_chunks(row)):
+            found[noun] = chunks
+    if not found:
+        return [], np.empty(0, dtype=np.int64)
+    everywhere = reduce(np.intersect1d, found.values())
+    if len(everywhere):
+        return list(found), everywhere
+    pairs = [
+        ([a, b], shared)
+        for i, (a, of_a) in enumerate(found.items())
+        for b, of_b in list(found.items())[:i]
+        if len(shared := np.intersect1d(of_a, of_b))
+    ]
+    return min(pairs, key=lambda pair: len(pair[1]), default=([], np.empty(0, dtype=np.int64)))
