@@ -15,7 +15,7 @@ PYTHON313 ?= python3.13
 WORKERS ?= auto
 SETS ?= en
 
-.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
+.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-routes bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
 	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report bench-serve \
 	clean
 
@@ -187,6 +187,10 @@ bench-languages: $(STAMP)
 # Fits relevance to the dev split and writes it to the package (needs the indexes of bench-quality).
 bench-calibration: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py --data ../shared/data --ship --out benchmarks/results/calibration.json
+
+# The route of labelled questions (four minutes).
+bench-routes: $(STAMP)
+	$(BIN)/python benchmarks/routes.py --data ../shared/data --out benchmarks/results/routes.json
 
 # Precision and recall of tags (needs the vectors of bench-quality, or embeds 1,600 short texts).
 bench-tags: $(STAMP)

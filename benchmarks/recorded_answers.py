@@ -77,7 +77,7 @@ def to_json(result: RetrievalResult) -> dict[str, Any]:
                 node.start,
                 node.end,
                 [list(span) for span in node.spans],
-                node.route,
+                node.found_by,
                 node.score,
             ]
             for node in result.nodes

@@ -1,8 +1,9 @@
 """Questions labelled with the route that they should take, written for this benchmark.
 
-A question is `local` if it asks about particular persons, places, things, events or topics that the
-text contains, and `global` if it asks about a text as a whole. Those of `TUNING` were used to choose
-the words and limits of `retrieval/routing.py`; those of `HELD_OUT` only to measure.
+A question is `local` if it asks about particular persons, places, things, events or topics that
+the text contains, and `global` if it asks about a text as a whole. Those of `TUNING` were used to
+choose the words and limits of `retrieval/routing.py`. `SEEN` was measured once, and showed which
+kinds were missing; `HELD_OUT` was written afterwards, and was used only to measure.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ What topics were covered?
 }
 """Questions by text and route, one per line."""
 
-HELD_OUT = {
+SEEN = {
     "the_time_machine": {
         "local": """
 How did the Time Traveller lose his machine?
@@ -195,6 +196,140 @@ What were the conclusions of the meeting as a whole?
 Please outline the entire discussion.
 What is this transcript about?
 What happened in the conversation?
+""",
+    },
+}
+"""Questions by text and route, one per line."""
+
+HELD_OUT = {
+    "the_time_machine": {
+        "local": """
+What did the Editor say about the story?
+Why did the Time Traveller put on shoes of blood-stained socks?
+Where do the Eloi sleep at night?
+What weapon did the Time Traveller break off a machine?
+What is the Provincial Mayor's opinion?
+How does the Time Traveller light his camphor?
+What did the crabs on the shore look like?
+Who rescued Weena from the river?
+tell me about the white sphinx
+When did the solar eclipse happen?
+Is Filby red-haired?
+What did the Time Traveller take from the museum?
+""",
+        "global": """
+What is the central idea of the novel?
+Summarize this text for me.
+What does the author warn against?
+Describe the overall plot.
+Who narrates the story, and in what tone?
+Give the gist of the book.
+What are the most important events of the whole story?
+""",
+    },
+    "pride_and_prejudice": {
+        "local": """
+Why does Mr. Collins propose to Elizabeth?
+What is the entail on Longbourn?
+How did Darcy help Lydia?
+Who is Mrs. Hill?
+Where do Jane and Bingley live after their marriage?
+What does Caroline Bingley write to Jane?
+Who tells Elizabeth about Wickham's past at Pemberley?
+What did Mr. Bennet say when Lydia eloped?
+How far is Lucas Lodge from Longbourn?
+Does Mary play the piano?
+what did kitty do in brighton
+Who danced with Elizabeth at Netherfield?
+""",
+        "global": """
+What is Pride and Prejudice about?
+What are the principal themes?
+How would you describe the tone of the novel?
+Summarize the plot in five sentences.
+What does the author think of marriage?
+Which characters are the main characters, and what do they symbolize?
+What moral does the book teach?
+Outline the novel.
+""",
+    },
+    "moby_dick": {
+        "local": """
+What prophecy does Elijah make?
+Who is Bildad?
+Why does Ahab throw away his pipe?
+What does Queequeg do with his coffin?
+How did Tashtego fall into the whale's head?
+What is Stubb's favorite food?
+Where does the Pequod sail from?
+What did Starbuck think of while he held the musket?
+Who is the carpenter?
+How is blubber cut?
+What happened to Captain Boomer's arm?
+what is a gam
+""",
+        "global": """
+Summarize Moby Dick.
+What are the major themes of the book?
+How does the author mix genres?
+What is the whole novel about?
+Give a short overview of the story.
+What is the narrator's style?
+What message does the work as a whole convey?
+""",
+    },
+    "war_and_peace": {
+        "local": """
+Who is Vasili Kuragin?
+What happened to Nicholas Rostov at the card table?
+Why did Pierre want to kill Napoleon?
+How did the old count Rostov lose his money?
+What did Prince Andrew think when he saw the oak?
+Who is Marya Dmitrievna?
+What did Kutuzov do at Borodino?
+Where is Bald Hills?
+How does Pierre become a Freemason?
+Whom does Nicholas marry?
+What happened to Karataev's dog?
+Who commanded the battery at Schon Grabern?
+when was smolensk abandoned
+What did Helene say to Pierre about the duel?
+""",
+        "global": """
+Summarize War and Peace.
+What is the book's overall message?
+What are the key themes of the novel?
+Describe the structure and the narrative style.
+What does the author say about free will in general?
+Give me the plot.
+What does the whole book teach about power?
+Who are the central characters?
+""",
+    },
+    "qmsum": {
+        "local": """
+What did the marketing expert say about the target group?
+Why did they reject the scroll wheel?
+What was decided about the titanium case?
+What did Grad C say about the data collection?
+How many microphones are used in the recordings?
+What did the committee say about foster care?
+Summarize the discussion about the belief net.
+What does the user interface designer want on the remote?
+What did Huw Irranca-Davies ask?
+What was the price of the remote control?
+What did the professor suggest about the recording of the digits?
+Summarize what was said about the childcare offer.
+What did PhD F think about the spectral subtraction?
+""",
+        "global": """
+Summarize the entire discussion.
+What is the meeting about?
+What were the main points?
+Give me an overview of everything that was discussed.
+What happened in the meeting?
+What were the general conclusions?
+Briefly outline the whole conversation.
 """,
     },
 }

@@ -1,6 +1,6 @@
 """Run an agent that searches the index and cites its sources, with a memory of two turns.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[langchain,local]" langchain
     python examples/langchain_agent.py
 

@@ -1,6 +1,6 @@
 """Cite sources with an LCEL chain: document, character span, route and reasons of each.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[langchain,local]"
     python examples/langchain_chain.py
 
@@ -39,7 +39,7 @@ index = E2GraphRAGIndex.from_documents(
     chunk_overlap=30,
     # llm=...: a model that writes the summaries; without one they are extracted sentences.
 )
-retriever = index.as_retriever(k=3, include_scores=True)  # e2_score, e2_route, e2_reasons
+retriever = index.as_retriever(k=3, include_scores=True)  # e2_score, e2_found_by, e2_reasons
 prompt = ChatPromptTemplate(
     [
         ("system", "Answer from these passages and cite them as [1]:\n\n{context}"),
@@ -54,7 +54,7 @@ chain = (
 
 for result in chain.batch(list(QUESTIONS)):
     print(f"\n=== {result['question']}\n{result['answer']}")
-    print(f"route: {result['documents'][0].metadata['e2_route']}")
+    print(f"found by: {result['documents'][0].metadata['e2_found_by']}")
     for number, document in enumerate(result["documents"], 1):
         metadata = document.metadata
         kind = "summary" if metadata["e2_level"] else "chunk"

@@ -38,7 +38,7 @@ index = E2GraphRAGIndex.from_documents(
     chunk_overlap=30,
     # llm=...: a model that writes the summaries, with Chinese prompts.
 )
-retriever = index.as_retriever(k=3, include_scores=True)  # e2_score, e2_route, e2_reasons
+retriever = index.as_retriever(k=3, include_scores=True)  # e2_score, e2_found_by, e2_reasons
 prompt = ChatPromptTemplate(
     [("system", "根据以下段落回答，并用 [1] 的形式注明出处：\n\n{context}"), ("user", "{question}")]
 )
@@ -50,7 +50,7 @@ chain = (
 
 for result in chain.batch(list(QUESTIONS)):
     print(f"\n=== {result['question']}\n{result['answer']}")
-    print(f"route: {result['documents'][0].metadata['e2_route']}")
+    print(f"found by: {result['documents'][0].metadata['e2_found_by']}")
     for number, document in enumerate(result["documents"], 1):
         metadata = document.metadata
         kind = "summary" if metadata["e2_level"] else "chunk"

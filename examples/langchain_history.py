@@ -1,6 +1,6 @@
 """Hold a conversation: the model rewrites each follow-up question before the search.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[langchain,local]" langchain-classic
     python examples/langchain_history.py
 

@@ -1,6 +1,6 @@
 """Keep an index up to date with LangChain's `index()`: an edited page costs only a few LLM calls.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[langchain,local]"
     python examples/langchain_indexing.py
 

@@ -1,6 +1,6 @@
 """Give an agent the index as a tool: `FunctionAgent` with a `QueryEngineTool`.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[llama-index,local]"
     python examples/llama_index_agent.py
 

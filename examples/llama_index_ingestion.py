@@ -1,6 +1,6 @@
 """Update an index incrementally from an `IngestionPipeline` with upserts.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[llama-index,local]"
     python examples/llama_index_ingestion.py
 

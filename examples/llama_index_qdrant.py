@@ -1,6 +1,6 @@
 """Store vectors in Qdrant: index, persist, reopen as a new process would, search with filters.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[llama-index,local]" llama-index-vector-stores-qdrant
     python examples/llama_index_qdrant.py
 

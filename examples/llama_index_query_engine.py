@@ -1,6 +1,6 @@
 """Cite sources with a query engine: document, character span, route and reasons of each.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu   # on Linux without an Nvidia GPU
+    pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[llama-index,local]"
     python examples/llama_index_query_engine.py
 

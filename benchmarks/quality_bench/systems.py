@@ -96,7 +96,7 @@ class FullNodes:
         candidates, trace = self.inner.rank(query, snapshot)
         best: dict[int, Candidate] = {}
         for one in candidates:
-            best.setdefault(one.row, Candidate(one.row, one.score, one.route, one.reasons))
+            best.setdefault(one.row, Candidate(one.row, one.score, one.found_by, one.reasons))
         return list(best.values()), trace
 
 

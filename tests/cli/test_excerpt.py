@@ -101,8 +101,8 @@ def test_an_excerpt_keeps_characters_whole(unit):
 def test_the_source_of_a_hit_and_the_route_use_different_words(book_index, call):
     _, out, _ = call("query", book_index, "What did the Hatter give to Alice?")
     sources = [line.rpartition("found by: ")[2] for line in out.splitlines() if "found by" in line]
-    assert set(sources) <= {"entities", "text"}
+    assert set(sources) <= {"entities", "relevance"}
     assert out.splitlines()[0] in {"route: local", "route: global"}
     nodes = call("query", book_index, "What did the Hatter give?", "--json").json()["nodes"]
-    assert {node["found_by"] for node in nodes} <= {"entities", "text"}
+    assert {node["found_by"] for node in nodes} <= {"entities", "relevance"}
     assert all("route" not in node for node in nodes)

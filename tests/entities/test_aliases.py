@@ -168,3 +168,16 @@ def test_only_names_are_found_with_scores_up_to_one(drawn, form):
     if hit is not None:
         assert dict(zip(doc_freq, is_name, strict=True))[hit.entity]
         assert 0 < hit.score <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("natásha rostóva", "natasha rostova"),
+        ("natásha rostóva", "rostova"),
+        ("charlotte brontë", "bronte"),
+        ("bronte", "brontë"),
+    ],
+)
+def test_a_name_is_found_with_and_without_marks(name, form):
+    assert aliases({name: 1}).find(form).entity == name

@@ -56,7 +56,7 @@ KEYS = {
     "e2_tags",
     "e2_language",
 }
-SCORE_KEYS = {"e2_relevance", "e2_score", "e2_route", "e2_entities", "e2_reasons"}
+SCORE_KEYS = {"e2_relevance", "e2_score", "e2_found_by", "e2_entities", "e2_reasons"}
 CALL_OPTIONS = [
     {},
     {"k": 1},
@@ -137,11 +137,11 @@ def test_every_option_has_an_effect(index):
     leaves = retriever.invoke(QUERY, k=99, expand="leaves")
     assert {d.id for d in leaves} == {d.id for d in everything if d.metadata["e2_level"] == 0}
     scored = retriever.model_copy(update={"include_scores": True})
-    routes = {
-        mode: scored.invoke(QUERY, mode=mode)[0].metadata["e2_route"]
+    found_by = {
+        mode: scored.invoke(QUERY, mode=mode)[0].metadata["e2_found_by"]
         for mode in ("local", "global")
     }
-    assert routes == {"local": "local", "global": "global"}
+    assert found_by == {"local": "entities", "global": "relevance"}
     near, far = (index.search("Anna and Hal", max_hops=hops, mode="local").trace for hops in (1, 4))
     assert (near.pairs[0].hops, far.pairs[0].hops) == (None, 4)
 

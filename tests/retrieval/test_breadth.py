@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -401,23 +400,3 @@ def test_a_diversity_out_of_range_is_rejected(value):
 def test_a_pool_out_of_range_is_rejected(value):
     with pytest.raises(InvalidInputError, match=r"diversity_pool=.* from 1 to 1,000"):
         HybridStrategy(diversity_pool=value)
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 9, 14])
-@pytest.mark.parametrize("question", ["Where is Anna?", "Who sold gold to Anna at sea?", "gold?"])
-@pytest.mark.parametrize("budget", [None, 100])
-def test_the_route_is_local_if_the_names_found_the_first_result(
-    open_index, count, question, budget
-):
-    rag = open_index(strategy=HybridStrategy(), chunk_size=100)
-    texts = [f"{'Anna' if n < count else 'Bert'} sat on stone {n}." for n in range(15)]
-    texts.append("They sold gold at sea for gold.")
-    rag.add([SourceDocument(f"d{n:02}", text) for n, text in enumerate(texts)])
-    result = rag.retrieve(question, token_budget=budget)
-    weight = re.search(r"graph weight ([\d.]+)", result.trace.reason)
-    lists = [result.trace.lists.get(name, ()) for name in ("entities", "title_links")]
-    of_names = {one.node_id for ranked in lists for one in ranked}
-    is_local = (
-        weight is not None and float(weight[1]) >= 0.1 and result.nodes[0].node_id in of_names
-    )
-    assert result.route == ("local" if is_local else "global")

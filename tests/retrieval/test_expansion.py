@@ -111,7 +111,7 @@ def test_filled_nodes_follow_the_ranked_ones_and_say_so(rag):
     assert [node.node_id for node in filled[: len(plain)]] == [node.node_id for node in plain]
     assert [node.score for node in filled[: len(plain)]] == [node.score for node in plain]
     for node in filled[len(plain) :]:
-        assert node.route == "global"
+        assert node.found_by == "dense"
         assert node.reasons[0].startswith("filled up to k")
 
 

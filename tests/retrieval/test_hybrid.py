@@ -144,7 +144,7 @@ def test_the_graph_weight_is_the_specificity_to_the_power_of_the_gate(
     assert [node.score for node in result.nodes] == pytest.approx(
         [specificity**gate / (1 + rank) for rank in expected_ranks]
     )
-    assert result.route == ("local" if specificity**gate >= 0.1 else "global")
+    assert result.route == "local"
 
 
 def test_gate_0_gives_full_weight_to_any_linked_name(index_of):
@@ -161,8 +161,8 @@ def test_the_rarest_name_sets_the_graph_weight(index_of):
     assert graph_weight(rag, "Bert?", HYBRID) == pytest.approx(1 / 9)
     ignoring_coverage = HybridStrategy(coverage_factor=0)
     assert graph_weight(rag, "Bert and Anna?", ignoring_coverage) == pytest.approx(4 / 9)
-    reason = rag.retrieve("Bert and Anna?", strategy=ignoring_coverage).trace.reason
-    assert reason == "entity specificity 0.67 -> graph weight 0.44"
+    trace = rag.retrieve("Bert and Anna?", strategy=ignoring_coverage).trace
+    assert "graph: weight 0.44, specificity 0.67" in trace.explain()
 
 
 def test_the_share_of_the_question_that_names_cover_limits_the_graph_weight(index_of):
@@ -261,7 +261,7 @@ def test_a_noun_is_not_linked_to_a_name_of_the_same_spelling(index_of):
 def test_without_a_linked_name_there_is_no_entity_list(rag):
     trace = rag.retrieve("Zoe and Yann?").trace
     assert "entities" not in trace.lists
-    assert trace.reason == "no query entity is in the index"
+    assert trace.reason == "the index knows no name or noun of the question"
     assert trace.unlinked == ("Zoe", "Yann")
 
 
@@ -431,7 +431,7 @@ def test_mode_local_ranks_by_entities_only_with_full_weight(rag):
     rank_of = ranks(result.trace, "entities")
     assert [n.node_id for n in result.nodes] == sorted(rank_of, key=rank_of.get)
     for rank, node in enumerate(result.nodes, 1):
-        assert (node.level, node.route, node.best_span) == (0, "local", None)
+        assert (node.level, node.found_by, node.best_span) == (0, "entities", None)
         assert node.score == pytest.approx(1 / (1 + rank))
     assert (result.route, result.trace.reason) == ("local", "the mode is local")
     paths = rag.retrieve(QUESTIONS[0], mode="local", strategy=HybridStrategy(use_path_chunks=True))
@@ -463,7 +463,8 @@ def test_mode_global_uses_neither_entities_nor_title_links(rag):
     result = rag.retrieve(QUESTIONS[0], k=99, mode="global")
     assert set(result.trace.lists) == RELEVANCE_LISTS
     assert (result.trace.links, result.trace.mentions) == ((), ())
-    assert {node.route for node in result.nodes} == {result.route} == {"global"}
+    assert {node.found_by for node in result.nodes} == {"relevance"}
+    assert result.route == "global"
 
 
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])

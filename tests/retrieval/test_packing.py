@@ -187,7 +187,7 @@ class Windows:
             end=last,
             spans=(Span(start, end),),
             score=1.0,
-            route="global",
+            found_by="relevance",
             reasons=(),
             entities=entities,
             position=chunk,

@@ -162,12 +162,12 @@ def test_mode_local_reports_the_local_route_without_names(open_index, story):
     assert rag.retrieve("Zoe?", mode="local").route == "local"
 
 
-def test_the_route_is_global_if_entities_have_no_weight(open_index):
+def test_text_finds_the_nodes_if_entities_have_no_weight(open_index):
     rag = open_index(strategy=HybridStrategy(entity_weight=0, title_link_weight=0))
     rag.add(docs((None, "Anna sat."), *[(None, "x")] * 20))
     result = rag.retrieve("Anna?")
-    assert {n.route for n in result.nodes} == {"global"}
-    assert result.route == "global"
+    assert {n.found_by for n in result.nodes} == {"relevance"}
+    assert result.route == "local"
 
 
 def test_a_very_long_mention_is_handled_without_warnings(open_index):

@@ -76,9 +76,20 @@ def test_a_question_with_two_names_is_answered_locally(rag, question, document, 
     assert result.route == "local"
 
 
-def test_a_question_without_names_is_answered_globally(rag):
-    result = rag.retrieve("怎样制作面包？", k=2)
-    assert (best(result), result.route) == ("liqi", "global")
+@pytest.mark.parametrize(
+    ("question", "route"),
+    [
+        ("怎样制作面包？", "local"),  # no name, but a noun of one document
+        ("总结一下全文的主要内容", "global"),
+        ("作者怎样描写忠义？", "global"),
+    ],
+)
+def test_the_route_says_whether_a_question_is_about_something_particular(rag, question, route):
+    assert rag.retrieve(question, k=2).route == route
+
+
+def test_a_question_without_names_is_answered(rag):
+    assert best(rag.retrieve("怎样制作面包？", k=2)) == "liqi"
 
 
 def test_spans_and_texts_show_the_original_characters(rag):

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 _HIT_CHARACTERS = 240
 """Maximum number of characters per hit in the text output."""
 
-_FOUND_BY = {"local": "entities", "global": "text"}
-"""How a hit was found; `local` and `global` are the routes of the whole answer."""
-
 _MAX_DOCUMENTS = 5
 """Maximum number of documents that are listed for a community."""
 
@@ -538,7 +535,7 @@ def print_result(
                 "route": result.route,
                 "reason": result.trace.reason,
                 "relevance_kind": result.trace.relevance_kind,
-                "nodes": [_node_to_dict(node) for node in result.nodes],
+                "nodes": [asdict(node) for node in result.nodes],
                 **({} if paths is None else {"paths": [path.to_dict() for path in paths]}),
                 **({"trace": result.trace.to_dict()} if explain else {}),
                 **({"context": result.context()} if context else {}),
@@ -574,13 +571,6 @@ def _print_paths(paths: Sequence[EntityPath]) -> None:
             print_line(hop)
 
 
-def _node_to_dict(node: RetrievedNode) -> dict[str, Any]:
-    """Return a hit as JSON values; its source has another name than the route of the answer."""
-    values = asdict(node)
-    del values["route"]
-    return values | {"found_by": _FOUND_BY[node.route]}
-
-
 def _print_hit(rank: int, node: RetrievedNode, relevance: str) -> None:
     kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
     spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
@@ -588,7 +578,7 @@ def _print_hit(rank: int, node: RetrievedNode, relevance: str) -> None:
     place = f"span: {spans}" + (f"  {pages}" if pages else "")
     print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  {place}", "bold")
     figures = f"{relevance}: {node.relevance:.4f}  score: {node.score:.4f}"
-    print_styled(f"   {figures}  found by: {_FOUND_BY[node.route]}", "dim")
+    print_styled(f"   {figures}  found by: {node.found_by}", "dim")
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.language != ENGLISH:
         print_styled(f"   language: {node.language}", "dim")

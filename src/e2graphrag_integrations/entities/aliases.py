@@ -70,9 +70,10 @@ class Aliases:
         other = simplified(form)
         if other != form and other in self._rows and other not in excluded:
             return Alias(other, "alias", 1.0)
+        how: Literal["alias", "similar"] = "alias"
         rows = self._rows_with_alias(other.replace(".", ""))
         if not len(rows):
-            rows = self._rows_by_letters(without_marks(other))
+            how, rows = "similar", self._rows_by_letters(other)
         if excluded:
             is_allowed = [self.names[row] not in excluded for row in rows.tolist()]
             rows = rows[np.asarray(is_allowed, dtype=np.bool_)]
@@ -81,7 +82,7 @@ class Aliases:
             best = int(np.argmax(doc_freq))  # of equally frequent ones, the first
             fraction = int(doc_freq[best]) / max(1, int(doc_freq.sum()))
             name = self.names[int(rows[best])]
-            return Alias(name, "alias", _rounded(max(fraction, 1 / len(rows))))
+            return Alias(name, how, _rounded(max(fraction, 1 / len(rows))))
         return self._similar(form, excluded)
 
     @lazy
@@ -95,24 +96,27 @@ class Aliases:
         having = [number for number in candidates if alias in aliases_of(names[number])]
         return np.unique(self._code_rows[having])
 
-    def _rows_by_letters(self, letters: str) -> IntArray:
-        """Return the rows of the entities that differ from a form without marks by marks only."""
-        rows = [*self._marked.get(letters, ())]
-        if letters in self._rows:
-            rows.append(self._rows[letters])
-        return np.asarray(rows, dtype=np.int64)
+    def _rows_by_letters(self, form: str) -> IntArray:
+        """Return the rows of the named entities that differ from a form by marks only."""
+        letters = without_marks(form)
+        rows = [row for row in self._marked.get(letters, ()) if self.names[row] != form]
+        row = self._rows.get(letters, -1) if letters != form else -1
+        if row >= 0 and self.named[row]:
+            rows.append(row)
+        return np.unique(np.asarray(rows, dtype=np.int64))
 
     @lazy
     def _marked(self) -> Mapping[str, Sequence[int]]:
-        """The rows of the named entities with marks on Latin letters, by the form without marks."""
+        """The rows of the named entities with marks on Latin letters, by form without marks."""
         codes = self._codes.codes
         is_marked = ((codes >= _FIRST_MARKED) & (codes < _END_MARKED)) | (
             (codes >= _FIRST_MORE_MARKED) & (codes < _END_MORE_MARKED)
         )
         found: dict[str, list[int]] = {}
         for number in np.unique(self._codes.owners(np.flatnonzero(is_marked))).tolist():
-            letters = without_marks(self._codes.names[number])
-            found.setdefault(letters, []).append(int(self._code_rows[number]))
+            name, row = self._codes.names[number], int(self._code_rows[number])
+            for form in (name, *aliases_of(name)):
+                found.setdefault(without_marks(form), []).append(row)
         return found
 
     @lazy

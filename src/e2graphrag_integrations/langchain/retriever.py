@@ -88,9 +88,9 @@ class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve documents from an index without calling a language model.
 
     The strategy of the index ranks chunks and summaries. `HybridStrategy` weights entities by their
-    specificity and reports the route `local` if they found the first result, `global` otherwise.
-    `PaperStrategy` follows the E2GraphRAG paper. The retriever returns exactly `k` documents if
-    that many match the filter.
+    specificity and reports the route `local` for a question about something particular, or
+    `global` for one about a text as a whole. `PaperStrategy` follows the E2GraphRAG paper. The
+    retriever returns exactly `k` documents if that many match the filter.
 
     Setup:
         `pip install "e2graphrag-integrations[langchain,local]"`
@@ -117,7 +117,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         filter: Conditions on the metadata, a function of the metadata, or `tagged("billing")`. A
             summary matches only if all chunks under it match.
         store_filter: A filter in the syntax of the index's vector store.
-        include_scores: Whether to add `e2_relevance`, `e2_score`, `e2_route`, `e2_entities` and
+        include_scores: Whether to add `e2_relevance`, `e2_score`, `e2_found_by`, `e2_entities` and
             `e2_reasons` to the metadata. The relevance is in [0, 1] and comparable across
             questions; the score is the strategy's own and is comparable only within one result.
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
@@ -531,7 +531,7 @@ def _to_document(
         metadata |= {
             "e2_relevance": node.relevance,
             "e2_score": float(node.score),
-            "e2_route": node.route,
+            "e2_found_by": node.found_by,
             "e2_entities": list(node.entities),
             "e2_reasons": list(node.reasons),
         }

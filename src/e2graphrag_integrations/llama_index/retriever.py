@@ -107,8 +107,8 @@ class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
 
     By default, the strategy of the index ranks the nodes. `HybridStrategy` weights entities by
-    their specificity and reports the route `local` if they found the first result, or `global`
-    otherwise. `PaperStrategy` follows the E2GraphRAG paper.
+    their specificity and reports the route `local` for a question about something particular, or
+    `global` for one about a text as a whole. `PaperStrategy` follows the E2GraphRAG paper.
 
     The score of a `NodeWithScore` is the relevance of the node, in [0, 1], so that
     `SimilarityPostprocessor` can compare it with a cutoff. The strategy also uses names and words

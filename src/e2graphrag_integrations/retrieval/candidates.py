@@ -107,17 +107,17 @@ def window_candidates(
     def candidate(place: int) -> Candidate:
         window, score = ranked[place], float(ranked_scores[place])
         row, span = int(window_nodes[window]), Span(*snapshot.window_spans[window].tolist())
-        found = route_and_reasons(row, lists, rrf_k)
+        found = found_by_and_reasons(row, lists, rrf_k)
         return Candidate(row, score, *found, span, is_window=True, relevance=relevance.of_node(row))
 
     return LazySequence(len(ranked), candidate)
 
 
-def route_and_reasons(
+def found_by_and_reasons(
     row: int, lists: Sequence[WeightedList], rrf_k: float
-) -> tuple[Route, tuple[str, ...]]:
-    """Return the route of the list that contributes most to a node, and its rank in each list."""
-    route: Route = "global"
+) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the list that contributes most to a node, and its rank in each list."""
+    found_by = lists[0].name if lists else "relevance"
     most = 0.0
     reasons: list[str] = []
     for one in lists:
@@ -125,6 +125,6 @@ def route_and_reasons(
         if rank is not None:
             contribution = one.weight * reciprocal_rank(rank, rrf_k)
             if contribution > most or not reasons:
-                route, most = one.route, contribution
+                found_by, most = one.name, contribution
             reasons.append(f"{one.name}: rank {rank}")
-    return route, tuple(reasons) or ("below the last rank of every list",)
+    return found_by, tuple(reasons) or ("below the last rank of every list",)

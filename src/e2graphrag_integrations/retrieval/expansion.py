@@ -45,7 +45,7 @@ def fill_to_k(
         score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
         reasons = (f"filled up to k: cosine {cosine:.4f}",)
         relevance = query.calibration(cosine)
-        neighbor = Candidate(row, score, "global", reasons, relevance=relevance)
+        neighbor = Candidate(row, score, "dense", reasons, relevance=relevance)
         for candidate in expand([neighbor], snapshot, query.expand):
             if candidate.row not in added and len(filled) < query.k:
                 added.add(candidate.row)

@@ -21,8 +21,8 @@ from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.breadth import cover_question, is_overview
 from e2graphrag_integrations.retrieval.candidates import (
     WeightedList,
+    found_by_and_reasons,
     fuse,
-    route_and_reasons,
     window_candidates,
 )
 from e2graphrag_integrations.retrieval.paths import path_closeness
@@ -221,7 +221,7 @@ class HybridStrategy:
             Candidate(
                 row,
                 score,
-                *route_and_reasons(row, lists, self.rrf_k),
+                *found_by_and_reasons(row, lists, self.rrf_k),
                 best_span=span,
                 relevance=None if is_local else search.relevance.of_node(row),
             )
@@ -368,6 +368,8 @@ class _HybridSearch:
             mode=query.mode,
             route=chosen.route,
             reason=chosen.reason,
+            specificity=self.specificity,
+            graph_weight=self.graph_weight,
             mentions=query.names,
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,

@@ -171,7 +171,7 @@ def _result_node(
         end=node.end,
         spans=(span,),
         score=float(candidate.score),
-        route=candidate.route,
+        found_by=candidate.found_by,
         reasons=candidate.reasons,
         entities=entities,
         title=snapshot.titles[int(snapshot.nodes.document[row])],

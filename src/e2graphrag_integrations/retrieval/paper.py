@@ -186,7 +186,7 @@ class _PaperSearch:
                 f"coverage {figures['coverage']:.4f}",
                 f"occurrence {figures['occurrence']:.4f}",
             )
-            candidates.append(Candidate(row, 1 / rank, "local", reasons))
+            candidates.append(Candidate(row, 1 / rank, "entities", reasons))
         return self._finish(candidates, "local", reason, {"local": tuple(ranked)})
 
     def by_cosine(self, reason: str) -> tuple[list[Candidate], Trace]:
@@ -196,7 +196,7 @@ class _PaperSearch:
             Candidate(
                 row,
                 cosine,
-                "global",
+                "dense",
                 (f"cosine {cosine:.4f}",),
                 relevance=self.query.calibration(cosine),
             )
@@ -223,7 +223,7 @@ class _PaperSearch:
             reasons = (f"occurrence {occurrence[place]:.4f}", f"cosine {cosine:.4f}")
             candidates.append(
                 Candidate(
-                    row, 1 / rank, "global", reasons, relevance=self.query.calibration(cosine)
+                    row, 1 / rank, "occurrence", reasons, relevance=self.query.calibration(cosine)
                 )
             )
         lists = {"dense": self._dense_list(found), "occurrence": tuple(ranked)}

@@ -44,8 +44,8 @@ class RetrievedNode:
         score: The strategy's own score; higher is better, and the nodes are in this order. It is
             1/rank if entities ranked the node, cosine in [-1, 1] if vectors did, or a sum of
             weighted reciprocal ranks from `HybridStrategy`. Not comparable across questions.
-        route: The side that contributes most to the node's score: `local` (entities) or `global`
-            (vectors and BM25). It may differ from the route of the result.
+        found_by: Name of the list that contributes most to the node's score, such as `relevance`
+            (vectors and BM25), `entities` or `title_links`. `reasons` has its rank in each list.
         reasons: Why the node was found, in words.
         entities: Linked entities of the question that the node mentions, in question order.
         title: Title of the document.
@@ -78,7 +78,7 @@ class RetrievedNode:
     end: int
     spans: tuple[Span, ...]
     score: float
-    route: Route
+    found_by: str
     reasons: tuple[str, ...]
     entities: tuple[str, ...] = ()
     title: str | None = None
@@ -187,7 +187,7 @@ def _node_html(node: RetrievedNode, rank: str = "", relevance: str = "relevance"
     figures = [
         f"{relevance} {node.relevance:.2f}",
         f"score {node.score:.4f}",
-        f"found by {'entities' if node.route == 'local' else 'text'}",
+        f"found by {node.found_by}",
         *([f"entities: {', '.join(node.entities)}"] if node.entities else []),
         *([f"tags: {', '.join(node.tags)}"] if node.tags else []),
         *([f"language: {node.language}"] if node.language != ENGLISH else []),

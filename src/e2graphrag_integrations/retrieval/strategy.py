@@ -18,7 +18,7 @@ from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.boosts import Boosts
 from e2graphrag_integrations.retrieval.history import NOTHING, Carried, Turn
 from e2graphrag_integrations.retrieval.question_words import search_terms
-from e2graphrag_integrations.retrieval.trace import Route, Trace
+from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
 
@@ -162,7 +162,7 @@ class Candidate:
     Attributes:
         row: Row of the node in the snapshot.
         score: Higher is better.
-        route: How the node was found: `local` (entities) or `global` (vectors).
+        found_by: Name of the list that found the node, such as `relevance` or `entities`.
         reasons: Why the node was found, in words.
         best_span: Character range of the node's text that matches best, or None if unknown.
         is_window: Whether the candidate is only `best_span` instead of the complete node. A node
@@ -174,7 +174,7 @@ class Candidate:
 
     row: int
     score: float
-    route: Route
+    found_by: str
     reasons: tuple[str, ...]
     best_span: Span | None = None
     is_window: bool = False

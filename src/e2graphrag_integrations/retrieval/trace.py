@@ -199,11 +199,13 @@ class Trace:
         question: The question as asked.
         strategy: Name of the strategy.
         mode: The mode as requested.
-        route: The side that found the first result: `local` if the entities of the question did,
-            and have enough weight; otherwise `global`.
+        route: `local` if the question is about something particular, such as a name that the index
+            knows; `global` if it is about a text as a whole. The strategy decides it.
         reason: Why this route was chosen.
         mentions: Names and nouns in the question, and names carried over.
         carried: What was carried over from earlier turns, and why; None without a history.
+        specificity: Specificity of the rarest name of the question, in [0, 1] (`HybridStrategy`).
+        graph_weight: Weight of the graph's list in the fusion, which it determines.
         links: Mentions linked to entities in the index.
         unlinked: Mentions without an entity in the index.
         pairs: Pairs of linked entities (`PaperStrategy`, local).
@@ -236,6 +238,8 @@ class Trace:
     reason: str = ""
     mentions: tuple[str, ...] = ()
     carried: Carried | None = None
+    specificity: float = 0.0
+    graph_weight: float = 0.0
     links: tuple[Link, ...] = ()
     unlinked: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -276,6 +280,7 @@ class Trace:
             f"why: {self.reason}",
             f"entities: {self._describe_links()}",
         ]
+        lines += self._describe_graph()
         if self.carried is not None:
             lines.append(f"history: {describe(self.carried)}")
         if self.unlinked:
@@ -316,6 +321,10 @@ class Trace:
 
     def _repr_html_(self) -> str:
         return block(heading(self.question), preformatted(self.explain()))
+
+    def _describe_graph(self) -> list[str]:
+        figures = f"weight {self.graph_weight:.2f}, specificity {self.specificity:.2f}"
+        return [f"graph: {figures}"] if self.graph_weight else []
 
     def _describe_freshness(self) -> list[str]:
         freshness = self.freshness

@@ -175,7 +175,7 @@ class _Knapsack:
         count = int(self.below[summary].sum())
         reason = f"summary over {count} of the best {len(self.windows)} windows"
         row = int(self.summaries[summary])
-        return Candidate(row, score, "global", (reason,), is_window=True)
+        return Candidate(row, score, "tree", (reason,), is_window=True)
 
 
 def _is_below(leaves: IntArray, summaries: IntArray, nodes: NodeTable) -> NDArray[np.bool_]:

@@ -267,7 +267,7 @@ class _Selected:
         return Candidate(
             row=int(self.rows[place]),
             score=float(score),
-            route="global",
+            found_by="tree",
             reasons=(
                 f"layer {layer.number}: rank {self.rank[place]} of {layer.compared}",
                 f"cosine {cosine:.4f}",

@@ -67,7 +67,7 @@ class NodeView:
     best: SpanView | None
     score: float
     relevance: float
-    route: str
+    found_by: str
     reasons: tuple[str, ...]
     entities: tuple[str, ...]
     tags: tuple[str, ...]
@@ -302,7 +302,7 @@ def _node_view(
         None if best is None else SpanView(best.start, best.end),
         float(node.score),
         float(node.relevance),
-        node.route,
+        node.found_by,
         node.reasons,
         node.entities,
         node.tags,

@@ -90,7 +90,7 @@ function renderHit(node, rank, view, options) {
           { class: "labels" },
           isGold ? h("span", { class: "label gold" }, "Gold") : null,
           other ? h("span", { class: otherRank ? "label shared" : "label" }, otherRank ? `Rank ${otherRank} in ${otherLabel}` : `Not in ${otherLabel}`) : null,
-          h("span", { class: `label route-${node.route}` }, `mostly ${node.route} lists`),
+          h("span", { class: "label" }, `found by ${node.found_by}`),
         ),
       ),
       renderFigures(node, view.relevance_kind),

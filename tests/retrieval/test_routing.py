@@ -1,0 +1,81 @@
+"""The route of a question: something particular, or a text as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+
+PARTS = [
+    "Weena gave flowers to the Time Traveller near the river.",
+    "The Morlocks live in wells and fear the light of a match.",
+    "The Time Traveller lost his machine under the Sphinx.",
+    "Prince Natásha danced at the ball in Otrádnoe.",
+    "Rain fell on the hills, and people went home.",
+    "People watched the river and the hills for a whole day of the year.",
+    "Other people slept, and no people came.",
+]
+
+
+@pytest.fixture(scope="module")
+def book():
+    """Return an index of one text of several chunks, with a title."""
+    with E2GraphRAG.open(
+        ":memory:", embedder=HashingEmbedder(), chunk_size=20, chunk_overlap=0
+    ) as rag:
+        rag.add(SourceDocument("book", "\n\n".join(PARTS), title="The Time Machine"))
+        yield rag
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who is Weena?",
+        "What are the Morlocks afraid of?",
+        "What did Weena give to the Time Traveller?",
+        "How does the author portray Weena?",  # a name leads elsewhere than to the whole
+        "Whom did Natasha meet?",  # without the mark
+        "What about the match?",  # a noun of one chunk
+    ],
+)
+def test_a_question_about_something_particular_is_local(book, question):
+    result = book.retrieve(question)
+    assert result.route == "local", result.trace.reason
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What are the main themes?",
+        "What are the themes of The Time Machine?",
+        "What is The Time Machine about?",
+        "Summarize the whole book.",
+        "How does the novel portray society?",
+        "Where is Zanzibar?",  # unknown
+        "What do people do?",  # a frequent noun
+    ],
+)
+def test_a_question_about_the_whole_or_about_nothing_known_is_global(book, question):
+    result = book.retrieve(question)
+    assert result.route == "global", result.trace.reason
+
+
+def test_the_reason_names_what_the_index_knows(book):
+    reason = book.retrieve("What did Weena give to the Time Traveller?").trace.reason
+    assert reason == (
+        f"the index knows 'weena', 'time traveller'; 'weena' leads to 1 of {len(PARTS)} chunks"
+    )
+
+
+def test_the_route_does_not_depend_on_the_ranking(book):
+    for question in ("Who is Weena?", "What are the main themes?"):
+        routes = {book.retrieve(question, k=k).route for k in (1, 3)}
+        routes |= {book.retrieve(question, token_budget=50).route}
+        assert len(routes) == 1
+
+
+def test_the_title_of_a_passage_is_something_particular():
+    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder()) as rag:
+        rag.add(SourceDocument("film", "A film by Anna Holm.", title="Harbor Lights"))
+        assert rag.retrieve("What are the themes of Harbor Lights?").route == "local"
+        assert rag.retrieve("Who made Harbor Lights?").route == "local"
