@@ -14,6 +14,8 @@ from e2graphrag_integrations import (
     RelevanceCalibration,
     SourceDocument,
 )
+from e2graphrag_integrations.embedders.calibration import clipped_cosine
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace
 from fakes import STORY
@@ -195,3 +197,76 @@ def test_relevance_does_not_change_the_order(rag):
     assert scores == sorted(scores, reverse=True)
     assert relevance != sorted(relevance, reverse=True)
     assert np.isfinite(relevance).all()
+
+
+SCALE = RelevanceCalibration(slope=8.0, intercept=-3.0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        (HybridStrategy, {"k": 6}),
+        (HybridStrategy, {"k": 6, "fill": True}),
+        (HybridStrategy, {"token_budget": 400}),
+        (HybridStrategy, {"mode": "local", "k": 30}),
+        (HybridStrategy, {"mode": "local", "fill": True, "k": 30}),
+        (HybridStrategy, {"mode": "global", "expand": "leaves", "k": 5}),
+        (HybridStrategy, {"k": 6, "boost": {"documents": {"other": 3.0}}}),
+        (PaperStrategy, {"mode": "local", "k": 30}),
+        (PaperStrategy, {"token_budget": 400}),
+        (Calibrated, {"k": 6}),
+    ],
+)
+def test_nodes_below_min_relevance_are_left_out_before_the_cut(rag, strategy, options):
+    strategy, expected = strategy(relevance_calibration=SCALE), cosines(rag)
+    options = {**options, "strategy": strategy}
+    plain = rag.retrieve(QUESTION, **options).nodes
+    values = sorted({SCALE(expected[node.node_id]) for node in plain})
+    assert len(values) > 1
+    floor = values[-(len(values) // 2)] - 1e-6  # leaves out the less relevant part of this result
+    relevant = {id_ for id_, cosine in expected.items() if SCALE(cosine) >= floor}
+    complete = rag.retrieve(QUESTION, **options | {"k": 1_000})
+    result = rag.retrieve(QUESTION, **options, min_relevance=floor)
+    found = [node.node_id for node in result.nodes]
+    assert found
+    assert set(found) <= relevant
+    # Whatever is relevant and could be found takes the place of what was left out.
+    possible = {node.node_id for node in complete.nodes} & relevant
+    assert len(found) >= min(options.get("k", 1), len(possible))
+    assert result.trace.relevance_kind == "calibrated"
+    assert result.trace.cuts["min_relevance"] > 0
+    assert "cut by min_relevance: " in result.trace.explain()
+
+
+def test_a_question_without_a_relevant_node_gets_an_empty_result_that_says_why(rag):
+    strategy = HybridStrategy(relevance_calibration=SCALE)
+    for options in ({}, {"fill": True}, {"token_budget": 100}):
+        result = rag.retrieve(QUESTION, strategy=strategy, min_relevance=1, **options)
+        assert result.nodes == ()
+        assert result.trace.reason.startswith("no node has a relevance of at least 1; ")
+    assert len(rag.retrieve(QUESTION, strategy=strategy, min_relevance=0, k=500).nodes) > 10
+
+
+def test_min_relevance_needs_a_known_scale(rag, open_index):
+    with pytest.raises(InvalidInputError, match="needs a calibrated relevance"):
+        rag.retrieve(QUESTION, min_relevance=0.2)
+    # The user may ask for plain cosines.
+    cosine = HybridStrategy(relevance_calibration=clipped_cosine)
+    nodes = rag.retrieve(QUESTION, min_relevance=0.2, strategy=cosine).nodes
+    assert nodes
+    assert min(node.relevance for node in nodes) >= 0.2
+    assert open_index("empty.e2g").retrieve(QUESTION, min_relevance=0.2).nodes == ()
+    for wrong in (-0.1, 1.1, float("nan"), "0.5", True):
+        with pytest.raises(InvalidInputError, match=r"min_relevance=.* must be a number from 0 to"):
+            rag.retrieve(QUESTION, min_relevance=wrong)
+
+
+async def test_a_scope_and_async_take_min_relevance(rag):
+    strategy = HybridStrategy(relevance_calibration=SCALE)
+    scope = rag.scoped({"document_id": "story"})
+    complete = await scope.aretrieve(QUESTION, strategy=strategy, k=100)
+    floor = sorted(node.relevance for node in complete.nodes)[-3]
+    result = await scope.aretrieve(QUESTION, strategy=strategy, k=100, min_relevance=floor)
+    assert {node.node_id for node in result.nodes} == {
+        node.node_id for node in complete.nodes if node.relevance >= floor
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import numbers
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,18 @@ def check_seconds(name: str, value: Any) -> float:
         raise InvalidInputError(
             f"{name}={short_repr(value)} must be a number of seconds from 0 to {_MAX_SECONDS:,}"
         )
+    return float(value)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """Return a number from 0 to 1 as a float. NumPy numbers are accepted; True is not.
+
+    Raises:
+        InvalidInputError: If the value is not a number, is NaN, or is out of range.
+    """
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:  # also excludes NaN
+        raise InvalidInputError(f"{name}={short_repr(value)} must be a number from 0 to 1")
     return float(value)
 
 

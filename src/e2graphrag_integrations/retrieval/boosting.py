@@ -11,12 +11,12 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.boosts import BoostFactors, Boosts
+from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.expansion import fill_to_k
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import AppliedBoosts, Ranked, Trace
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.types import Span
 
 _MAX_CANDIDATES = 1_000
 """Maximum number of nodes that a boost can lift into the result."""
@@ -55,7 +55,7 @@ def boost_candidates(
     depth = math.ceil(reach - 1e-9)
     pool = list(candidates)
     if depth > query.k:
-        pool = _with_deeper(pool, rank_deeper(replace(query, k=depth)))
+        pool = with_deeper(pool, rank_deeper(replace(query, k=depth)))
     if query.fill and query.vector is not None and len(pool) < depth:
         pool = list(fill_to_k(pool, replace(query, k=depth, expand="none"), snapshot))
     if not pool:
@@ -90,21 +90,6 @@ def _ranked(
         figures = {"score": round(score, 6), "factor": round(factor, 6), "rank_before": place + 1}
         ranked.setdefault(id_, Ranked(id_, len(ranked) + 1, figures))
     return tuple(ranked.values())
-
-
-def _with_deeper(pool: list[Candidate], deeper: Sequence[Candidate]) -> list[Candidate]:
-    """Append the candidates that only the deeper ranking contains; scores never increase."""
-    known = {_key(one) for one in pool}
-    lowest = min((one.score for one in pool), default=math.inf)
-    for one in deeper:
-        if _key(one) not in known:
-            lowest = min(lowest, one.score)
-            pool.append(replace(one, score=lowest))
-    return pool
-
-
-def _key(candidate: Candidate) -> tuple[int, Span | None]:
-    return candidate.row, candidate.best_span if candidate.is_window else None
 
 
 def _reasons(factor: float, parts: dict[str, float], place: int) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -128,3 +129,19 @@ def found_by_and_reasons(
                 found_by, most = one.name, contribution
             reasons.append(f"{one.name}: rank {rank}")
     return found_by, tuple(reasons) or ("below the last rank of every list",)
+
+
+def with_deeper(pool: Sequence[Candidate], deeper: Sequence[Candidate]) -> list[Candidate]:
+    """Append the candidates that only a deeper ranking contains; scores never increase."""
+    merged = list(pool)
+    known = {_key(one) for one in merged}
+    lowest = min((one.score for one in merged), default=math.inf)
+    for one in deeper:
+        if _key(one) not in known:
+            lowest = min(lowest, one.score)
+            merged.append(replace(one, score=lowest))
+    return merged
+
+
+def _key(candidate: Candidate) -> tuple[int, Span | None]:
+    return candidate.row, candidate.best_span if candidate.is_window else None

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from e2graphrag_integrations.retrieval.relevance_floor import above_floor
 from e2graphrag_integrations.retrieval.strategy import Candidate, Expand, Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
@@ -35,7 +36,8 @@ def fill_to_k(
 ) -> Sequence[Candidate]:
     """Append the nodes nearest to the question by cosine until there are `query.k` candidates.
 
-    No appended candidate scores higher than the candidates before it.
+    No appended candidate scores higher than the candidates before it, and none is below
+    `query.min_relevance`.
     """
     filled = list(candidates)
     added = {candidate.row for candidate in candidates}
@@ -46,7 +48,8 @@ def fill_to_k(
         reasons = (f"filled up to k: cosine {cosine:.4f}",)
         relevance = query.calibration(cosine)
         neighbor = Candidate(row, score, "dense", reasons, relevance=relevance)
-        for candidate in expand([neighbor], snapshot, query.expand):
+        relevant, _ = above_floor(expand([neighbor], snapshot, query.expand), query, snapshot)
+        for candidate in relevant:
             if candidate.row not in added and len(filled) < query.k:
                 added.add(candidate.row)
                 filled.append(candidate)

@@ -20,6 +20,7 @@ from e2graphrag_integrations.entities.known_names import with_known_names
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
+from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
@@ -33,6 +34,10 @@ from e2graphrag_integrations.retrieval.hydrate import (
 from e2graphrag_integrations.retrieval.node_relevance import add_relevance
 from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.path_evidence import find_paths
+from e2graphrag_integrations.retrieval.relevance_floor import (
+    above_floor,
+    check_floor,
+)
 from e2graphrag_integrations.retrieval.reranking import rerank
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import (
@@ -51,6 +56,9 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 _BUDGET_CANDIDATES = 50
 """Minimum number of candidates under a token budget, so that the budget, not `k`, limits
 the result."""
+
+_FLOOR_CANDIDATES = 1_000
+"""Number of nodes that a strategy ranks if too few of its best ones reach `min_relevance`."""
 
 _CHARS_PER_TOKEN = 8
 """Number of characters per budgeted token to read in the first batch of windows. Few texts have
@@ -81,17 +89,20 @@ def retrieve(
     own: Calibration | None = getattr(strategy, "relevance_calibration", None)
     calibration = components.calibration if own is None else own
     query = analyze(replace(asked, calibration=calibration), snapshot, components, timings)
+    check_floor(query, own, snapshot)
     if query.history:
         with measure("history", timings):
             query = carry_over(query, snapshot, components)
     with measure("rank", timings):
-        needs_vector = not isinstance(strategy, VectorOptionalStrategy) or strategy.needs_vector(
-            query, snapshot
+        needs_vector = (
+            (query.min_relevance is not None and bool(len(snapshot.dense.window_nodes)))
+            or not isinstance(strategy, VectorOptionalStrategy)
+            or strategy.needs_vector(query, snapshot)
         )
     if needs_vector:
         query = embed(query, components, timings)
     with measure("rank", timings):
-        candidates, trace = rank(query, strategy, snapshot)
+        candidates, trace = rank_relevant(query, strategy, snapshot)
     if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
         with measure("rerank", timings):
             candidates, trace = rerank(
@@ -110,7 +121,7 @@ def retrieve(
                 candidates,
                 trace,
                 snapshot,
-                rank_deeper=lambda deeper: rank(deeper, strategy, snapshot)[0],
+                rank_deeper=lambda deeper: rank_relevant(deeper, strategy, snapshot)[0],
             )
     if trace.mixture is not None and query.packs_windows:
         with measure("mix", timings):
@@ -118,8 +129,7 @@ def retrieve(
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, reader, components)
     paths = paths_of(query, nodes, trace, reader)
-    if query.allowed is not None and not query.allowed.any():
-        trace = replace(trace, reason=f"no node passes the filter; {trace.reason}")
+    trace = _explain_nothing(query, nodes, trace)
     if trace.mixture is not None:
         summaries = sum(node.level > 0 for node in nodes)
         mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)
@@ -134,6 +144,16 @@ def retrieve(
     if query.history:
         trace = replace(trace, carried=query.carried)
     return RetrievalResult(asked.question, tuple(nodes), trace, paths)
+
+
+def _explain_nothing(query: Query, nodes: Sequence[RetrievedNode], trace: Trace) -> Trace:
+    """Return the trace with the reason if a filter or the floor leaves no node."""
+    reason = ""
+    if query.allowed is not None and not query.allowed.any():
+        reason = "no node passes the filter; "
+    elif not nodes and trace.cuts.get("min_relevance"):
+        reason = f"no node has a relevance of at least {query.min_relevance:g}; "
+    return replace(trace, reason=reason + trace.reason) if reason else trace
 
 
 def analyze(
@@ -198,6 +218,29 @@ def rank(query: Query, strategy: Strategy, snapshot: Snapshot) -> tuple[Sequence
     return ranked[0], ranked[1]
 
 
+def rank_relevant(
+    query: Query, strategy: Strategy, snapshot: Snapshot
+) -> tuple[Sequence[Candidate], Trace]:
+    """Return the strategy's candidates above `query.min_relevance`, best first, and its trace.
+
+    If fewer than wanted remain of a ranking that may have been cut, the strategy ranks once more
+    with `k=1000`, and the nodes that only this ranking contains follow the others.
+    """
+    ranked, trace = rank(query, strategy, snapshot)
+    if query.min_relevance is None:
+        return ranked, trace
+    kept, below = above_floor(ranked, query, snapshot)
+    count = query.k
+    if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
+        count = max(count, strategy.rerank_top_n)
+    may_be_cut = len(ranked) >= query.k and not any(one.is_window for one in ranked)
+    if may_be_cut and len(kept) < count and query.k < _FLOOR_CANDIDATES:
+        deeper, _ = rank(replace(query, k=_FLOOR_CANDIDATES), strategy, snapshot)
+        kept, below = above_floor(with_deeper(ranked, deeper), query, snapshot)
+        kept = kept[:count]
+    return kept, trace.with_cut("min_relevance", below)
+
+
 def paths_of(
     query: Query, nodes: Sequence[RetrievedNode], trace: Trace, reader: NodeReader
 ) -> tuple[EntityPath, ...] | None:
@@ -219,8 +262,12 @@ def select(
     """Return the best `k` nodes, cut to the token budget, or the best windows that fit it."""
     has_windows = any(one.is_window for one in candidates)
     if not has_windows:
-        expanded = expand(candidates, reader.snapshot, query.expand)
-        candidates = expanded[: query.k]
+        candidates = expand(candidates, reader.snapshot, query.expand)
+    # Summaries in a mixture, and nodes below a summary, have not been compared with the floor.
+    candidates, below = above_floor(candidates, query, reader.snapshot)
+    trace = trace.with_cut("min_relevance", below) if below else trace
+    if not has_windows:
+        expanded, candidates = candidates, candidates[: query.k]
         trace = trace.with_cut("k", len(expanded) - len(candidates))
     if query.fill and len(candidates) < query.k and len(reader.snapshot.dense.window_nodes):
         query = embed(query, components, reader.timings)

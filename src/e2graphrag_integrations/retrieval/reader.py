@@ -60,6 +60,7 @@ class IndexReader(abc.ABC):
         boost: Boost | None = None,
         history: History | None = None,
         paths: bool = False,
+        min_relevance: float | None = None,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question, without calling a language model.
 
@@ -85,9 +86,14 @@ class IndexReader(abc.ABC):
                 last six turns are carried over.
             paths: Whether `result.paths` contains the chains of entities that join the names of
                 the question, each hop with a sentence that proves it.
+            min_relevance: Leaves out nodes with a lower relevance before anything is cut, so that a
+                question without an answer gets an empty result. From 0 to 1; None keeps all. The
+                trace counts the nodes left out. It needs an embedder whose relevance is
+                calibrated, and embeds every question.
 
         Raises:
-            InvalidInputError: If an argument is invalid.
+            InvalidInputError: If an argument is invalid, or `min_relevance` is given and the
+                relevance of the embedder is not calibrated.
             FilterError: If `where` is invalid.
             BoostError: If `boost` is invalid, or the index has a date or value that it cannot use.
             TagError: If `boost` or `where` names an unknown tag.
@@ -97,7 +103,15 @@ class IndexReader(abc.ABC):
         strategy = self.strategy if strategy is None else strategy
         node_filter = None if where is None else metadata_filter(where)
         query = Query(
-            question, k, mode, node_filter, token_budget, expand, bool(fill), paths=bool(paths)
+            question,
+            k,
+            mode,
+            node_filter,
+            token_budget,
+            expand,
+            bool(fill),
+            paths=bool(paths),
+            min_relevance=min_relevance,
         )
         if boost is not None:
             query = replace(query, boosts=as_boosts(boost))
@@ -119,6 +133,7 @@ class IndexReader(abc.ABC):
         boost: Boost | None = None,
         history: History | None = None,
         paths: bool = False,
+        min_relevance: float | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
         return await asyncio.to_thread(
@@ -134,6 +149,7 @@ class IndexReader(abc.ABC):
             boost=boost,
             history=history,
             paths=paths,
+            min_relevance=min_relevance,
         )
 
     def entities(

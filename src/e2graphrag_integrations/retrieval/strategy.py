@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.validation import check_int, short_repr
+from e2graphrag_integrations._utils.validation import check_fraction, check_int, short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
@@ -58,6 +58,7 @@ class Query:
             total.
         history: The earlier turns of the conversation, oldest first.
         paths: Whether to find the paths between the entities of the question.
+        min_relevance: The least calibrated relevance of a node in the result, from 0 to 1.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question. If anything is carried over, it includes the topic of the earlier turns.
         carried: Names and words that are carried over from `history`, and their weights.
@@ -83,6 +84,7 @@ class Query:
     embed_texts: tuple[str, ...] = ()
     history: tuple[Turn, ...] = ()
     paths: bool = False
+    min_relevance: float | None = None
     vector: FloatArray | None = None
     carried: Carried = NOTHING
     translation: str = ""
@@ -108,6 +110,9 @@ class Query:
         if self.token_budget is not None:
             budget = check_int("token_budget", self.token_budget, most=None)
             object.__setattr__(self, "token_budget", budget)
+        if self.min_relevance is not None:
+            floor = check_fraction("min_relevance", self.min_relevance)
+            object.__setattr__(self, "min_relevance", floor)
         options = (("mode", self.mode, MODES), ("expand", self.expand, EXPANSIONS))
         for name, value, choices in options:
             if value not in choices:
