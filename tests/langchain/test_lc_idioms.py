@@ -80,7 +80,7 @@ def test_a_score_threshold_keeps_documents_with_that_relevance(index):
         ({"search_type": "nearest"}, "search_type='nearest'"),
         ({"search_kwargs": {"lambda_mult": 0.5}}, "lambda_mult=0.5 needs search_type='mmr'"),
         ({"search_kwargs": {"fetch_k": 20}}, "fetch_k=20 needs search_type='mmr'"),
-        ({"search_kwargs": {"top_k": 2}}, "unknown key 'top_k'"),
+        ({"search_kwargs": {"top_k": 2}}, "unknown search_kwargs key 'top_k'"),
         ({"search_kwargs": {"score_threshold": 2}}, "score_threshold=2 must be"),
         (mmr(lambda_mult=1.5), "lambda_mult=1.5 must be a number from 0"),
         (mmr(lambda_mult=float("nan")), "lambda_mult=nan must be a number from 0"),

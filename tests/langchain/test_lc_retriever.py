@@ -26,7 +26,11 @@ from pydantic import ValidationError
 
 from e2graphrag_integrations import PaperStrategy, TreeTraversalStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
-from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
+from e2graphrag_integrations.langchain import (
+    E2GraphRAGIndex,
+    E2GraphRAGRetriever,
+    create_e2graphrag_tool,
+)
 from fakes import STORY, NameExtractor
 from langchain_fakes import MILL, SMALL, DigestChatModel, split_into_pages, two_sources
 
@@ -50,6 +54,7 @@ KEYS = {
     "e2_position",
     "e2_start",
     "e2_end",
+    "e2_spans",
     "e2_segments",
     "e2_parent",
     "e2_children",
@@ -148,14 +153,25 @@ def test_every_option_has_an_effect(index):
 
 @pytest.mark.parametrize("typo", [{"top_k": 3}, {"filters": {}}, {"Mode": "local"}])
 async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo):
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        retriever.invoke(QUERY, **typo)
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    allowed = rf"unknown argument '{next(iter(typo))}': .*he arguments are .*\bk\b"
+    for call in (retriever.invoke, index.as_retriever().invoke, index.invoke):
+        with pytest.raises(InvalidInputError, match=allowed):
+            call(QUERY, **typo)
+    with pytest.raises(InvalidInputError, match=allowed):
         await retriever.ainvoke(QUERY, **typo)
-    with pytest.raises(ValidationError, match=next(iter(typo))):
+    with pytest.raises(ValidationError, match=allowed):
         E2GraphRAGRetriever(index=index, **typo)
-    with pytest.raises(ValidationError, match=next(iter(typo))):
-        index.as_retriever(**typo)
+    for call in (index.as_retriever, index.scoped({"author": "Ann"}).as_retriever):
+        with pytest.raises(InvalidInputError, match=allowed):
+            call(**typo)
+    with pytest.raises(InvalidInputError, match=allowed):
+        index.similarity_search(QUERY, **typo)
+    with pytest.raises(InvalidInputError, match=allowed.replace("argument", "search_kwargs key")):
+        index.as_retriever(search_kwargs=typo)
+    with pytest.raises(InvalidInputError, match=allowed):
+        create_e2graphrag_tool(retriever, **typo)
+    message = create_e2graphrag_tool(retriever).invoke({"query": QUERY, **typo})
+    assert "the arguments are query, mode" in message.lower()
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,27 @@ def twelve(open_index):
     return rag
 
 
-def test_under_a_budget_k_does_not_cut(twelve):
-    assert len(twelve.retrieve("row", k=2).nodes) == 2
+def test_a_budget_is_filled_with_as_many_nodes_as_fit_but_at_most_k(twelve):
+    assert len(twelve.retrieve("row").nodes) == 10
     # There are 15 nodes of one line, each with two tokens for line breaks.
-    assert len(twelve.retrieve("row", k=2, token_budget=1000).nodes) == 15
-    few = twelve.retrieve("row", k=2, token_budget=9)
+    assert len(twelve.retrieve("row", token_budget=1000).nodes) == 15
+    few = twelve.retrieve("row", token_budget=9)
     assert len(few.nodes) == 3
     assert few.trace.cuts["token_budget"] == 12
+    two = twelve.retrieve("row", k=2, token_budget=1000)
+    assert [node.node_id for node in two.nodes] == [node.node_id for node in few.nodes[:2]]
+    assert two.trace.cuts["k"] == 13
+    assert len(twelve.retrieve("row", k=5, token_budget=9).nodes) == 3
+
+
+def test_the_windows_in_a_budget_belong_to_at_most_k_nodes(open_index):
+    rag = open_index(embedder=HashingEmbedder(64, max_tokens=16), chunk_size=30, chunk_overlap=0)
+    rag.add(SourceDocument("story", STORY * 3))
+    complete = rag.retrieve("Anna and the map", token_budget=1000)
+    assert len(complete.nodes) > 3
+    few = rag.retrieve("Anna and the map", token_budget=1000, k=3)
+    assert [node.node_id for node in few.nodes] == [node.node_id for node in complete.nodes[:3]]
+    assert few.trace.cuts["k"] > 0
 
 
 def test_spans_of_a_shortened_chunk_match_its_text(open_index):

@@ -120,10 +120,10 @@ def test_a_title_link_from_an_irrelevant_chunk_does_not_win(open_index):
     assert found(result)[0] == "d000"
 
 
-def test_k_cuts_no_window_under_a_budget(open_index, story):
+def test_the_default_k_cuts_no_window_under_a_budget(open_index, story):
     rag = open_index(strategy=HYBRID)
     rag.add(story)
-    assert rag.retrieve("Emil?", k=1, token_budget=3).trace.cuts["k"] == 0
+    assert rag.retrieve("Emil?", token_budget=3).trace.cuts["k"] == 0
 
 
 def test_a_window_that_does_not_fit_is_counted_as_cut(open_index):

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import numbers
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -205,9 +205,21 @@ def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any])
     """
     if not unknown:
         return
-    name = next(iter(unknown))
     parameters = inspect.signature(of).parameters.values()
     own = [p.name for p in parameters if p.name != "self" and p.kind != p.VAR_KEYWORD]
-    near = difflib.get_close_matches(name, own, 1, 0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"the arguments are {', '.join(own)}"
-    raise InvalidInputError(f"unknown argument {name!r}: {hint}")
+    raise unknown_argument(next(iter(unknown)), own)
+
+
+def unknown_argument(name: str, known: Sequence[str], what: str = "argument") -> InvalidInputError:
+    """Return the error for an unknown argument: it suggests the closest name and lists all.
+
+    Args:
+        name: The unknown name.
+        known: The known names.
+        what: What the names are, in the singular.
+    """
+    near = difflib.get_close_matches(str(name), known, 1, 0.6)
+    hint = f"did you mean {near[0]!r}? The" if near else "the"
+    return InvalidInputError(
+        f"unknown {what} {short_repr(name)}: {hint} {what}s are {', '.join(known)}"
+    )

@@ -30,6 +30,7 @@ from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.reports import Progress, ProgressListener
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.strategy import DEFAULT_K
 from e2graphrag_integrations.types import Span
 
 _SHOWN_PROBLEMS = 5
@@ -260,7 +261,7 @@ def _scores(result: RetrievalResult, gold: _Gold, setting: object) -> Scores:
         scores[RECALL] = recall(ranked, gold.ids)
         cut = len(gold.ids)
         if isinstance(setting, Setting) and setting.token_budget is None:
-            cut = setting.k
+            cut = DEFAULT_K if setting.k is None else setting.k
         scores[NDCG] = ndcg(ranked, gold.ids, max(cut, len(ranked)))
     if gold.spans:
         found: dict[str, list[Span]] = defaultdict(list)

@@ -16,6 +16,7 @@ from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
 from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES, make_strategy
 from e2graphrag_integrations.retrieval.strategy import (
+    DEFAULT_K,
     Expand,
     Mode,
     Query,
@@ -32,20 +33,21 @@ class Setting:
     """Arguments of `E2GraphRAG.retrieve`, which describes them.
 
     Args:
-        k: Maximum number of nodes.
+        k: Maximum number of nodes; None means 10, or with `token_budget`, as many as fit.
         mode: `auto`, `local` or `global`.
         strategy: A strategy; None means that of the index.
         where: Metadata filter.
-        token_budget: Maximum tokens in the context; `k` does not limit the result then.
+        token_budget: Maximum tokens in the context.
         expand: `none`, `children` or `leaves`.
         fill: Whether to fill the result up to `k` nodes.
         boost: Preferred tags, documents, dates or values.
+        min_relevance: Leaves out nodes with a lower relevance.
 
     Raises:
         InvalidInputError: If an argument is invalid.
     """
 
-    k: int = 10
+    k: int | None = None
     mode: Mode = "auto"
     strategy: Strategy | None = None
     where: Where | None = None
@@ -53,11 +55,21 @@ class Setting:
     expand: Expand = "none"
     fill: bool = False
     boost: Boost | None = None
+    min_relevance: float | None = None
 
     def __post_init__(self) -> None:
-        query = Query("?", self.k, self.mode, None, self.token_budget, self.expand)
-        object.__setattr__(self, "k", query.k)
+        query = Query(
+            "?",
+            DEFAULT_K if self.k is None else self.k,
+            self.mode,
+            None,
+            self.token_budget,
+            self.expand,
+            min_relevance=self.min_relevance,
+        )
+        object.__setattr__(self, "k", None if self.k is None else query.k)
         object.__setattr__(self, "token_budget", query.token_budget)
+        object.__setattr__(self, "min_relevance", query.min_relevance)
         check_bool("fill", self.fill)
         if self.strategy is not None:
             check_strategy(self.strategy)
@@ -70,11 +82,11 @@ class Setting:
         """Return the arguments of `retrieve`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def describe(self) -> dict[str, str | int | bool]:
+    def describe(self) -> dict[str, str | float | bool]:
         """Return the arguments that are not the default ones, for reports."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            field.name: value if isinstance(value, str | int) else short_repr(value)
+            field.name: value if isinstance(value, str | int | float) else short_repr(value)
             for field in fields(self)
             if (value := values[field.name]) != field.default
         }

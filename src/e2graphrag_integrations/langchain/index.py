@@ -119,7 +119,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     corpus: Corpus = Field(repr=False)
-    k: int = Field(default=10, gt=0)
+    k: int | None = Field(default=None, gt=0)
 
     _arguments: dict[str, Any] | None = PrivateAttr(default=None)
 
@@ -160,7 +160,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         lock_timeout: float = 30.0,
         max_staleness: float | None = None,
         read_your_writes: bool = True,
-        k: int = 10,
+        k: int | None = None,
         **unknown: Unpack[NoOptions],
     ) -> Self:
         """Open an index file, or create it.
@@ -229,7 +229,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
                 waits for changes of other users of the file.
             read_your_writes: Whether an answer contains everything that was written through this
                 object; see `E2GraphRAG.open`.
-            k: Number of documents that the index returns when it is used as a retriever.
+            k: Number of complete documents that its retrievers return by default. None means the
+                best parts of documents, up to 2,000 tokens in all.
 
         Raises:
             InvalidInputError: If an argument is unknown or invalid.
@@ -247,7 +248,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             raise InvalidInputError("embedding= and embeddings= are the same argument: pass one")
         embeddings = embedding if embeddings is None else embeddings
         prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
-        k = check_int("k", k)
+        k = None if k is None else check_int("k", k)
         max_llm_calls = check_call_limit(max_llm_calls)
         checked_engine = as_engine(engine)
         summarizer = _summarizer(llm, prompts, llm_id)
@@ -731,7 +732,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         self,
         question: str,
         *,
-        k: int = 10,
+        k: int | None = None,
         mode: Mode = "auto",
         strategy: Strategy | None = None,
         where: Where | None = None,
@@ -742,12 +743,13 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         boost: Boost | None = None,
         history: History | None = None,
         paths: bool = False,
+        min_relevance: float | None = None,
     ) -> RetrievalResult:
         """Index pending documents, then return nodes with scores, reasons and a trace.
 
         Args:
             question: The question. `E2GraphRAG.retrieve` explains all arguments in detail.
-            k: Maximum number of nodes.
+            k: Maximum number of nodes. None means 10, or with a `token_budget`, as many as fit.
             mode: `auto`, `local` or `global`.
             strategy: Replaces the default strategy of the index.
             where: Filter on stored metadata.
@@ -758,6 +760,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             boost: Preferred tags, documents, dates or values.
             history: Earlier turns of the conversation, oldest first, such as messages.
             paths: Whether to find the chains of entities that join the names of the question.
+            min_relevance: Leaves out nodes with a lower relevance before anything is cut.
 
         Raises:
             InvalidInputError: If an argument is invalid, or `store_filter` is given without a
@@ -776,13 +779,14 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             boost=boost,
             history=history,
             paths=paths,
+            min_relevance=min_relevance,
         )
 
     async def aretrieve(
         self,
         question: str,
         *,
-        k: int = 10,
+        k: int | None = None,
         mode: Mode = "auto",
         strategy: Strategy | None = None,
         where: Where | None = None,
@@ -793,6 +797,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         boost: Boost | None = None,
         history: History | None = None,
         paths: bool = False,
+        min_relevance: float | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread; a build runs the `llm` in the caller's event loop."""
         await self.corpus.aensure_built()
@@ -808,6 +813,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             boost=boost,
             history=history,
             paths=paths,
+            min_relevance=min_relevance,
         )
 
     def communities(

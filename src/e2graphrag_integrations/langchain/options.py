@@ -16,6 +16,7 @@ from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.retrieval.boosts import Boost
+from e2graphrag_integrations.retrieval.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
@@ -66,7 +67,7 @@ class OpenOptions(TypedDict, total=False):
     lock_timeout: float
     max_staleness: float | None
     read_your_writes: bool
-    k: int
+    k: int | None
 
 
 class SearchOptions(TypedDict, total=False):
@@ -81,6 +82,8 @@ class SearchOptions(TypedDict, total=False):
     boost: Boost | None
     history: ChatHistory | None
     paths: bool
+    token_budget: TokenBudget
+    min_relevance: float | None
 
 
 SearchType = Literal["similarity", "similarity_score_threshold", "mmr"]
@@ -97,7 +100,7 @@ class DiversityOptions(SearchOptions, total=False):
 class CallOptions(DiversityOptions, total=False):
     """Options for `invoke` that override the fields of a retriever for one call."""
 
-    k: int
+    k: int | None
     score_threshold: float | None
     include_scores: bool
 
@@ -115,7 +118,9 @@ class RetrieverOptions(CallOptions, total=False):
 class RetrieveArguments(TypedDict, total=False):
     """Arguments of an index's `retrieve` method."""
 
-    k: int
+    k: int | None
+    token_budget: int | None
+    min_relevance: float | None
     mode: Mode
     strategy: Strategy | None
     where: DocumentFilter | None

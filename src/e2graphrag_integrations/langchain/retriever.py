@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol, Self, Unpack, get_args, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, Self, Unpack, get_args, runtime_checkable
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -18,7 +18,12 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from e2graphrag_integrations._utils.validation import check_choice, check_int, short_repr
+from e2graphrag_integrations._utils.validation import (
+    check_choice,
+    check_int,
+    short_repr,
+    unknown_argument,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.chat_history import read_history
 from e2graphrag_integrations.langchain.conversion import (
@@ -33,16 +38,21 @@ from e2graphrag_integrations.langchain.options import (
     RetrieverOptions,
     SearchType,
 )
-from e2graphrag_integrations.pages import PAGE_ID, page_part, with_page_lists
+from e2graphrag_integrations.pages import PAGE_ID, merge_metadata, page_part, with_page_lists
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.context_size import (
+    DEFAULT_BUDGET,
+    TokenBudget,
+    token_budget_for,
+)
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
 from e2graphrag_integrations.scoped_reader import ScopedReader
-from e2graphrag_integrations.types import Segment
+from e2graphrag_integrations.types import Segment, Span
 
 ROUTE_EVENT = "e2graphrag.route"
 """Name of the custom event that reports the route and trace of a retrieval."""
@@ -89,15 +99,21 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     The strategy of the index ranks chunks and summaries. `HybridStrategy` weights entities by their
     specificity and reports the route `local` for a question about something particular, or
-    `global` for one about a text as a whole. `PaperStrategy` follows the E2GraphRAG paper. The
-    retriever returns exactly `k` documents if that many match the filter.
+    `global` for one about a text as a whole. `PaperStrategy` follows the E2GraphRAG paper. By
+    default, the documents are the best parts of chunks and summaries, about 2,000 tokens in all.
+    With `k`, they are complete: exactly `k` documents if that many match the filter.
 
     Setup:
         `pip install "e2graphrag-integrations[langchain,local]"`
 
     Key init args:
         index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
-        k: Number of documents; 10 by default.
+        k: Number of documents. None means as many as fit the `token_budget`, or 10 without one.
+        token_budget: Maximum number of tokens in all documents, which are cut to their best parts.
+            `auto` means 2,000 tokens, or no budget if `k` is given. With `k` and a number, there
+            are at most `k` documents within the budget. None returns complete documents.
+        min_relevance: Leaves out documents with a lower relevance, from 0 to 1, before anything is
+            cut. It needs an embedding model whose relevance is calibrated.
         search_type: `similarity`; `similarity_score_threshold` for only those of the `k`
             documents whose relevance is at least `search_kwargs["score_threshold"]`; or `mmr` for
             documents that repeat each other little.
@@ -160,7 +176,9 @@ class E2GraphRAGRetriever(BaseRetriever):
     index: Any = Field(repr=False)
     search_type: str = "similarity"
     search_kwargs: dict[str, Any] = Field(default_factory=dict, repr=False)
-    k: int = Field(default=10, gt=0)
+    k: int | None = Field(default=None, gt=0)
+    token_budget: Annotated[int, Field(gt=0)] | Literal["auto"] | None = DEFAULT_BUDGET
+    min_relevance: float | None = Field(default=None, ge=0, le=1)
     score_threshold: float | None = Field(default=None, ge=0, le=1)
     lambda_mult: float | None = Field(default=None, ge=0, le=1)
     fetch_k: int | None = Field(default=None, ge=1, le=MAX_POOL)
@@ -180,6 +198,13 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     history: Any = Field(default=None, repr=False)
     paths: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, values: Any) -> Any:
+        if isinstance(values, Mapping):
+            _check_known(values, cls.model_fields)
+        return values
 
     @field_validator("index")
     @classmethod
@@ -326,12 +351,19 @@ class E2GraphRAGRetriever(BaseRetriever):
 
         Options override `search_kwargs`, which override the fields; None means the value below.
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        return self._effective_arguments(**(self.search_kwargs | given))
+        _check_known(options, CallOptions.__annotations__)
+        given = {
+            name: value
+            for name, value in options.items()
+            if value is not None or name == "token_budget"  # None means no budget
+        }
+        fields = {"token_budget": self.token_budget}
+        return self._effective_arguments(**(fields | self.search_kwargs | given))
 
     def _effective_arguments(
         self,
         *,
+        token_budget: TokenBudget,
         k: int | None = None,
         mode: Mode | None = None,
         strategy: Strategy | None = None,
@@ -346,8 +378,11 @@ class E2GraphRAGRetriever(BaseRetriever):
         fetch_k: int | None = None,
         boost: Boost | None = None,
         paths: bool | None = None,
+        min_relevance: float | None = None,
     ) -> tuple[RetrieveArguments, bool, float | None]:
         """Return the arguments of `_call_arguments`; None means the field's value."""
+        k = self.k if k is None else k
+        floor = self.min_relevance if min_relevance is None else min_relevance
         threshold = self.score_threshold if score_threshold is None else score_threshold
         check_threshold(threshold)
         strategy = self.strategy if strategy is None else strategy
@@ -363,7 +398,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         where = self.filter if filter is None else filter
         store_filter = self.store_filter if store_filter is None else store_filter
         arguments: RetrieveArguments = {
-            "k": self.k if k is None else k,
+            "k": k,
+            "token_budget": token_budget_for(k, token_budget),
             "mode": self.mode if mode is None else mode,
             "expand": self.expand if expand is None else expand,
             "strategy": strategy,
@@ -372,6 +408,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             "paths": self.paths if paths is None else paths,
         }
         boost = self.boost if boost is None else boost
+        if floor is not None:
+            arguments["min_relevance"] = floor
         if boost is not None:
             arguments["boost"] = as_boosts(boost)
         history = self.history if history is None else history
@@ -385,7 +423,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         return arguments, with_scores, threshold
 
 
-def make_retriever(index: Any, k: int, options: RetrieverOptions) -> E2GraphRAGRetriever:
+def make_retriever(index: Any, k: int | None, options: RetrieverOptions) -> E2GraphRAGRetriever:
     """Return a retriever; see `E2GraphRAGIndex.as_retriever`.
 
     Args:
@@ -393,6 +431,7 @@ def make_retriever(index: Any, k: int, options: RetrieverOptions) -> E2GraphRAGR
         k: Number of documents, unless the options say otherwise.
         options: Fields of the retriever.
     """
+    _check_known(options, RetrieverOptions.__annotations__)
     check_search_type(options.get("search_type", "similarity"))
     search_kwargs: CallOptions = options.get("search_kwargs", {})
     check_search_kwargs(search_kwargs)
@@ -424,14 +463,20 @@ def check_search_kwargs(value: Mapping[str, Any]) -> None:
     Raises:
         InvalidInputError: If a name is unknown or the threshold is not from 0 to 1.
     """
-    names = [*CallOptions.__required_keys__, *CallOptions.__optional_keys__]
-    unknown = [name for name in value if name not in names]
-    if unknown:
-        raise InvalidInputError(
-            f"search_kwargs has the unknown key {short_repr(unknown[0])}: use "
-            f"{', '.join(sorted(names))}"
-        )
+    _check_known(value, CallOptions.__annotations__, "search_kwargs key")
     check_threshold(value.get("score_threshold"))
+
+
+def _check_known(given: Iterable[str], known: Iterable[str], what: str = "argument") -> None:
+    """Check the names of arguments.
+
+    Raises:
+        InvalidInputError: For an unknown name.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise unknown_argument(name, names, what)
 
 
 def check_threshold(value: Any) -> None:
@@ -507,21 +552,26 @@ def _to_document(
 ) -> Document:
     # Every document has the same keys, because a prompt that names a missing key would fail.
     defaults = user_metadata(dict.fromkeys(node.differing_keys))
-    ids = list(dict.fromkeys(segment.metadata.get(PAGE_ID) for segment in node.segments))
+    segments = _shown_segments(node)
+    shown = node.metadata
+    if len(segments) < len(node.segments):
+        shown = merge_metadata([segment.metadata for segment in segments])
+    ids = list(dict.fromkeys(segment.metadata.get(PAGE_ID) for segment in segments))
     if ids == [None]:  # indexed without LangChain
         ids, defaults = [node.document_id], {"source": node.document_id, **defaults}
     metadata: dict[str, Any] = {
         **defaults,
-        **deepcopy(with_page_lists(user_metadata(node.metadata))),  # the index owns its lists
+        **deepcopy(with_page_lists(user_metadata(shown))),  # the index owns its lists
         PAGE_ID: ids[0] if len(ids) == 1 else None,
         "e2_doc_ids": ids,
         "e2_node_id": node.node_id,
         SOURCE_ID: node.document_id,
         "e2_level": node.level,
         "e2_position": node.position,
-        "e2_start": node.start,
-        "e2_end": node.end,
-        "e2_segments": [_segment(segment, node) for segment in node.segments],
+        "e2_start": node.spans[0].start,
+        "e2_end": node.spans[-1].end,
+        "e2_spans": [f"{start}-{end}" for start, end in node.spans],
+        "e2_segments": [_segment(segment, node) for segment in segments],
         "e2_parent": node.parent_id,
         "e2_children": list(node.child_ids),
         "e2_tags": list(node.tags),
@@ -539,6 +589,18 @@ def _to_document(
         own = [path for path in paths if any(hop.node_id == node.node_id for hop in path.hops)]
         metadata["e2_paths"] = [path.to_dict() for path in own]
     return Document(id=node.node_id, page_content=node.text, metadata=metadata)
+
+
+def _shown_segments(node: RetrievedNode) -> Sequence[Segment]:
+    """Return the parts of the segments that the text of a node contains."""
+    if node.level or node.spans == (Span(node.start, node.end),):
+        return node.segments
+    clipped = [
+        Segment(max(one.start, span.start), min(one.end, span.end), one.metadata)
+        for one in node.segments
+        for span in node.spans
+    ]
+    return [one for one in clipped if one.start < one.end]
 
 
 def _segment(segment: Segment, node: RetrievedNode) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class ScopeOwner(Protocol):
     """The part of an `E2GraphRAGIndex` that its scopes use."""
 
     corpus: Corpus
-    k: int
+    k: int | None
 
 
 class ScopedIndex(ScopedReader):

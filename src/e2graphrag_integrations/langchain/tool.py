@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any, Unpack
+
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.documents import Document
 from langchain_core.prompts import BasePromptTemplate, format_document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import patch_config
 from langchain_core.tools import StructuredTool, ToolException
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from e2graphrag_integrations._utils.redaction import redact_error
-from e2graphrag_integrations.langchain.options import CallOptions
+from e2graphrag_integrations._utils.validation import reject_unknown_arguments, unknown_argument
+from e2graphrag_integrations.langchain.options import CallOptions, NoOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.pages import describe_pages
-from e2graphrag_integrations.retrieval.strategy import Mode
+from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Mode, Query
 
 _DESCRIPTION = (
     "Search the corpus. Returns numbered passages with their source, pages and character offsets; "
@@ -24,6 +27,16 @@ _DESCRIPTION = (
 
 class SearchInput(BaseModel):
     """Arguments of the tool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, values: Any) -> Any:
+        unknown = {name: None for name in values if name not in cls.model_fields}
+        if unknown:
+            raise unknown_argument(next(iter(unknown)), list(cls.model_fields))
+        return values
 
     query: str = Field(description="A natural-language question that names the things it is about.")
     mode: Mode = Field(
@@ -41,6 +54,10 @@ def create_e2graphrag_tool(
     name: str = "search_corpus",
     description: str = _DESCRIPTION,
     document_prompt: BasePromptTemplate[str] | None = None,
+    k: int | None = None,
+    token_budget: int | None = None,
+    min_relevance: float | None = None,
+    **unknown: Unpack[NoOptions],
 ) -> StructuredTool:
     """Create a search tool for agents, such as those built with `create_agent`.
 
@@ -52,7 +69,25 @@ def create_e2graphrag_tool(
         name: Name of the tool.
         description: Tells the model when to use the tool.
         document_prompt: Formats each passage, using `page_content` and the metadata.
+        k: Maximum number of passages. None means that of the retriever.
+        token_budget: Maximum number of tokens in all passages, without their sources. None means
+            that of the retriever, which is 2,000 tokens by default.
+        min_relevance: Leaves out passages with a lower relevance. None means that of the retriever.
+
+    Raises:
+        InvalidInputError: If an argument is unknown or invalid.
     """
+    reject_unknown_arguments(unknown, create_e2graphrag_tool)
+    options: CallOptions = {}
+    if k is not None:
+        options["k"] = k
+    if token_budget is not None:
+        options["token_budget"] = token_budget
+    if min_relevance is not None:
+        options["min_relevance"] = min_relevance
+    # Creating a query validates the arguments.
+    size = DEFAULT_K if k is None else k
+    Query("?", size, token_budget=token_budget, min_relevance=min_relevance)
 
     # LangChain passes the caller's config; only `callbacks` belongs to the tool's own run.
     def search(
@@ -63,7 +98,7 @@ def create_e2graphrag_tool(
     ) -> tuple[str, list[Document]]:
         try:
             run_config = patch_config(config, callbacks=callbacks)
-            documents = retriever.invoke(query, run_config, **_call_options(mode))
+            documents = retriever.invoke(query, run_config, **_call_options(options, mode))
             return _format_documents(documents, document_prompt), documents
         except Exception as error:
             raise ToolException(_error_message(error)) from error
@@ -76,7 +111,7 @@ def create_e2graphrag_tool(
     ) -> tuple[str, list[Document]]:
         try:
             run_config = patch_config(config, callbacks=callbacks)
-            documents = await retriever.ainvoke(query, run_config, **_call_options(mode))
+            documents = await retriever.ainvoke(query, run_config, **_call_options(options, mode))
             return _format_documents(documents, document_prompt), documents
         except Exception as error:
             raise ToolException(_error_message(error)) from error
@@ -93,8 +128,8 @@ def create_e2graphrag_tool(
     )
 
 
-def _call_options(mode: Mode) -> CallOptions:
-    return {} if mode == "auto" else {"mode": mode}
+def _call_options(options: CallOptions, mode: Mode) -> CallOptions:
+    return options if mode == "auto" else {**options, "mode": mode}
 
 
 def _error_message(error: Exception) -> str:
@@ -116,6 +151,6 @@ def _format_documents(documents: list[Document], prompt: BasePromptTemplate[str]
 def _format_passage(number: int, document: Document) -> str:
     metadata = document.metadata
     kind = "summary of" if metadata["e2_level"] else "from"
-    span = f"characters {metadata['e2_start']}-{metadata['e2_end']}"
+    span = f"characters {', '.join(metadata['e2_spans'])}"
     place = ", ".join(filter(None, (metadata["e2_source_id"], describe_pages(metadata), span)))
     return f"[{number}] {kind} {place}\n{document.page_content}"

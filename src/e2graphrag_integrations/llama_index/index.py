@@ -83,6 +83,7 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.boosts import Boost
 from e2graphrag_integrations.retrieval.communities import Community, CommunitySelection
+from e2graphrag_integrations.retrieval.context_size import DEFAULT_BUDGET, TokenBudget
 from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
@@ -579,7 +580,8 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         self,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
         *,
-        similarity_top_k: int = 10,
+        similarity_top_k: int | None = None,
+        token_budget: TokenBudget = DEFAULT_BUDGET,
         strategy: Strategy | None = None,
         filters: MetadataFilters | None = None,
         doc_ids: Sequence[str] | None = None,
@@ -589,6 +591,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         boost: Boost | None = None,
         history: ChatHistory | None = None,
         paths: bool = False,
+        min_relevance: float | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -611,6 +614,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             self,
             mode=mode,
             similarity_top_k=similarity_top_k,
+            token_budget=token_budget,
             strategy=strategy,
             filters=filters,
             doc_ids=doc_ids,
@@ -620,6 +624,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             boost=boost,
             history=history,
             paths=paths,
+            min_relevance=min_relevance,
             callback_manager=callback_manager or self._callback_manager,
             object_map=self._object_map if object_map is None else object_map,
             objects=objects,

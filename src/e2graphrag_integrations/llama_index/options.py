@@ -19,6 +19,7 @@ from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.boosts import Boost
+from e2graphrag_integrations.retrieval.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
@@ -76,7 +77,8 @@ class RetrieverOptions(TypedDict, total=False):
     """Options for retrieval; `E2GraphRAGRetriever` describes each."""
 
     mode: str
-    similarity_top_k: int
+    similarity_top_k: int | None
+    token_budget: TokenBudget
     strategy: Strategy | None
     filters: MetadataFilters | None
     doc_ids: Sequence[str] | None
@@ -86,6 +88,7 @@ class RetrieverOptions(TypedDict, total=False):
     boost: Boost | None
     history: ChatHistory | None
     paths: bool
+    min_relevance: float | None
 
 
 class EngineOptions(TypedDict, total=False):

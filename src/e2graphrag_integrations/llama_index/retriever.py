@@ -28,6 +28,7 @@ from e2graphrag_integrations.llama_index.chat_history import (
 )
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
+from e2graphrag_integrations.llama_index.storage.nodes import excerpt
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     check_fields,
@@ -36,10 +37,22 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.context_size import (
+    DEFAULT_BUDGET,
+    TokenBudget,
+    token_budget_for,
+)
 from e2graphrag_integrations.retrieval.history import Turn
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy, check_strategy
+from e2graphrag_integrations.retrieval.strategy import (
+    DEFAULT_K,
+    Expand,
+    Mode,
+    Query,
+    Strategy,
+    check_strategy,
+)
 from e2graphrag_integrations.retrieval.trace import Trace
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
@@ -118,14 +131,21 @@ class E2GraphRAGRetriever(BaseRetriever):
     unchanged relevance and the strategy's own scores. docs/retrieval.md describes the relevance of
     queries that are answered without vectors.
 
-    The nodes are unchanged copies from the docstore. `explain()` and the `E2RoutingEvent` in
+    By default, the texts of the nodes are their best parts, about 2,000 tokens in all, so that a
+    prompt costs about as much as with a `VectorStoreIndex`. Complete nodes are unchanged copies
+    from the docstore. `explain()` and the `E2RoutingEvent` in
     LlamaIndex's instrumentation give the reasons for each result.
 
     Args:
         index: The index to search.
         mode: `adaptive` routes by the query; `local` ranks by entities only; `global` ranks without
             entities.
-        similarity_top_k: Maximum number of nodes, after expansion.
+        similarity_top_k: Maximum number of nodes, after expansion. None means as many as fit the
+            `token_budget`, or 10 without one.
+        token_budget: Maximum number of tokens in the texts of all nodes, which are cut to their
+            best parts. `auto` means 2,000 tokens, or no budget if `similarity_top_k` is given. With
+            `similarity_top_k` and a number, there are at most that many nodes within the budget.
+            None returns complete nodes.
         strategy: The ranking strategy. None uses the strategy of the index.
         filters: Metadata conditions for nodes, including `e2_level` and `e2_kind`.
         doc_ids: Only return nodes of these documents.
@@ -140,6 +160,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             the question.
         paths: Whether the `E2RoutingEvent` and the result of `search` contain the chains of
             entities that join the names of the query, with the sentences that prove them.
+        min_relevance: Leaves out nodes with a lower relevance, from 0 to 1, before anything is cut.
+            It needs an embedding model whose relevance is calibrated.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
@@ -153,7 +175,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         index: SearchableIndex,
         *,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
-        similarity_top_k: int = 10,
+        similarity_top_k: int | None = None,
+        token_budget: TokenBudget = DEFAULT_BUDGET,
         strategy: Strategy | None = None,
         filters: MetadataFilters | None = None,
         doc_ids: Sequence[str] | None = None,
@@ -163,6 +186,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         boost: Boost | None = None,
         history: ChatHistory | None = None,
         paths: bool = False,
+        min_relevance: float | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -176,12 +200,15 @@ class E2GraphRAGRetriever(BaseRetriever):
         # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
-            k=similarity_top_k,
+            k=DEFAULT_K if similarity_top_k is None else similarity_top_k,
+            token_budget=token_budget_for(similarity_top_k, token_budget),
+            max_nodes=similarity_top_k,
             mode=_parse_mode(mode),
             where=node_filter(filters, doc_ids, node_ids, tags),
             expand=expand,
             boosts=None if boost is None else as_boosts(boost),
             paths=bool(paths),
+            min_relevance=min_relevance,
         )
         if isinstance(history, Sequence):
             read_history(history)
@@ -291,7 +318,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         )
         scores = falling_relevance(result.nodes)
         return [
-            NodeWithScore(node=nodes[node.node_id], score=score)
+            NodeWithScore(node=excerpt(nodes[node.node_id], node), score=score)
             for node, score in zip(result.nodes, scores, strict=True)
         ]
 

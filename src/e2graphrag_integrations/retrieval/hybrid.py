@@ -239,6 +239,8 @@ class _HybridSearch:
         self.snapshot = snapshot
         self.list_length = max(_MIN_LIST_LENGTH, query.k)
         self.allowed = None if query.allowed is None else query.allowed[snapshot.chunk_nodes]
+        # A budget is filled with windows of chunks, unless the filter lets only summaries through.
+        has_chunks = self.allowed is None or bool(self.allowed.any())
         self.relevance = Relevance(
             query,
             snapshot,
@@ -248,7 +250,7 @@ class _HybridSearch:
             relevance_power=strategy.relevance_power,
             neighbor_decay=strategy.neighbor_decay,
             list_length=self.list_length,
-            leaves_only=query.packs_windows or not strategy.include_summaries,
+            leaves_only=(query.packs_windows and has_chunks) or not strategy.include_summaries,
         )
         self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
         self.specificity = self.graph_weight = 0.0

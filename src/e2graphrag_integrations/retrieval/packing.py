@@ -103,7 +103,7 @@ def _pack(
 def _uncovered(window: RetrievedNode, packed: Sequence[RetrievedNode]) -> Sequence[RetrievedNode]:
     """Return the pieces of a chunk's window outside all packed windows; keep summaries whole."""
     if window.level:
-        return [window]
+        return [] if any(one.node_id == window.node_id for one in packed) else [window]
     [complete] = window.spans
     free = [complete]
     others = (one for one in packed if one.document_id == window.document_id and not one.level)

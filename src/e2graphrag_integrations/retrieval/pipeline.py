@@ -272,6 +272,9 @@ def select(
     if query.fill and len(candidates) < query.k and len(reader.snapshot.dense.window_nodes):
         query = embed(query, components, reader.timings)
         candidates = fill_to_k(candidates, query, reader.snapshot)
+    if query.token_budget is not None and query.max_nodes is not None:
+        candidates, beyond = _of_best_nodes(candidates, query.max_nodes)
+        trace = trace.with_cut("k", beyond)
     budget, counter = query.token_budget or 0, components.counter
     if has_windows:
         windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
@@ -283,3 +286,10 @@ def select(
         packed = pack_nodes(nodes, budget, counter)
         nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
     return add_relevance(nodes, query, trace, reader)
+
+
+def _of_best_nodes(candidates: Sequence[Candidate], count: int) -> tuple[Sequence[Candidate], int]:
+    """Return the candidates of the best `count` nodes, and the number of the other nodes."""
+    best = set(list(dict.fromkeys(one.row for one in candidates))[:count])
+    kept = [one for one in candidates if one.row in best]
+    return kept, len({one.row for one in candidates} - best)

@@ -20,7 +20,7 @@ from e2graphrag_integrations.retrieval.history import History, as_turns
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Query, Strategy
+from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import count_tags
 
@@ -50,7 +50,7 @@ class IndexReader(abc.ABC):
         self,
         question: str,
         *,
-        k: int = 10,
+        k: int | None = None,
         mode: Mode = "auto",
         strategy: Strategy | None = None,
         where: Where | None = None,
@@ -67,15 +67,16 @@ class IndexReader(abc.ABC):
         Args:
             question: Question in natural language, at most 32,000 characters. A long question is
                 embedded in windows.
-            k: Maximum number of nodes after expansion. With a `token_budget`, at least 50 nodes
-                are considered, and the budget limits the result.
+            k: Maximum number of nodes after expansion. None means 10, or with a `token_budget`, as
+                many as fit.
             mode: `auto` chooses based on the question. `local` ranks by entities and can return
                 fewer than `k` nodes. `global` ignores entities.
             strategy: Strategy for this query; None means the index's default strategy.
             where: Metadata filter, applied before ranking: equality, `$in`, ranges, `$and`, `$or`
                 and `$not` (see `filters.compile_where`), or a function of the metadata. The key
                 `document_id` filters by document.
-            token_budget: Maximum tokens in `result.context()`.
+            token_budget: Maximum tokens in `result.context()`, which is filled with the best parts
+                of at least 50 nodes. With `k`, the parts belong to at most `k` nodes.
             expand: `children` or `leaves` replaces each summary with the nodes under it.
             fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
             boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its
@@ -104,7 +105,7 @@ class IndexReader(abc.ABC):
         node_filter = None if where is None else metadata_filter(where)
         query = Query(
             question,
-            k,
+            DEFAULT_K if k is None else k,
             mode,
             node_filter,
             token_budget,
@@ -112,6 +113,7 @@ class IndexReader(abc.ABC):
             bool(fill),
             paths=bool(paths),
             min_relevance=min_relevance,
+            max_nodes=k,
         )
         if boost is not None:
             query = replace(query, boosts=as_boosts(boost))
@@ -123,7 +125,7 @@ class IndexReader(abc.ABC):
         self,
         question: str,
         *,
-        k: int = 10,
+        k: int | None = None,
         mode: Mode = "auto",
         strategy: Strategy | None = None,
         where: Where | None = None,

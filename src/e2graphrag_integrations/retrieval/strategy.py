@@ -28,6 +28,9 @@ MODES: tuple[Mode, ...] = ("auto", "local", "global")
 Expand = Literal["none", "children", "leaves"]
 EXPANSIONS: tuple[Expand, ...] = ("none", "children", "leaves")
 
+DEFAULT_K = 10
+"""Number of nodes in a result if neither `k` nor a token budget says otherwise."""
+
 MAX_QUESTION = 32_000
 """Maximum length of a question, and of all texts to embed for it, in characters."""
 
@@ -45,8 +48,8 @@ class Query:
 
     Attributes:
         question: The question in words, at most 32,000 characters.
-        k: Maximum number of nodes to return. Under a token budget, `analyze` raises it to at least
-            50, and the budget makes the final cut.
+        k: Number of nodes to rank. Under a token budget, `analyze` raises it to at least 50, and
+            the budget and `max_nodes` make the final cut.
         mode: `auto`, or the side to use: `local` (entities) or `global` (no entities).
         where: Metadata filter.
         token_budget: Maximum number of tokens in the result's context.
@@ -59,6 +62,7 @@ class Query:
         history: The earlier turns of the conversation, oldest first.
         paths: Whether to find the paths between the entities of the question.
         min_relevance: The least calibrated relevance of a node in the result, from 0 to 1.
+        max_nodes: Maximum number of nodes in a token budget; None lets the budget decide alone.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question. If anything is carried over, it includes the topic of the earlier turns.
         carried: Names and words that are carried over from `history`, and their weights.
@@ -74,7 +78,7 @@ class Query:
     """
 
     question: str
-    k: int = 10
+    k: int = DEFAULT_K
     mode: Mode = "auto"
     where: NodeFilter | None = None
     token_budget: int | None = None
@@ -85,6 +89,7 @@ class Query:
     history: tuple[Turn, ...] = ()
     paths: bool = False
     min_relevance: float | None = None
+    max_nodes: int | None = None
     vector: FloatArray | None = None
     carried: Carried = NOTHING
     translation: str = ""

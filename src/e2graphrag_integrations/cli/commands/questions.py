@@ -21,7 +21,14 @@ def query(
     index: options.IndexFile,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
     *,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Maximum number of hits.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            metavar="N",
+            help="Maximum number of hits; 5 by default, or with a token budget, as many as fit.",
+        ),
+    ] = None,
     mode: Annotated[
         Literal["auto", "local", "global"],
         typer.Option(help="Rank by entities (local), by text (global), or choose per question."),
@@ -92,7 +99,7 @@ def query(
     with inputs.open_index(index, vectors=vectors) as rag:
         result = inputs.scoped(rag, scope).retrieve(
             question,
-            k=k,
+            k=5 if k is None and token_budget is None else k,
             mode=mode,
             strategy=make_strategy(strategy),
             expand=expand,

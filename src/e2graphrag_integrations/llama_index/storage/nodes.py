@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from llama_index.core.schema import (
     BaseNode,
@@ -22,6 +22,7 @@ from llama_index.core.schema import (
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, Span
 
@@ -30,6 +31,8 @@ LEVEL, KIND, TREE, NODE = "e2_level", "e2_kind", "e2_tree", "e2_node"
 of the node that a vector belongs to."""
 PAGES = "e2_pages"
 """Metadata key for the parts of a chunk that lie on different pages, as JSON."""
+SPANS = "e2_spans"
+"""Metadata key of a chunk that a token budget has shortened: the parts in its text."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE, PAGES, PAGE_ID)
 
 _PAGE_KEYS = (*PAGE_KEYS, *PAGE_KEYS.values())
@@ -232,6 +235,27 @@ def set_position(text_node: BaseNode, node: Node) -> None:
     }
     text_node.excluded_embed_metadata_keys = _with_own_keys(text_node.excluded_embed_metadata_keys)
     text_node.excluded_llm_metadata_keys = _with_own_keys(text_node.excluded_llm_metadata_keys)
+
+
+def excerpt(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
+    """Return a node with the text of a result node; the same node if that is complete.
+
+    The offsets of a shortened chunk enclose its text, and the metadata key `e2_spans` lists its
+    parts. Both refer to the SOURCE, like the offsets of a complete chunk.
+    """
+    if hit.text == node_text(text_node):
+        return text_node
+    shortened: Any = text_node.model_copy()
+    shortened.set_content(hit.text)
+    start = getattr(text_node, "start_char_idx", None)
+    if start is None or hit.level:
+        return cast("BaseNode", shortened)
+    spans = [(start + one.start - hit.start, start + one.end - hit.start) for one in hit.spans]
+    shortened.start_char_idx, shortened.end_char_idx = spans[0][0], spans[-1][1]
+    shortened.metadata = {**text_node.metadata, SPANS: [f"{first}-{end}" for first, end in spans]}
+    shortened.excluded_embed_metadata_keys = [*text_node.excluded_embed_metadata_keys, SPANS]
+    shortened.excluded_llm_metadata_keys = [*text_node.excluded_llm_metadata_keys, SPANS]
+    return cast("BaseNode", shortened)
 
 
 def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray) -> TextNode:

@@ -14,7 +14,7 @@ from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.loaders.files import READERS
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES
-from e2graphrag_integrations.retrieval.strategy import MODES
+from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, MODES
 from e2graphrag_integrations.server.web.operations import Call, Operation
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.views.index_name import index_name
@@ -195,4 +195,4 @@ def _defaults() -> dict[str, Any]:
         }
         for name, strategy in STRATEGIES.items()
     }
-    return {**setting, "strategy": next(iter(STRATEGIES)), "parameters": parameters}
+    return {**setting, "k": DEFAULT_K, "strategy": next(iter(STRATEGIES)), "parameters": parameters}
