@@ -16,7 +16,7 @@ WORKERS ?= auto
 SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-routes bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report bench-serve \
+	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-context bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report bench-serve \
 	clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -216,6 +216,10 @@ bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
 		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/answers.json
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
 		--out benchmarks/results/answers_contexts.json
+
+# Cost and content of contexts of each size, beside LlamaIndex's VectorStoreIndex (3 minutes).
+bench-context: $(STAMP)
+	$(BIN)/python benchmarks/context_size.py --data ../shared/data --out benchmarks/results/context_size.json
 
 # Traversal of the summary tree, and mixtures of summaries and windows (20 minutes; needs the indexes of bench-quality).
 bench-tree: $(STAMP)

@@ -33,6 +33,7 @@ DOCUMENTS = (
     _ROOT / "docs" / "installation.md",
     _ROOT / "docs" / "postgres.md",
     _ROOT / "docs" / "ray.md",
+    _ROOT / "docs" / "retrieval.md",
     _ROOT / "docs" / "scale.md",
     _ROOT / "docs" / "scopes.md",
     _ROOT / "docs" / "vector_indexes.md",
@@ -649,6 +650,20 @@ def tree_budget(result: Result) -> str:
     )
 
 
+def context_size(result: Result) -> str:
+    rows = [
+        (
+            f"`{name}`",
+            f"{row['characters']:,.0f}",
+            f"{row['tokens']:,.0f}",
+            f"{row['nodes']:.1f}",
+            f"{row['recall']:.3f}",
+        )
+        for name, row in result["sizes"].items()
+    ]
+    return markdown(("context", "characters", "tokens", "hits", "gold text in it"), rows)
+
+
 def answers(result: Result) -> str:
     return score_table(result["sets"], ANSWERS)
 
@@ -733,6 +748,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Result], str]]] = {
     "leave_one_out": ("leave_one_out", left_out_table),
     "tree_traversal": ("tree_traversal", tree_traversal),
     "tree_budget": ("tree_budget", tree_budget),
+    "context_size": ("context_size", context_size),
     "answers": ("answers", answers),
     "answer_differences": ("answers", answer_differences),
     "contexts": ("answers_contexts", contexts),

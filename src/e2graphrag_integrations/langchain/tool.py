@@ -124,7 +124,7 @@ def create_e2graphrag_tool(
         args_schema=SearchInput,
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=_error_message,
+        handle_validation_error=_argument_message,
     )
 
 
@@ -137,6 +137,14 @@ def _error_message(error: Exception) -> str:
         f"The search failed ({type(error).__name__}: {redact_error(error)}). Rephrase the query, "
         "or continue without it."
     )
+
+
+def _argument_message(error: Any) -> str:
+    """Return the message for the model; LangChain passes a ValidationError of either pydantic."""
+    problems = "; ".join(
+        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()
+    )
+    return f"The search failed ({problems}). Correct the arguments."
 
 
 def _format_documents(documents: list[Document], prompt: BasePromptTemplate[str] | None) -> str:

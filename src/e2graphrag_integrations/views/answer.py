@@ -182,7 +182,8 @@ class Settings:
 
     Args:
         values: `k`, `mode`, `strategy`, `token_budget`, `where`, `expand`, `fill`, `boosts`,
-            `history` and `paths`. Other keys are parameters of the strategy, such as `bm25_weight`.
+            `min_relevance`, `history` and `paths`. Other keys are parameters of the strategy, such
+            as `bm25_weight`.
 
     Raises:
         InvalidInputError: If a value is invalid.
