@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import sys
 
 import pytest
@@ -25,7 +26,7 @@ def folder(tmp_path):
         (path / name).write_text(f"Alice met Bob in {name}.")
     (path / "page.html").write_text("<p>Alice met Carol.")
     (path / "broken.docx").write_bytes(b"no such format")
-    (path / "latin.txt").write_bytes(b"na\xefve")
+    (path / "image.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0")
     return path
 
 
@@ -39,7 +40,7 @@ def test_unknown_kinds_are_listed_and_unreadable_files_do_not_stop_the_others(
     lines = err.splitlines()
     assert [line.split(": ")[:2] for line in lines] == [
         ["failed", "broken.docx"],
-        ["failed", "latin.txt"],
+        ["failed", "image.txt"],
         ["skipped", "LICENSE"],
         ["skipped", "e.jpg"],
     ]
@@ -47,7 +48,7 @@ def test_unknown_kinds_are_listed_and_unreadable_files_do_not_stop_the_others(
     with E2GraphRAG.open(out) as rag:
         assert rag.document_ids == ["a.txt", "b.csv", "c.json", "d.py", "page.html"]
     unread = call("index", folder, "--out", out, "--json").json(3)["unread_files"]
-    assert set(unread) == {"broken.docx", "latin.txt", "e.jpg", "LICENSE"}
+    assert set(unread) == {"broken.docx", "image.txt", "e.jpg", "LICENSE"}
 
 
 def test_headings_of_files_are_metadata_and_name_sections(tmp_path, call):
@@ -100,7 +101,7 @@ def test_prune_keeps_the_document_of_a_file_that_cannot_be_read(folder, tmp_path
     out = tmp_path / "x.e2g"
     assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 3
     (folder / "page.html").unlink()
-    (folder / "a.txt").write_bytes(b"na\xefve")
+    (folder / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0")
     report = call("update", out, folder, "--prune", "--json").json(3)
     assert report["deleted"] == ["page.html"]
     assert "a.txt" in report["unread_files"]
@@ -121,6 +122,42 @@ def test_an_index_in_its_own_folder_is_not_indexed(tmp_path, call, name):
     code, printed, err = call("update", tmp_path / name, tmp_path)
     assert (code, err) == (0, "")
     assert "nothing new, 1 document(s) unchanged" in printed
+
+
+def test_encodings_are_found_and_a_given_one_overrides(tmp_path, call):
+    (tmp_path / "a.txt").write_text("Anna wohnt in Köln. Müller traf Anna.", encoding="cp1252")
+    out = tmp_path / "x.e2g"
+    code, _, err = call("index", tmp_path, "--out", out, *SMALL_CHUNKS)
+    assert code == 0
+    assert "read in the encoding that fits their letters: cp1252 (a.txt)" in err
+    code, _, err = call("update", out, tmp_path, "--encoding", "cp1251")
+    assert (code, err) == (0, "")
+    with E2GraphRAG.open(out) as rag:
+        assert "Mьller" in rag.document("a.txt").text
+    code, _, err = call("update", out, tmp_path, "--encoding", "klingon")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_a_file_name_that_is_not_utf_8_is_indexed_found_and_reported(tmp_path, call):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("Carol met Dan.")
+    try:
+        (folder / os.fsdecode(b"caf\xe9.txt")).write_text("Alice met Bob.")
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    (folder / os.fsdecode(b"caf\xe9.pdf")).write_text("no PDF")
+    out = tmp_path / "x.e2g"
+    code, printed, err = call("index", folder, folder / "a.txt", "--out", out, *SMALL_CHUNKS)
+    assert (code, "2 document(s) indexed" in printed) == (3, True)
+    assert r"failed: caf\xe9.pdf" in err
+    assert call("query", out, "Alice", "-k", "1", "--json").json()["nodes"][0]["document_id"] == (
+        r"caf\xe9.txt"
+    )
+    assert call("status", out).code == 0
+    report = tmp_path / "r.html"
+    assert call("report", out, "--question", "Who is Alice?", "--out", report).code == 0
+    assert report.stat().st_size
 
 
 # A failed first run

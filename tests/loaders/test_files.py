@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,13 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     UnreadableFileError,
 )
-from e2graphrag_integrations.loaders import files, read_documents, read_file, source_files
+from e2graphrag_integrations.loaders import (
+    SkippedFile,
+    files,
+    read_documents,
+    read_file,
+    source_files,
+)
 from file_makers import make_docx, make_pdf
 
 
@@ -83,6 +90,47 @@ def test_two_files_with_one_id_are_rejected_with_both_paths(tmp_path: Path):
         (tmp_path / folder / "a.txt").write_text(folder)
     with pytest.raises(DuplicateDocumentError, match=r"two.*one.*'a\.txt'"):
         read_documents([tmp_path / "one", tmp_path / "two"])
+
+
+def test_a_file_that_is_found_twice_is_read_once(tmp_path: Path, monkeypatch):
+    folder = tmp_path / "texts"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "b.txt").write_text("B.")
+    (folder / "sub" / "c.txt").write_text("C.")
+    (folder / "a_link.txt").symlink_to("b.txt")
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    ids = ["b.txt", "sub/c.txt"]
+    for again in (
+        "texts",
+        "./texts/",
+        "link",
+        tmp_path / "texts",
+        "texts/sub/../b.txt",
+        "link/b.txt",
+    ):
+        assert [one.id for one in read_documents(["texts", again])] == ids
+    assert [one.id for one in read_documents(["texts", "texts/sub/c.txt"])] == ids
+    assert [one.id for one in read_documents(["texts/b.txt", "./texts/b.txt"])] == ["b.txt"]
+    assert [one.id for one in read_documents(["texts/a_link.txt"])] == ["a_link.txt"]
+    assert len(source_files(["texts", "link"])) == 2
+
+
+def test_a_file_name_that_is_not_utf_8_becomes_an_id_with_escapes(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("A.")
+    name = os.fsencode(tmp_path) + b"/caf\xe9"
+    try:
+        Path(os.fsdecode(name)).mkdir()
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    Path(os.fsdecode(name + b"/\xff.txt")).write_text("Bob.")
+    Path(os.fsdecode(name + b"/\xff.pdf")).write_text("Bob.")
+    skipped: list[SkippedFile] = []
+    documents = read_documents([tmp_path], on_skip=skipped.append)
+    assert [one.id for one in documents] == ["a.txt", r"caf\xe9/\xff.txt"]
+    [file] = skipped
+    assert file.document_id == r"caf\xe9/\xff.pdf"
+    assert file.reason.isprintable()
 
 
 def test_unknown_suffix_is_read_as_text_if_given_directly(tmp_path: Path):

@@ -54,15 +54,17 @@ class Sources:
         return {document.id for document in self.documents} | {f.document_id for f in self.skipped}
 
 
-def read_sources(paths: Sequence[str], index: str) -> Sources:
+def read_sources(paths: Sequence[str], index: str, encoding: str | None = None) -> Sources:
     """Read files, folders and standard input; files that cannot be read are reported and skipped.
 
     Args:
         paths: Files and folders to read.
         index: The index file, which is ignored in folders, with its lock and snapshots.
+        encoding: Encoding of text and HTML files; None finds the encoding of each.
 
     Raises:
-        InvalidInputError: If a path does not exist; see `read_documents`.
+        InvalidInputError: If a path does not exist, or the encoding is unknown; see
+            `read_documents`.
         UnreadableFileError: If no file could be read.
         MissingDependencyError: If no file could be read.
     """
@@ -73,7 +75,9 @@ def read_sources(paths: Sequence[str], index: str) -> Sources:
         return any(str(folder.absolute()) in own for folder in (path, *path.parents))
 
     stdin = getattr(sys.stdin, "buffer", None)
-    documents = read_documents(paths, stdin, on_skip=skipped.append, exclude=is_own)
+    documents = read_documents(
+        paths, stdin, encoding=encoding, on_skip=skipped.append, exclude=is_own
+    )
     if not documents:
         for file in skipped:
             if file.error is not None:

@@ -56,6 +56,15 @@ Language = Annotated[
     ),
 ]
 
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Encoding of the text and HTML files, such as gb18030, big5, shift_jis or "
+        "windows-1252 (default: detect each).",
+    ),
+]
+
 Metadata = Annotated[
     list[str] | None,
     typer.Option(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
@@ -15,11 +18,14 @@ from e2graphrag_integrations.errors import (
     UnreadableFileError,
 )
 from e2graphrag_integrations.loaders.docx import read_docx
+from e2graphrag_integrations.loaders.encodings import check_encoding, decode_as
 from e2graphrag_integrations.loaders.html import read_html
 from e2graphrag_integrations.loaders.limits import Budget, LoaderLimits
 from e2graphrag_integrations.loaders.pdf import read_pdf
 from e2graphrag_integrations.loaders.text import read_markdown, read_text
 from e2graphrag_integrations.types import SourceDocument
+
+logger = logging.getLogger(__name__)
 
 STDIN = "-"
 """The path that means standard input."""
@@ -54,6 +60,12 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 )
 """Maps a lowercase file suffix to its reader."""
 
+_TEXT_READERS = frozenset({read_text, read_markdown, read_html})
+"""The readers of files that have an encoding."""
+
+_SHOWN_FILES = 3
+"""Number of files that a message lists."""
+
 _INDEX_FILES = (".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e2g.snapshot")
 """Endings of the files and folders of an index, which are not documents."""
 
@@ -85,20 +97,27 @@ def read_documents(
     paths: Iterable[str | Path],
     stdin: BinaryIO | None = None,
     *,
+    encoding: str | None = None,
     limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
     on_skip: Callable[[SkippedFile], None] | None = None,
     exclude: Callable[[Path], bool] = lambda _: False,
 ) -> list[SourceDocument]:
-    """Read files and folders; folders are read recursively, in sorted order.
+    r"""Read files and folders; folders are read recursively, in sorted order.
 
     The id of a document is its POSIX path relative to the given folder, or its file name if the
     file is given directly. `-` reads standard input as text, with the id `stdin`. In folders,
     hidden files and the files of an index are ignored, and files with an unknown suffix are
     skipped. A file that is given directly is read as text if its suffix is unknown.
 
+    A file that is found twice, also through a link, is read once: with the id of the file itself
+    rather than of the link, or else with the first id. Bytes of a file name that are not valid
+    UTF-8 appear as escapes such as `\xe9` in the id.
+
     Args:
         paths: Files and folders to read.
         stdin: Binary stream that `-` reads. None means that standard input is not available.
+        encoding: Encoding of all text and HTML files, such as "gb18030". None finds the encoding
+            of each file, and logs those that are not certain in one warning.
         limits: Limits for each file.
         on_skip: Called with every file that is skipped because its kind is unknown, it cannot be
             read, it exceeds a limit, or it needs a package that is not installed; the other files
@@ -108,35 +127,43 @@ def read_documents(
 
     Raises:
         InvalidInputError: If a path is invalid or does not exist, if a folder contains no readable
-            file, or if `-` is given but `stdin` is None.
+            file, if `-` is given but `stdin` is None, or if the encoding is unknown.
         UnreadableFileError: If the content of a file does not match its suffix.
         FileLimitError: If a file exceeds a limit.
         DuplicateDocumentError: If two files would have the same id.
         MissingDependencyError: If a format needs the `files` extra and it is not installed.
     """
+    if encoding is not None:
+        check_encoding(encoding)
     documents: list[SourceDocument] = []
     origins: dict[str, str] = {}
-    for document_id, path, is_known in _sources(paths, exclude):
+    guesses: dict[str, list[str]] = {}
+    for document_id, path, is_known in _distinct(_sources(paths, exclude)):
         if not is_known:
             if on_skip is not None:
                 on_skip(SkippedFile(document_id, path))
             continue
-        origin = "standard input" if path is None else str(path)
+        origin = "standard input" if path is None else _shown(path)
         if document_id in origins:
             raise DuplicateDocumentError(
                 f"{origin} and {origins[document_id]} would both get the document id "
                 f"{document_id!r}: pass a folder that contains both"
             )
         origins[document_id] = origin
+        budget = Budget(limits, origin)
         try:
             if path is None:
-                documents.append(_read_stdin(document_id, stdin, Budget(limits, origin)))
+                data, suffix = _stdin_data(stdin, budget), ""
             else:
-                documents.append(read_file(path, document_id, limits=limits))
+                data, suffix = _file_data(path, budget), path.suffix
+            documents.append(_read(data, suffix, document_id, budget, encoding))
         except (UnreadableFileError, MissingDependencyError) as error:
             if on_skip is None:
                 raise
             on_skip(SkippedFile(document_id, path, error))
+        if budget.guess is not None:
+            guesses.setdefault(budget.guess, []).append(document_id)
+    _log_guesses(guesses)
     return documents
 
 
@@ -147,7 +174,7 @@ def source_files(paths: Iterable[str | Path]) -> list[Path]:
         InvalidInputError: If a path is invalid or does not exist, or if a folder contains no
             readable file.
     """
-    sources = _sources(paths, lambda _: False)
+    sources = _distinct(_sources(paths, lambda _: False))
     return [path for _, path, is_known in sources if path is not None and is_known]
 
 
@@ -164,7 +191,7 @@ def path_exists(path: str | Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be used: {error.strerror}") from error
+        raise InvalidInputError(f"{_shown(path)} cannot be used: {error.strerror}") from error
     except ValueError as error:
         raise InvalidInputError(f"{str(path)!r} is not a valid path: {error}") from error
     return True
@@ -174,6 +201,7 @@ def read_file(
     path: str | Path,
     document_id: str | None = None,
     *,
+    encoding: str | None = None,
     limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
 ) -> SourceDocument:
     """Read one file with the reader for its suffix, or as text if the suffix is unknown.
@@ -181,29 +209,26 @@ def read_file(
     Args:
         path: The file.
         document_id: The document's id; None uses the file name.
+        encoding: Encoding of a text or HTML file; None finds it, and logs one that is not certain.
         limits: Limits for the file.
 
     Raises:
         UnreadableFileError: If the file cannot be read or its content does not match its suffix.
         FileLimitError: If the file exceeds a limit.
         MissingDependencyError: If the format needs the `files` extra and it is not installed.
+        InvalidInputError: If the encoding is unknown.
     """
     path = Path(path)
-    budget = Budget(limits, str(path))
-    try:
-        budget.check_file(path.stat().st_size)
-        with path.open("rb") as file:  # a device has no size
-            data = file.read(limits.file_bytes + 1)
-    except OSError as error:
-        raise UnreadableFileError(f"{path} cannot be read: {error.strerror}") from error
-    budget.check_file(len(data))
-    return _read(data, path.suffix, document_id or path.name, budget)
+    budget = Budget(limits, _shown(path))
+    data = _file_data(path, budget)
+    return _read_one(data, path.suffix, document_id or _shown(path.name), budget, encoding)
 
 
 def read_data(
     data: bytes,
     document_id: str,
     *,
+    encoding: str | None = None,
     limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
 ) -> SourceDocument:
     """Read the content of a file with the reader for the suffix of its id, or as text.
@@ -211,21 +236,39 @@ def read_data(
     Args:
         data: The content.
         document_id: The document's id, such as the name of the file.
+        encoding: Encoding of a text or HTML file; None finds it, and logs one that is not certain.
         limits: Limits for the file.
 
     Raises:
         UnreadableFileError: If the content does not match the suffix.
         FileLimitError: If the content exceeds a limit.
         MissingDependencyError: If the format needs the `files` extra and it is not installed.
+        InvalidInputError: If the encoding is unknown.
     """
     budget = Budget(limits, document_id)
     budget.check_file(len(data))
-    return _read(data, Path(document_id).suffix, document_id, budget)
+    return _read_one(data, Path(document_id).suffix, document_id, budget, encoding)
 
 
-def _read(data: bytes, suffix: str, document_id: str, budget: Budget) -> SourceDocument:
+def _read_one(
+    data: bytes, suffix: str, document_id: str, budget: Budget, encoding: str | None
+) -> SourceDocument:
+    if encoding is not None:
+        check_encoding(encoding)
+    document = _read(data, suffix, document_id, budget, encoding)
+    _log_guesses({budget.guess: [document_id]} if budget.guess else {})
+    return document
+
+
+def _read(
+    data: bytes, suffix: str, document_id: str, budget: Budget, encoding: str | None
+) -> SourceDocument:
+    reader = READERS.get(suffix.lower(), read_text)
+    if encoding is not None and reader in _TEXT_READERS:
+        text = decode_as(data, encoding, budget.origin)
+        data = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
     try:
-        return READERS.get(suffix.lower(), read_text)(document_id, data, budget)
+        return reader(document_id, data, budget)
     except ImportError as error:
         raise MissingDependencyError(
             f"{budget.origin} needs the package {error.name}: "
@@ -233,28 +276,64 @@ def _read(data: bytes, suffix: str, document_id: str, budget: Budget) -> SourceD
         ) from error
 
 
-def _sources(
-    paths: Iterable[str | Path], exclude: Callable[[Path], bool]
-) -> Iterator[tuple[str, Path | None, bool]]:
-    """Yield each source: its id, its path, and whether there is a reader for it.
+def _log_guesses(guesses: Mapping[str, list[str]]) -> None:
+    """Log the encodings that are not certain, with the files in them."""
+    if not guesses:
+        return
+    parts = [
+        f"{encoding} ({', '.join(ids[:_SHOWN_FILES])}"
+        + (f" and {len(ids) - _SHOWN_FILES} more)" if len(ids) > _SHOWN_FILES else ")")
+        for encoding, ids in sorted(guesses.items())
+    ]
+    logger.warning(
+        "%d file(s) not in UTF-8 were read in the encoding that fits their letters: %s; if a text "
+        "looks wrong, read it again with its encoding given",
+        sum(map(len, guesses.values())),
+        ", ".join(parts),
+    )
+
+
+def _shown(path: str | Path) -> str:
+    """Return a path as text; the bytes of file names that are not UTF-8 become escapes."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+class _Source(NamedTuple):
+    """A source: its id, its path, and whether there is a reader for it.
 
     The path is None for standard input.
     """
+
+    document_id: str
+    path: Path | None
+    is_known: bool
+
+
+def _distinct(sources: Iterable[_Source]) -> list[_Source]:
+    """Return the sources without those that are the same file."""
+    found: dict[str, _Source] = {}
+    for source in sources:
+        real = STDIN if source.path is None else os.path.realpath(source.path)
+        known = found.setdefault(real, source)
+        if known.path != source.path and known.path and known.path.is_symlink():
+            found[real] = source
+    return list(found.values())
+
+
+def _sources(paths: Iterable[str | Path], exclude: Callable[[Path], bool]) -> Iterator[_Source]:
     for given in paths:
         path = Path(given)
         if str(given) == STDIN:
-            yield "stdin", None, True
+            yield _Source("stdin", None, is_known=True)
         elif not path_exists(given):
-            raise InvalidInputError(f"{path} does not exist")
+            raise InvalidInputError(f"{_shown(path)} does not exist")
         elif path.is_dir():
             yield from _folder_files(path, exclude)
         else:
-            yield path.name, path, True
+            yield _Source(_shown(path.name), path, is_known=True)
 
 
-def _folder_files(
-    folder: Path, exclude: Callable[[Path], bool]
-) -> Iterator[tuple[str, Path, bool]]:
+def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_Source]:
     empty = True
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
@@ -263,15 +342,26 @@ def _folder_files(
             continue
         is_known = path.suffix.lower() in READERS
         empty = empty and not is_known
-        yield path.relative_to(folder).as_posix(), path, is_known
+        yield _Source(_shown(path.relative_to(folder).as_posix()), path, is_known)
     if empty:
         raise InvalidInputError(
-            f"folder {folder} contains no file of a known kind, such as .txt, .md, .pdf, .html, "
-            ".docx, .csv, .json or source code; a file that is given directly is read as text"
+            f"folder {_shown(folder)} contains no file of a known kind, such as .txt, .md, .pdf, "
+            ".html, .docx, .csv, .json or source code; a file given directly is read as text"
         )
 
 
-def _read_stdin(document_id: str, stdin: BinaryIO | None, budget: Budget) -> SourceDocument:
+def _file_data(path: Path, budget: Budget) -> bytes:
+    try:
+        budget.check_file(path.stat().st_size)
+        with path.open("rb") as file:  # a device has no size
+            data = file.read(budget.limits.file_bytes + 1)
+    except OSError as error:
+        raise UnreadableFileError(f"{budget.origin} cannot be read: {error.strerror}") from error
+    budget.check_file(len(data))
+    return data
+
+
+def _stdin_data(stdin: BinaryIO | None, budget: Budget) -> bytes:
     if stdin is None:
         raise InvalidInputError("standard input is closed")
     try:
@@ -279,4 +369,4 @@ def _read_stdin(document_id: str, stdin: BinaryIO | None, budget: Budget) -> Sou
     except OSError as error:
         raise UnreadableFileError(f"standard input cannot be read: {error.strerror}") from error
     budget.check_file(len(data))
-    return read_text(document_id, data, budget)
+    return data

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from e2graphrag_integrations.loaders.encodings import NOT_FOR_TEXTS, decode, marked_encoding
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
-from e2graphrag_integrations.loaders.text import marked_encoding
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
@@ -43,9 +43,6 @@ _HEAD_BYTES = 1024
 _DECLARED_ENCODING = re.compile(
     rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE
 )
-_NOT_FOR_PAGES = re.compile(r"(?i)idna|punycode|.*unicode[_-]escape|undefined")
-"""Python codecs that are no page encodings; decoding Punycode takes quadratic time."""
-
 _MAX_TABLE_DEPTH = 8
 """Tables nested more deeply are read as plain blocks, since each level copies its text."""
 
@@ -60,7 +57,7 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     Args:
         document_id: The document's id.
         data: Content of the file. A byte order mark or a declaration gives its encoding; otherwise
-            it is UTF-8, or Windows-1252 if it is not valid UTF-8.
+            it is found by `decode`.
         budget: Limits of the file.
 
     Raises:
@@ -70,7 +67,7 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """
     from lxml import etree
 
-    markup = _decode(data)
+    markup = _decode(data, budget)
     events = _Events()
     parser: Any = etree.HTMLParser(target=events, huge_tree=True)
     page = _Page(budget)
@@ -88,21 +85,20 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     return SourceDocument(document_id, text, title or None, {}, segments)
 
 
-def _decode(data: bytes) -> str:
+def _decode(data: bytes, budget: Budget) -> str:
     encoding = marked_encoding(data)
     if encoding is not None:
         return data.decode(encoding, "replace")
     declared = _DECLARED_ENCODING.search(data[:_HEAD_BYTES])
     name = declared[1].decode() if declared else "utf-8"
     try:
-        if not _NOT_FOR_PAGES.match(name):
+        if not NOT_FOR_TEXTS.match(name):
             return data.decode(name)
     except (LookupError, ValueError):  # an unknown name, or content in another encoding
         pass
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+    decoded = decode(data, budget.origin)
+    budget.guess = decoded.guess
+    return decoded.text
 
 
 def _clean(raw: str, offsets: Sequence[int]) -> tuple[str, list[int]]:

@@ -53,11 +53,15 @@ class Budget:
     Args:
         limits: The limits.
         origin: Name of the file in error messages.
+
+    Attributes:
+        guess: The encoding in which a reader has read the file, if it is not certain.
     """
 
     def __init__(self, limits: LoaderLimits, origin: str) -> None:
         self.limits = limits
         self.origin = origin
+        self.guess: str | None = None
         self._unpacked = self._cells = self._headings = 0
         self._deadline = time.monotonic() + limits.seconds
 

@@ -26,6 +26,7 @@ def update(
         bool, flag("--prune", "Delete documents that are not among the given files.")
     ] = False,
     language: options.Language = "auto",
+    encoding: options.Encoding = None,
     metadata: options.Metadata = None,
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
@@ -55,7 +56,7 @@ def update(
     chosen_engine = inputs.make_engine(engine, address)
     given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_index(index)
-    sources = inputs.read_sources(paths, index)
+    sources = inputs.read_sources(paths, index, encoding)
     with inputs.open_index(
         index, summarizer=summarizer, language=language, concurrency=concurrency
     ) as rag:

@@ -25,6 +25,7 @@ def index(
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
     language: options.Language = "auto",
+    encoding: options.Encoding = None,
     metadata: options.Metadata = None,
     chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
     chunk_overlap: Annotated[
@@ -68,7 +69,7 @@ def index(
     chosen_engine = inputs.make_engine(engine, address)
     given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_new_index(out, paths)
-    sources = inputs.read_sources(paths, out)
+    sources = inputs.read_sources(paths, out, encoding)
     # An estimate must not create a file.
     in_memory = estimate and not index_exists(out)
     with (
