@@ -28,8 +28,8 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH",
-        help="Files and folders (txt, md, pdf, html, docx, csv, json, source code, ...), or - for "
-        "standard input.",
+        help="Files and folders (txt, md, pdf, html, docx, xlsx, pptx, epub, rtf, csv, json, "
+        "source code, ...), or - for standard input.",
     ),
 ]
 

@@ -1,6 +1,6 @@
-"""Readers that turn files into documents: text, Markdown, source code, PDF, HTML and DOCX.
+"""Readers that turn files into documents: texts, source code, PDF, HTML, office files, books.
 
-The command line reads its inputs with this package. PDF, HTML and DOCX need the `files` extra.
+The command line reads its inputs with this package. All but texts and source code need the `files` extra.
 """
 
 from __future__ import annotations

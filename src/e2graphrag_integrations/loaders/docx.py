@@ -6,25 +6,19 @@ a file of a few kilobytes can take all memory. This reader unpacks only the text
 
 from __future__ import annotations
 
-import io
 import posixpath
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
+from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import translate_errors
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
-_FORMAT = "DOCX file"
-_PIECE_BYTES = 64 * 1024
-_ELEMENTS_PER_CHECK = 1000
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 """Elements that stand for a character."""
 
@@ -38,17 +32,6 @@ _SEPARATOR = "\n\n"
 
 _TITLE_LEVEL = 0
 """Level of a paragraph with the style Title."""
-
-_ARCHIVE_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    KeyError,  # a missing part
-    NotImplementedError,  # an unknown compression
-    RuntimeError,  # an encrypted part
-    OSError,  # a damaged offset
-    ValueError,
-)
 
 
 def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
@@ -70,18 +53,14 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """
     import lxml.etree  # noqa: F401 - report a missing package before reading
 
-    with translate_errors(_FORMAT, budget.origin, *_ARCHIVE_ERRORS):
-        archive = zipfile.ZipFile(io.BytesIO(data))
-        names = set(archive.namelist())
-    budget.check_parts(len(names))
-    main_part = _main_part(archive, budget)
-    levels = _heading_levels(archive, main_part, names, budget)
-    body = _Body(levels, budget)
-    for event, element in _events(archive, main_part, budget):
-        body.add(event, _local_name(element), element)
+    archive = Archive(data, "DOCX file", budget)
+    main_part = archive.main_part()
+    body = _Body(_heading_levels(archive, main_part), budget)
+    for event, element in archive.events(main_part):
+        body.add(event, local_name(element), element)
     if not body.found:
-        raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no text")
-    title = _title(archive, names, budget)
+        raise archive.refuse("it has no text")
+    title = archive.title()
     text = _SEPARATOR.join(body.blocks)
     segments = body.headings.segments([Segment(0, len(text), {})])
     return SourceDocument(document_id, text, title or None, {}, segments)
@@ -122,15 +101,15 @@ class _Body:
             self._budget.add_cell()
             self._tables[-1].cells.append(_Cell())
         elif name == "pStyle":
-            self._level = self._levels.get(_attribute(element, "val") or "")
+            self._level = self._levels.get(attribute(element, "val") or "")
         elif name in {"vMerge", "hMerge"} and self._tables and self._tables[-1].cells:
-            self._tables[-1].cells[-1].continues = _attribute(element, "val") != "restart"
+            self._tables[-1].cells[-1].continues = attribute(element, "val") != "restart"
 
     def _end(self, name: str, element: Any) -> None:
         if name == "t":
             self._paragraph.append(element.text or "")
-        elif name in _CHARACTERS and _local_name(element.getparent()) == "r":
-            if _attribute(element, "type") not in {"page", "column"}:
+        elif name in _CHARACTERS and local_name(element.getparent()) == "r":
+            if attribute(element, "type") not in {"page", "column"}:
                 self._paragraph.append(_CHARACTERS[name])
         elif name == "p":
             text = "".join(self._paragraph)
@@ -176,55 +155,7 @@ class _Table:
         self.cells = []
 
 
-def _events(archive: zipfile.ZipFile, name: str, budget: Budget) -> Iterator[tuple[str, Any]]:
-    """Yield the starts and ends of the elements of a part; only parser errors are translated."""
-    from lxml import etree
-
-    parser = etree.XMLPullParser(("start", "end"), resolve_entities=False, no_network=True)
-    count = 0
-    for piece in _unpack(archive, name, budget):
-        with translate_errors(_FORMAT, budget.origin, etree.XMLSyntaxError):
-            parser.feed(piece)
-        for event, element in parser.read_events():
-            count += 1
-            if count % _ELEMENTS_PER_CHECK == 0:
-                budget.check_time()
-            if isinstance(element.tag, str):  # not a comment or a processing instruction
-                yield event, element
-            if event == "end":
-                element.clear(keep_tail=True)
-                while element.getprevious() is not None:
-                    del element.getparent()[0]
-    with translate_errors(_FORMAT, budget.origin, etree.XMLSyntaxError):
-        parser.close()
-
-
-def _unpack(archive: zipfile.ZipFile, name: str, budget: Budget) -> Iterator[bytes]:
-    """Yield the content of a part; the sizes in the archive can be wrong, so bytes are counted."""
-    with translate_errors(_FORMAT, budget.origin, *_ARCHIVE_ERRORS):
-        part = archive.open(name)
-    while True:
-        with translate_errors(_FORMAT, budget.origin, *_ARCHIVE_ERRORS):
-            piece = part.read(_PIECE_BYTES)
-        if not piece:
-            return
-        budget.add_unpacked(len(piece))
-        budget.check_time()
-        yield piece
-
-
-def _main_part(archive: zipfile.ZipFile, budget: Budget) -> str:
-    """Return the name of the part that contains the text."""
-    for event, element in _events(archive, "_rels/.rels", budget):
-        kind = str(element.get("Type", ""))
-        if event == "start" and kind.endswith("/officeDocument"):
-            return posixpath.normpath(str(element.get("Target", ""))).lstrip("/")
-    raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no main part")
-
-
-def _heading_levels(
-    archive: zipfile.ZipFile, main_part: str, names: set[str], budget: Budget
-) -> dict[str, int]:
+def _heading_levels(archive: Archive, main_part: str) -> dict[str, int]:
     """Return the level of each style that is a heading, by its id, which depends on the language.
 
     A file whose styles cannot be read has no headings.
@@ -235,13 +166,13 @@ def _heading_levels(
     based_on: dict[str, str] = {}
     style = ""
     try:
-        for event, element in _events(archive, part, budget) if part in names else ():
-            name = _local_name(element)
-            value = _attribute(element, "val") or ""
+        for event, element in archive.events(part) if part in archive.names else ():
+            name = local_name(element)
+            value = attribute(element, "val") or ""
             if event == "end":
                 style = "" if name == "style" else style
             elif name == "style":
-                style = _attribute(element, "styleId") or ""
+                style = attribute(element, "styleId") or ""
             elif name == "name" and style and value.lower() in known:
                 levels[style] = known[value.lower()]
             elif name == "basedOn" and style:
@@ -267,21 +198,3 @@ def _inherited(levels: Mapping[str, int], based_on: Mapping[str, str]) -> dict[s
                 inherited[style] = inherited[base]
                 pending.append(style)
     return inherited
-
-
-def _title(archive: zipfile.ZipFile, names: set[str], budget: Budget) -> str:
-    name = "docProps/core.xml"
-    title = ""
-    for event, element in _events(archive, name, budget) if name in names else ():
-        if event == "end" and _local_name(element) == "title":
-            title = (element.text or "").strip()
-    return title
-
-
-def _local_name(element: Any) -> str:
-    """Return a name without its namespace, which differs between the variants of the format."""
-    return "" if element is None else str(element.tag).rpartition("}")[2]
-
-
-def _attribute(element: Any, name: str) -> str | None:
-    return next((v for k, v in element.attrib.items() if k.rpartition("}")[2] == name), None)

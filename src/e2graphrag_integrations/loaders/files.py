@@ -19,10 +19,14 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.loaders.docx import read_docx
 from e2graphrag_integrations.loaders.encodings import check_encoding, decode_as
+from e2graphrag_integrations.loaders.epub import read_epub
 from e2graphrag_integrations.loaders.html import read_html
 from e2graphrag_integrations.loaders.limits import Budget, LoaderLimits
 from e2graphrag_integrations.loaders.pdf import read_pdf
+from e2graphrag_integrations.loaders.pptx import read_pptx
+from e2graphrag_integrations.loaders.rtf import read_rtf
 from e2graphrag_integrations.loaders.text import read_markdown, read_text
+from e2graphrag_integrations.loaders.xlsx import read_xlsx
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)
@@ -55,8 +59,12 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         ".html": read_html,
         ".htm": read_html,
         ".xhtml": read_html,
-        ".docx": read_docx,
+        ".rtf": read_rtf,
+        ".epub": read_epub,
     }
+    | dict.fromkeys((".docx", ".docm", ".dotx"), read_docx)
+    | dict.fromkeys((".pptx", ".pptm", ".ppsx"), read_pptx)
+    | dict.fromkeys((".xlsx", ".xlsm", ".xltx"), read_xlsx)
 )
 """Maps a lowercase file suffix to its reader."""
 
@@ -346,7 +354,7 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
     if empty:
         raise InvalidInputError(
             f"folder {_shown(folder)} contains no file of a known kind, such as .txt, .md, .pdf, "
-            ".html, .docx, .csv, .json or source code; a file given directly is read as text"
+            ".html, .docx, .xlsx, .csv, .json or source code; a file given directly is read as text"
         )
 
 

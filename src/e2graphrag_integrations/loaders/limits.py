@@ -21,11 +21,13 @@ class LoaderLimits:
 
     Attributes:
         file_bytes: Size of the file.
-        unpacked_bytes: Size of the XML of a DOCX file, or of the text of a PDF file.
-        parts: Number of entries in a DOCX file. Images and other embedded files are not unpacked.
-        cells: Number of table cells in a DOCX or HTML file.
+        unpacked_bytes: Size of the XML of an office file or a book, or of the text of a PDF or RTF
+            file.
+        parts: Number of entries in an office file or a book. Images and other embedded files are
+            not unpacked.
+        cells: Number of table cells in a file.
         pages: Number of pages in a PDF file; a page that is listed twice counts twice.
-        headings: Number of headings in a DOCX or HTML file, or of bookmarks in a PDF file.
+        headings: Number of headings in a file, or of bookmarks in a PDF file.
         seconds: Time for reading one file.
 
     Raises:

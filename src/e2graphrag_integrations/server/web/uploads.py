@@ -283,8 +283,8 @@ def check_file_name(name: str) -> str:
         raise Problem(
             415,
             "FileKindError",
-            f"{name!r} is of an unknown kind: use .txt, .md, .pdf, .html, .docx, .csv, .json or "
-            "source code",
+            f"{name!r} is of an unknown kind: use .txt, .md, .pdf, .html, .docx, .xlsx, .pptx, "
+            ".epub, .rtf, .csv, .json or source code",
         )
     return name
 

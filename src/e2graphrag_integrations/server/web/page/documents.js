@@ -319,7 +319,7 @@ function uploadBox(info, startJob, closeFinished) {
   const input = h("input", { type: "file", id: "upload", multiple: true, "aria-label": "Choose files", accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
   const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, "Choose files");
   const chosen = h("div", { role: "status" });
-  const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Text, Markdown, HTML, PDF, DOCX and source code, up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "All kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
+  const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF and source code, up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "All kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
   const box = h("section", { class: "card stack", "aria-label": "Add documents" }, h("h2", null, "Add documents"), drop, chosen);
 
   let newest = null;

@@ -1,0 +1,169 @@
+"""Read the slides of PPTX files as a stream of XML elements, with lxml.
+
+python-pptx unpacks every image and keeps all slides in memory, so a small file can take all memory.
+This reader unpacks only the text.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+
+from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
+from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.sections import FileHeadings
+from e2graphrag_integrations.loaders.tables import format_row
+from e2graphrag_integrations.types import Segment, SourceDocument
+
+_SEPARATOR = "\n\n"
+"""Separates the paragraphs of different shapes, tables and slides."""
+
+_SKIPPED = frozenset({"Fallback", "fld"})
+"""Elements that are not part of the text: copies for old programs, and fields such as the date and
+the number of the slide."""
+
+_NO_CONTENT = frozenset({"dt", "ftr", "hdr", "sldNum", "sldImg"})
+"""Placeholders for the date, footer, header and number of a slide, which repeat on all slides."""
+
+
+def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    """Return the texts of the slides of a PPTX file, with their tables and notes.
+
+    Each row of a table becomes one line, with ` | ` between the cells. Headers, footers, dates and
+    numbers of slides are left out.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        budget: Limits of the file.
+
+    Returns:
+        The document. Each segment has the metadata `slide`, a number from 1, and `headings` with
+        the title of the slide if it has one.
+
+    Raises:
+        UnreadableFileError: If `data` is not a readable PPTX file.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If lxml is not installed.
+    """
+    import lxml.etree  # noqa: F401 - report a missing package before reading
+
+    archive = Archive(data, "PPTX file", budget)
+    parts = _slides(archive)
+    headings = FileHeadings(budget)
+    texts: list[str] = []
+    segments: list[Segment] = []
+    start = 0
+    for number, part in enumerate(parts, 1):
+        slide = _Slide(budget)
+        for name in (part, *_notes(archive, part)):
+            for event, element in archive.events(name):
+                slide.add(event, local_name(element), element)
+        for offset, title in slide.titles:
+            headings.add(start + offset, 1, title)
+        text = _SEPARATOR.join(slide.blocks) + _SEPARATOR
+        segments.append(Segment(start, start + len(text), {"slide": number}))
+        texts.append(text)
+        start += len(text)
+    if not "".join(texts).strip():
+        raise archive.refuse("it has no text")
+    return SourceDocument(
+        document_id, "".join(texts), archive.title() or None, {}, headings.segments(segments)
+    )
+
+
+def _slides(archive: Archive) -> list[str]:
+    """Return the parts of the slides that are shown, in their order."""
+    main_part = archive.main_part()
+    relations = archive.relations(main_part)
+    ids = [
+        _relation_id(element)
+        for event, element in archive.events(main_part)
+        if event == "start" and local_name(element) == "sldId"
+    ]
+    return [relations[one].target for one in ids if one in relations]
+
+
+def _relation_id(element: Any) -> str:
+    """Return the id of a relation; a slide also has an id of its own, without a namespace."""
+    found = (v for k, v in element.attrib.items() if k.startswith("{") and k.endswith("}id"))
+    return next(found, "")
+
+
+def _notes(archive: Archive, slide: str) -> list[str]:
+    folder, name = posixpath.split(slide)
+    if posixpath.join(folder, "_rels", f"{name}.rels") not in archive.names:
+        return []
+    relations = archive.relations(slide).values()
+    return [one.target for one in relations if one.kind == "notesSlide" and one.target != slide]
+
+
+class _Slide:
+    """Builds the text of a slide from its elements."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.blocks: list[str] = []
+        self.titles: list[tuple[int, str]] = []
+        self._budget = budget
+        self._skipped = 0
+        self._size = 0
+        self._placeholder = ""
+        self._paragraph: list[str] = []
+        self._shape: list[str] = []
+        self._rows: list[str] | None = None
+        self._cells: list[str] = []
+
+    def add(self, event: str, name: str, element: Any) -> None:
+        """Add the start or the end of an element."""
+        if name in _SKIPPED:
+            self._skipped += 1 if event == "start" else -1
+        elif self._skipped:
+            return
+        elif event == "start":
+            self._start(name, element)
+        else:
+            self._end(name, element)
+
+    def _start(self, name: str, element: Any) -> None:
+        if name == "sp":
+            self._placeholder = ""
+        elif name == "ph":
+            self._placeholder = attribute(element, "type") or "body"
+        elif name == "tbl":
+            self._rows = []
+        elif name == "tc":
+            self._budget.add_cell()
+
+    def _end(self, name: str, element: Any) -> None:
+        if name == "t":
+            self._paragraph.append(element.text or "")
+        elif name == "br":
+            self._paragraph.append("\n")
+        elif name == "p":
+            self._shape.append("".join(self._paragraph))
+            self._paragraph = []
+        elif name == "tc":
+            self._cells.append(" ".join(self._shape))
+            self._shape = []
+        elif name == "tr" and self._rows is not None:
+            self._rows.append(format_row(self._cells))
+            self._cells = []
+        elif name == "tbl" and self._rows is not None:
+            self._add_block("\n".join(filter(None, self._rows)))
+            self._rows = None
+        elif name == "txBody" and self._rows is None:
+            self._end_shape()
+
+    def _end_shape(self) -> None:
+        text = "\n".join(line for line in self._shape if line.strip())
+        self._shape = []
+        if self._placeholder in _NO_CONTENT:
+            return
+        if self._placeholder in {"title", "ctrTitle"} and text.strip():
+            self.titles.append((self._size, text))
+        self._add_block(text)
+
+    def _add_block(self, text: str) -> None:
+        if text.strip():
+            self.blocks.append(text)
+            self._size += len(text) + len(_SEPARATOR)

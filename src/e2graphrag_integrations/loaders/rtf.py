@@ -1,0 +1,96 @@
+"""Read the text of RTF files with striprtf."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
+from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.tables import format_row
+from e2graphrag_integrations.types import SourceDocument
+
+_FORMAT = "RTF file"
+
+_MAX_BYTES = 2**25
+"""Maximum size without pictures: striprtf reads 1.5 million bytes a second, in one step."""
+
+_MAX_FONT = 4000
+"""Maximum length of the entry of a font; striprtf searches them in quadratic time."""
+
+_PICTURE = re.compile(rb"[0-9A-Fa-f\s]{1000,}")
+"""The content of a picture, in hexadecimal digits."""
+
+_RAW_LETTER = re.compile(rb"[\x80-\xff]")
+_LINK = re.compile(r"(?i)HYPERLIN(K)")
+_TITLE = re.compile(r"\{\\title\s([^{}]{1,400})\}")
+_CODE_PAGE = re.compile(r"\\ansicpg\d{1,6}")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    """Return the text of an RTF file as a document that has the file's title.
+
+    Each row of a table becomes one line, with ` | ` between the cells.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        budget: Limits of the file.
+
+    Raises:
+        UnreadableFileError: If `data` is not a readable RTF file, or has no text.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If striprtf is not installed.
+    """
+    from striprtf import striprtf
+
+    library: Any = striprtf  # it has no types
+
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise UnreadableFileError(
+            f"{budget.origin} is not a readable {_FORMAT}: it does not begin with {{\\rtf"
+        )
+    data = _PICTURE.sub(b" ", data)
+    if len(data) > _MAX_BYTES:
+        raise FileLimitError(
+            f"{budget.origin} contains more than {_MAX_BYTES:,} bytes without its pictures: split "
+            "the file, or save it as .docx"
+        )
+    # Letters beyond ASCII are in the encoding of their font, like escaped ones.
+    source = _RAW_LETTER.sub(lambda match: b"\\'%02x" % match[0][0], data).decode("ascii")
+    # striprtf searches links in exponential time; `\'4b` is the K at the end of the word.
+    source = _LINK.sub(lambda match: match[0][:-1] + f"\\'{ord(match[1]):x}", source)
+    source = source.replace(";", ";\n")  # an entry of the font table ends with its line
+    with translate_errors(_FORMAT, budget.origin):
+        fonts = library.font_table_group(source).split(";")
+    if max(map(len, fonts)) > _MAX_FONT:
+        raise UnreadableFileError(
+            f"{budget.origin} is not a readable {_FORMAT}: its font table is damaged"
+        )
+    with translate_errors(_FORMAT, budget.origin):
+        text = _clean(library.rtf_to_text(source, errors="replace"))
+        title = _TITLE.search(source)
+        pages = _CODE_PAGE.findall(source[:1000])
+        name = title and library.rtf_to_text(
+            f"{{\\rtf1{''.join(pages[:1])} {title[1]}}}", errors="replace"
+        )
+    budget.add_unpacked(len(text))
+    budget.check_time()
+    if not text.strip():
+        raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no text")
+    return SourceDocument(document_id, text, " ".join(_joined(name or "").split()) or None)
+
+
+def _clean(text: str) -> str:
+    lines = (
+        format_row(line.split("|")[:-1]) if line.endswith("|") else line.rstrip()
+        for line in _joined(text).split("\n")
+    )
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def _joined(text: str) -> str:
+    """Return a text in which pairs of surrogates, which RTF escapes one by one, are letters."""
+    return replace_surrogates(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

@@ -1,0 +1,234 @@
+"""Spreadsheets, slides, books and RTF files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import openpyxl
+import pytest
+from pptx import Presentation
+from pptx.util import Inches
+
+from e2graphrag_integrations import Segment, SourceDocument
+from e2graphrag_integrations.errors import (
+    FileLimitError,
+    MissingDependencyError,
+    UnreadableFileError,
+)
+from e2graphrag_integrations.loaders import LoaderLimits, read_data
+
+
+def make_xlsx() -> bytes:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Prices"
+    sheet.append(["Part", "Price", "Share", "Since", "Sold"])
+    day = dt.datetime(2024, 5, 17)  # noqa: DTZ001 - spreadsheets have no time zones
+    sheet.append(["Bolt", 3.2, 0.125, day, True])
+    sheet.append([])
+    sheet.append(["Nut", 0.1 + 0.2, 1, day + dt.timedelta(hours=9.5), None])
+    sheet["C2"].number_format = sheet["C4"].number_format = "0.0%"
+    book.create_sheet("Empty")
+    book.create_sheet("Staff").append(["Anna Holm", "Köln"])
+    hidden = book.create_sheet("Hidden")
+    hidden.append(["secret"])
+    hidden.sheet_state = "hidden"
+    book.properties.title = "Price list"
+    return saved(book.save)
+
+
+def make_pptx() -> bytes:
+    slides = Presentation()
+    slides.core_properties.title = "Harbor talk"
+    first = slides.slides.add_slide(slides.slide_layouts[1])
+    first.shapes.title.text = "The lighthouse"
+    first.placeholders[1].text = "Built by Anna Holm.\nOpened in 1902."
+    first.notes_slide.notes_text_frame.text = "Mention Köln."
+    second = slides.slides.add_slide(slides.slide_layouts[5])
+    second.shapes.title.text = "Costs"
+    table = second.shapes.add_table(2, 2, *[Inches(1)] * 4).table
+    for row, texts in enumerate([("Part", "Price"), ("Lamp", "120")]):
+        for column, text in enumerate(texts):
+            table.cell(row, column).text = text
+    order = slides.slides._sldIdLst
+    order.insert(0, order[1])  # the order of the show is not that of the files
+    return saved(slides.save)
+
+
+ROWS = (
+    "Part | Price | Share | Since | Sold",
+    "Bolt | 3.2 | 12.5% | 2024-05-17 | True",
+    "Nut | 0.3 | 100% | 2024-05-17 09:30:00",
+)
+
+
+def saved(save: Callable[[Any], None]) -> bytes:
+    out = io.BytesIO()
+    save(out)
+    return out.getvalue()
+
+
+def zipped(parts: Mapping[str, str | bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+BOOK = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
+    '<rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>',
+    "OPS/book.opf": '<package xmlns="http://www.idpf.org/2007/opf">'
+    '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>The Harbor</dc:title>'
+    "</metadata><manifest>"
+    '<item id="n" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>'
+    '<item id="b" href="b.xhtml" media-type="application/xhtml+xml"/>'
+    '<item id="a" href="text/a%20b.xhtml" media-type="application/xhtml+xml"/>'
+    '<item id="c" href="c.css" media-type="text/css"/></manifest>'
+    '<spine><itemref idref="n"/><itemref idref="a"/><itemref idref="b"/></spine></package>',
+    "OPS/nav.xhtml": "<html><body><ol><li>Contents</li></ol></body></html>",
+    "OPS/text/a b.xhtml": "<body><p>Preface.</p><h1>Storm</h1><p>A storm came.</p></body>",
+    "OPS/b.xhtml": "<html><body><h1>Calm</h1><p>Anna built.</p></body></html>",
+}
+
+RTF = (
+    rb"{\rtf1\ansi\ansicpg1252\deff0"
+    rb"{\fonttbl{\f0\fnil\fcharset0 Arial;}{\f1\fcharset204 Arial;}}"
+    rb"{\info{\title The K\'f6ln report}}{\pict\pngblip 89504e47" + b"00" * 4000 + rb"}"
+    rb"\pard M\'fcller met \u8222?Anna\u8220? \u-10179?\u-8704?.\par "
+    rb"{\f1 \'cf\'f0\'e8\'e2\'e5\'f2}\par "
+    rb"\trowd Part\cell Price\cell\row Bolt\cell 3.20\cell\row "
+    rb'{\field{\*\fldinst{HYPERLINK "http://x.org"}}{\fldrslt the page}} and HYPERLINK\par }'
+)
+
+
+def parts_of(document: SourceDocument) -> list[tuple[dict[str, Any], str]]:
+    return [
+        (dict(one.metadata), document.text[one.start : one.end].strip())
+        for one in map(Segment._make, document.segments)
+    ]
+
+
+def test_the_sheets_of_a_spreadsheet_are_segments_with_rows_as_lines():
+    document = read_data(make_xlsx(), "a.xlsx")
+    assert document.title == "Price list"
+    assert parts_of(document) == [
+        (
+            {"sheet": "Prices"},
+            "Prices\n\n" + "\n".join(ROWS),
+        ),
+        ({"sheet": "Staff"}, "Staff\n\nAnna Holm | Köln"),
+    ]
+
+
+def test_the_slides_of_a_presentation_are_segments_in_the_order_of_the_show():
+    document = read_data(make_pptx(), "a.pptx")
+    assert document.title == "Harbor talk"
+    assert parts_of(document) == [
+        ({"slide": 1, "headings": ["Costs"]}, "Costs\n\nPart | Price\nLamp | 120"),
+        (
+            {"slide": 2, "headings": ["The lighthouse"]},
+            "The lighthouse\n\nBuilt by Anna Holm.\nOpened in 1902.\n\nMention Köln.",
+        ),
+    ]
+
+
+def test_the_chapters_of_a_book_are_segments_in_reading_order():
+    document = read_data(zipped(BOOK), "a.epub")
+    assert document.title == "The Harbor"
+    assert parts_of(document) == [
+        ({"chapter": 1}, "Preface."),
+        ({"chapter": 1, "headings": ["Storm"]}, "Storm\n\nA storm came."),
+        ({"chapter": 2, "headings": ["Calm"]}, "Calm\n\nAnna built."),
+    ]
+
+
+def test_an_rtf_file_keeps_letters_tables_and_the_text_of_links():
+    document = read_data(RTF, "a.rtf")
+    assert document.title == "The Köln report"
+    assert document.text.splitlines() == [
+        "Müller met „Anna“ 😀.",
+        "Привет",
+        "Part | Price",
+        "Bolt | 3.20",
+        "the page and HYPERLINK",
+    ]
+
+
+ENCRYPTED = BOOK | {
+    "META-INF/encryption.xml": '<encryption><CipherReference URI="OPS/b.xhtml"/></encryption>'
+}
+EMPTY_BOOK = BOOK | {"OPS/b.xhtml": "<p/>", "OPS/text/a b.xhtml": "<p/>"}
+REFUSED = {
+    "encrypted.epub": (zipped(ENCRYPTED), "it is encrypted"),
+    "empty.epub": (zipped(EMPTY_BOOK), "it has no text"),
+    "empty.xlsx": (saved(openpyxl.Workbook().save), "it has no text"),
+    "empty.pptx": (saved(Presentation().save), "it has no text"),
+    "empty.rtf": (rb"{\rtf1\ansi }", "it has no text"),
+    "fonts.rtf": (rb"{\rtf1{\fonttbl" + rb"\f1 " * 20_000, "its font table is damaged"),
+    **{
+        f"text.{kind}": (b"Anna met Bob.", "is not a readable")
+        for kind in ("xlsx", "pptx", "epub", "rtf")
+    },
+    **{
+        f"other.{kind}": (zipped({"a.txt": "Bob"}), "is not a readable")
+        for kind in ("xlsx", "pptx", "epub")
+    },
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_without_readable_text_is_refused_with_the_reason(name: str):
+    data, reason = REFUSED[name]
+    with pytest.raises(UnreadableFileError, match=f"{name} .*{reason}"):
+        read_data(data, name)
+
+
+def bomb(data: bytes, part: str) -> bytes:
+    """Return an archive with one part that unpacks to 200 KB of white space."""
+    parts = {name: zipfile.ZipFile(io.BytesIO(data)).read(name) for name in zipped_names(data)}
+    return zipped(parts | {part: parts[part] + b" " * 200_000})
+
+
+def zipped_names(data: bytes) -> list[str]:
+    return zipfile.ZipFile(io.BytesIO(data)).namelist()
+
+
+SMALL = LoaderLimits(unpacked_bytes=2 * 10**5, cells=5, parts=100)
+CRAFTED = {
+    "bomb.xlsx": ("unpacked_bytes", bomb(make_xlsx(), "xl/styles.xml")),
+    "cells.xlsx": ("cells", make_xlsx()),
+    "bomb.pptx": ("unpacked_bytes", bomb(make_pptx(), "ppt/slides/slide1.xml")),
+    "bomb.epub": ("unpacked_bytes", zipped(BOOK | {"OPS/b.xhtml": b"<p>" + b" " * 200_000})),
+    "text.rtf": ("unpacked_bytes", rb"{\rtf1 " + b"Bob " * 60_000 + b"}"),
+    "parts.epub": ("parts", zipped(BOOK | {f"{n}.png": b"" for n in range(101)})),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_the_limits_hold(name: str):
+    limit, data = CRAFTED[name]
+    with pytest.raises(FileLimitError, match=rf"{name} .*LoaderLimits\({limit}="):
+        read_data(data, name, limits=SMALL)
+
+
+def test_links_in_a_crafted_rtf_file_take_no_time():
+    links = rb'{\field{\*\fldinst{HYPERLINK "' * 5000
+    assert read_data(rb"{\rtf1 Bob." + links, "a.rtf").text.strip() == "Bob."
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "data"),
+    [("a.xlsx", "openpyxl", make_xlsx()), ("a.rtf", "striprtf", RTF)],
+)
+def test_a_missing_package_is_named_with_the_extra(monkeypatch, name, package, data):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match=r"needs the package .*integrations\[files\]"):
+        read_data(data, name)
