@@ -1,6 +1,7 @@
 """Readers that turn files into documents: texts, source code, PDF, HTML, office files, books.
 
-The command line reads its inputs with this package. All but texts and source code need the `files` extra.
+The command line reads its inputs with this package. All but texts and source code need the extra
+`files`.
 """
 
 from __future__ import annotations
