@@ -62,10 +62,10 @@ def chain(names):
 def test_all_faces_boost_alike(core, llama, chain, boost):
     expected = [node.document_id for node in core.retrieve(QUESTION, boost=boost).nodes]
     assert expected[0] == "sea"
-    retrievers = llama.as_retriever(boost=boost), llama.as_retriever(boost=Boosts(**boost))
-    for retriever in retrievers:
+    for given in (boost, Boosts(**boost)):
+        retriever = llama.as_retriever(similarity_top_k=10, boost=given)
         assert [hit.node.ref_doc_id for hit in retriever.retrieve(QUESTION)] == expected
-    hits = chain.as_retriever(boost=boost).invoke(QUESTION)
+    hits = chain.as_retriever(k=10, boost=boost).invoke(QUESTION)
     assert [hit.metadata["e2_doc_id"] for hit in hits] == expected
     assert [hit.metadata["e2_tags"] for hit in hits if hit.metadata["e2_doc_id"] == "sea"] == [
         ["sea"]
