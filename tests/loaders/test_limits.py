@@ -37,7 +37,7 @@ CRAFTED = {
     "headings.docx": ("headings", docx_of(HEADING * 101)),
     "headings.html": ("headings", b"<h1>Bob</h1>" * 101),
     "bookmarks.pdf": ("bookmarks", make_bookmarked_pdf(["Bob"], [(1, "Bob", 0)] * 101)),
-    "pages.pdf": ("pages", make_pdf_of([b"BT ET"], [0] * 101)),
+    "pages.pdf": ("pages", make_pdf_of([b"BT /F1 12 Tf (Bob) Tj ET"], [0] * 101)),
     "text.pdf": ("unpacked_bytes", make_pdf(["Bob " * 15_000] * 20)),
 }
 SMALL = LoaderLimits(

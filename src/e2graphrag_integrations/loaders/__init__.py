@@ -1,7 +1,6 @@
 """Readers that turn files into documents: texts, source code, PDF, HTML, office files, books.
 
-The command line reads its inputs with this package. All but texts and source code need the extra
-`files`.
+The command line reads its inputs with this package. All but texts and code need the `files` extra.
 """
 
 from __future__ import annotations

@@ -8,11 +8,14 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.running_heads import without_running_heads
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import CELL_SEPARATOR
 from e2graphrag_integrations.types import Segment, SourceDocument
@@ -43,6 +46,19 @@ between words is 0.3 em wide."""
 _MAX_HEADING = 400
 """Maximum length of a line that can be a heading."""
 
+_NO_TITLE = re.compile(
+    r"(?i)(untitled|unnamed|no title|unbenannt|ohne titel|sans titre|sin título|无标题|未命名|無題)"
+    r"[\s\-_.()\d]*$|(document|dokument|presentation|slide|folie|book|文档)\W*\d*$|"
+    r"microsoft (word|powerpoint|excel)\b|powerpoint[- ]pr[äe]sentation$"
+)
+"""Titles that programs write into files without one."""
+
+_FILE_NAME = re.compile(
+    r"(?i)(file:|[a-z]:\\|/|\\\\).*|"
+    r".*\.(docx?|dotx?|rtf|odt|pages|pptx?|odp|xlsx?|ods|pdf|txt|md|tex|dvi|ps|eps|indd|qxd|p65|"
+    r"html?|aspx?|php|fm|cdr|ai|png|jpe?g|tiff?)"
+)
+
 _NUMBER = re.compile(r"^\s*\d+(?:\.\d+)*\.?\s+")
 """The number of a heading."""
 
@@ -52,7 +68,8 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     A section begins at the line that contains the title of a bookmark, or at the start of the page
     if there is no such line on the page to which the bookmark leads. The cells of a table row that
-    the file draws as separate texts are separated by ` | `.
+    the file draws as separate texts are separated by ` | `. Running heads and page numbers are left
+    out, and a title that is only a file name is ignored.
 
     Args:
         document_id: The document's id.
@@ -64,7 +81,7 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         `headings`.
 
     Raises:
-        UnreadableFileError: If `data` is not a readable PDF file.
+        UnreadableFileError: If `data` is not a readable PDF file, or no page has text.
         FileLimitError: If the file exceeds a limit.
         ImportError: If pypdf is not installed.
     """
@@ -86,8 +103,7 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         reader = PdfReader(io.BytesIO(data))
         count = len(reader.pages)
         title = reader.metadata.title if reader.metadata else None
-    text, segments = [], []
-    start = 0
+    pages: list[str] = []
     for number in range(count):
         page = _PageText()
         with _translate_errors(budget):
@@ -95,18 +111,34 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
                 visitor_operand_before=lambda *_: budget.check_time(), visitor_text=page.add
             )
         budget.check_time()  # pypdf ignores errors inside an embedded form
-        page_text = replace_surrogates("".join(page.pieces)) + "\n\n"
-        budget.add_unpacked(len(page_text))
-        segments.append(Segment(start, start + len(page_text), {"page": number + 1}))
-        text.append(page_text)
-        start += len(page_text)
+        pages.append(replace_surrogates("".join(page.pieces)))
+        budget.add_unpacked(len(pages[-1]))
+    if not any(map(str.strip, pages)):
+        raise UnreadableFileError(
+            f"{budget.origin} has no text: its pages are probably images; run a program for text "
+            "recognition on it first, such as `ocrmypdf`"
+        )
+    text = [page + "\n\n" for page in without_running_heads(pages)]
+    ends = list(accumulate(map(len, text)))
+    segments = [
+        Segment(end - len(page), end, {"page": number})
+        for number, (page, end) in enumerate(zip(text, ends, strict=True), 1)
+    ]
     return SourceDocument(
         document_id,
         "".join(text),
-        replace_surrogates(title or "") or None,
+        _title(title, document_id),
         {},
         _headings(reader, text, segments, budget).segments(segments),
     )
+
+
+def _title(given: str | None, document_id: str) -> str | None:
+    """Return the title in the file, unless a program has made it up or it is a file name."""
+    title = " ".join(replace_surrogates(given or "").split())
+    name = PurePosixPath(document_id).name.casefold()
+    is_name = title.casefold() in {name, name.rpartition(".")[0]} or _FILE_NAME.fullmatch(title)
+    return None if is_name or _NO_TITLE.match(title) else title or None
 
 
 def _headings(
