@@ -8,8 +8,9 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from e2graphrag_integrations.loaders.archives import Archive, local_name
-from e2graphrag_integrations.loaders.html import read_html
+from e2graphrag_integrations.loaders.html import read_page
 from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.main_content import Content
 from e2graphrag_integrations.types import HEADINGS, Segment, SourceDocument
 
 _CONTAINER = "META-INF/container.xml"
@@ -44,7 +45,8 @@ def read_epub(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     segments: list[Segment] = []
     start = number = 0
     for name in book.pages:
-        page = read_html(document_id, b"".join(archive.pieces(name)), budget)
+        # Headers and asides of a book, such as notes, are part of its text.
+        page = read_page(document_id, b"".join(archive.pieces(name)), budget, [Content.ALL])
         if not page.text.strip():
             continue
         number += 1

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from e2graphrag_integrations.loaders.encodings import NOT_FOR_TEXTS, decode, marked_encoding
 from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.main_content import (
+    Content,
+    ContentFilter,
+    Event,
+    role_of,
+)
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
@@ -35,6 +41,7 @@ _INVISIBLE_TAGS = frozenset({"script", "style", "noscript", "template", "title"}
 
 _BLANK_LINES = re.compile("\n{3,}")
 _VISIBLE = re.compile(r"\S")
+_MAIN = re.compile(r"""(?i)<main\b|\brole\s*=\s*["']?\s*main\b""")
 
 _PIECE_CHARACTERS = 64 * 1024
 _HEAD_BYTES = 1024
@@ -54,6 +61,9 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     several paragraphs or another table. Headings outside of tables begin segments with the
     headings above them.
 
+    Only the `main` element is read if there is one with text. Otherwise navigation, headers and
+    footers of the page, asides and cookie notices are left out, unless nothing else remains.
+
     Args:
         document_id: The document's id.
         data: Content of the file. A byte order mark or a declaration gives its encoding; otherwise
@@ -65,24 +75,54 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         FileLimitError: If the file exceeds a limit.
         ImportError: If lxml is not installed.
     """
+    return read_page(document_id, data, budget, tuple(Content))
+
+
+def read_page(
+    document_id: str, data: bytes, budget: Budget, contents: Sequence[Content]
+) -> SourceDocument:
+    """Return the first content of a page that has text; see `read_html`.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        budget: Limits of the file.
+        contents: Which parts of the page are read, the preferred one first.
+
+    Raises:
+        UnreadableFileError: If `data` is not readable HTML.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If lxml is not installed.
+    """
+    markup = _decode(data, budget)
+    for content in contents:
+        if content is Content.MAIN and not _MAIN.search(markup):
+            continue
+        kept = ContentFilter(content)
+        page = _parse(markup, kept, budget)
+        text, segments = page.finish()
+        if text:
+            break
+    title = " ".join(replace_surrogates("".join(page.title) or kept.title).split())
+    return SourceDocument(document_id, text, title or None, {}, segments)
+
+
+def _parse(markup: str, kept: ContentFilter, budget: Budget) -> _Page:
     from lxml import etree
 
-    markup = _decode(data, budget)
     events = _Events()
     parser: Any = etree.HTMLParser(target=events, huge_tree=True)
     page = _Page(budget)
     for start in range(0, len(markup), _PIECE_CHARACTERS):
         with translate_errors("HTML file", budget.origin, etree.LxmlError):
             parser.feed(markup[start : start + _PIECE_CHARACTERS])
-        page.add(events.take())
+        page.add(kept.keep(events.take()))
         budget.check_time()
     if markup.strip():
         with translate_errors("HTML file", budget.origin, etree.LxmlError):
             parser.close()
-    page.add(events.take())
-    text, segments = page.finish()
-    title = " ".join(replace_surrogates("".join(page.title)).split())
-    return SourceDocument(document_id, text, title or None, {}, segments)
+    page.add(kept.keep(events.take()))
+    return page
 
 
 def _decode(data: bytes, budget: Budget) -> str:
@@ -132,16 +172,16 @@ class _Events:
     """Receives the parser's events; `_Page` handles them outside of the parser's call."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[str, str]] = []
+        self._events: list[Event] = []
 
-    def start(self, tag: str, _attributes: Any) -> None:
-        self._events.append(("start", tag))
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._events.append(Event("start", tag, role_of(tag, attributes)))
 
     def end(self, tag: str) -> None:
-        self._events.append(("end", tag))
+        self._events.append(Event("end", tag))
 
     def data(self, text: str) -> None:
-        self._events.append(("data", text))
+        self._events.append(Event("data", text))
 
     def comment(self, _text: str) -> None:
         """Ignore a comment; without this method, the parser would keep it."""
@@ -152,7 +192,7 @@ class _Events:
     def close(self) -> None:
         """End the document."""
 
-    def take(self) -> list[tuple[str, str]]:
+    def take(self) -> list[Event]:
         """Return the events since the last call."""
         events, self._events = self._events, []
         return events
@@ -172,9 +212,9 @@ class _Page:
         self._headings: list[tuple[int, int, int]] = []  # level, first and last piece
         self._open_heading: tuple[str, int] | None = None
 
-    def add(self, events: list[tuple[str, str]]) -> None:
+    def add(self, events: Iterable[Event]) -> None:
         """Add the parser's events."""
-        for event, value in events:
+        for event, value, _ in events:
             if event == "data":
                 self._data(value)
             elif value in _INVISIBLE_TAGS:
