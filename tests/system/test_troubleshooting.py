@@ -14,6 +14,8 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, RetryPolicy, SourceDocument
 from e2graphrag_integrations.cli import main as cli
+from e2graphrag_integrations.loaders import read_data
+from file_makers import make_pdf_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 MESSAGES = re.findall(r"^```text\n(\w+Error): (.*)\n```$", PAGE, re.MULTILINE)
@@ -157,6 +159,9 @@ CAUSES: list[Callable[[], None]] = [
     open_text_file,
     open_newer_file,
     open_missing_server,
+    lambda: read_data(bytes(100), "a.txt"),
+    lambda: read_data(make_pdf_of([b"q Q"], [0]), "scan.pdf"),
+    lambda: read_data(b"Bob", "a.txt", encoding="klingon"),
     write_beside_another_writer,
     add_twice,
     lambda: write(LONG, summarizer=lambda _: "A letter.", summarizer_id="one", max_llm_calls=1),
