@@ -52,6 +52,9 @@ def test_roman_numbers_and_heads_of_left_and_right_pages_are_dropped():
             id="a_title_of_a_few_slides",
         ),
         pytest.param([f"Part | Price\nBolt {c} | {n}" for n, c in enumerate("ACEG")], id="table"),
+        pytest.param(
+            [f"{c}\nStep {n} follows.\n{c * 2}" for n, c in enumerate("ACEG")], id="inner"
+        ),
         pytest.param([], id="empty"),
     ],
 )

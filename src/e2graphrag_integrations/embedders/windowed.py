@@ -14,6 +14,7 @@ from e2graphrag_integrations._utils.validation import check_int, check_protocol,
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
 from e2graphrag_integrations.text.chunking import chunk_spans
+from e2graphrag_integrations.text.noise import clean_text
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 
@@ -116,7 +117,7 @@ class WindowedEmbedder:
             return np.empty((0, self.dimension), dtype=np.float32)
         use_one_thread_after_fork(self._loaded_in)
         with wrap_errors(EmbeddingError, f"{self._name}.embed() failed", component=self.embedder):
-            raw = self.embedder.embed(texts)
+            raw = self.embedder.embed([clean_text(text) for text in texts])
         return self._validate(raw, "embed()", texts, (len(texts), self.dimension))
 
     def embed_query(self, query: str) -> FloatArray:

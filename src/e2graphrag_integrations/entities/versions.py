@@ -18,6 +18,7 @@ from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, with_subjects
 from e2graphrag_integrations.protocols import EntityExtractor
+from e2graphrag_integrations.text.noise import CleanText, clean
 from e2graphrag_integrations.types import Mention
 
 logger = logging.getLogger(__name__)
@@ -56,10 +57,22 @@ class ChunkExtractor:
         Raises:
             ExtractionError: If the extractor fails or returns an invalid result.
         """
-        found = extract_checked(self.extractor, texts, places)
-        if self.version == 1:
-            return found
-        return [with_subjects(text, own) for text, own in zip(texts, found, strict=True)]
+        cleaned = [clean(text) for text in texts]
+        found = extract_checked(self.extractor, [one.text for one in cleaned], places)
+        if self.version > 1:
+            pairs = zip(cleaned, found, strict=True)
+            found = [with_subjects(one.text, mentions) for one, mentions in pairs]
+        return [_in_original(one, mentions) for one, mentions in zip(cleaned, found, strict=True)]
+
+
+def _in_original(cleaned: CleanText, sentences: list[list[Mention]]) -> list[list[Mention]]:
+    """Return mentions in a text without noise with their spans in the original text."""
+    if not cleaned.starts:
+        return sentences
+    return [
+        [Mention(one.entity, *cleaned.original(one.start, one.end), one.label) for one in sentence]
+        for sentence in sentences
+    ]
 
 
 def find_version(extractor: EntityExtractor, fingerprint: str) -> ChunkExtractor | None:

@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 def without_running_heads(pages: Sequence[str]) -> list[str]:
     r"""Return the texts of pages without running heads and page numbers.
 
-    A line is one if it is near the top or bottom of at least three pages and a third of all, with
+    A line is one if it is at the top or bottom of at least three pages and a third of all, with
     the same letters, and its numbers, if they differ, count the pages. Two pages are enough for
     numbers of pages. The header of a table that continues on the next page stays, and so does the
     last line of a page that has no other.
@@ -56,14 +56,21 @@ def without_running_heads(pages: Sequence[str]) -> list[str]:
     running = _running(zones)
     cleaned = []
     for page, zone, text in zip(lines, zones, pages, strict=True):
-        dropped = {
-            one.at
-            for one in zone
-            if _key(one.text) in running and not _is_table_header(one, running)
-        }
+        dropped = _dropped(zone, running)
         rest = [line for at, line in enumerate(page) if at not in dropped]
         cleaned.append("\n".join(rest) if dropped and any(map(str.strip, rest)) else text)
     return cleaned
+
+
+def _dropped(zone: Sequence[_Line], running: Mapping[str, bool]) -> set[int]:
+    """Return the places of the running heads of a page: from its ends on, without gaps."""
+    dropped: set[int] = set()
+    for lines in (zone, zone[::-1]):
+        for line in lines:
+            if _key(line.text) not in running or _is_table_header(line, running):
+                break
+            dropped.add(line.at)
+    return dropped
 
 
 def _zone(page: Sequence[str]) -> Iterator[_Line]:

@@ -25,6 +25,7 @@ from e2graphrag_integrations.retrieval.candidates import (
     fuse,
     window_candidates,
 )
+from e2graphrag_integrations.retrieval.code_matches import CodeMatches
 from e2graphrag_integrations.retrieval.paths import path_closeness
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.routing import choose_route
@@ -60,6 +61,7 @@ _FLOAT_RANGES = {
     "bm25_weight": (0, 1000),
     "entity_weight": (0, 1000),
     "title_link_weight": (0, 1000),
+    "code_weight": (0, 1000),
     "idf_power": (0, 10),
     "relevance_power": (0.1, 10),
     "neighbor_decay": (0, 1),
@@ -98,6 +100,9 @@ class HybridStrategy:
     `mode="local"` uses the entity lists only, with specificity 1; `mode="global"` uses relevance
     only.
 
+    Two more lists have the chunks with the codes of the query, such as a version or a date, which
+    vectors cannot tell apart (`retrieval/code_matches.py`).
+
     With a token budget, windows are ranked instead of nodes, so that the budget is spent on the
     relevant parts of chunks. docs/constants.md lists the effect of halving and doubling each
     default.
@@ -111,6 +116,9 @@ class HybridStrategy:
         bm25_weight: Weight of BM25 in the relevance; 0 skips BM25.
         entity_weight: Weight of the lists from the entity graph; 0 leaves them out.
         title_link_weight: Weight of the title links; 0 leaves them out.
+        code_weight: Weight of the chunks with the codes of the question, such as a version or a
+            date, and again of those where a line begins with one (`retrieval/code_matches.py`),
+            times the specificity of the rarest code to the power of `gate`; 0 leaves them out.
         idf_power: Exponent of an extra IDF factor per BM25 term; 0 gives plain BM25.
         relevance_power: Exponent of the relevance before smoothing; above 1 favors a few good
             windows over many fair ones.
@@ -153,6 +161,7 @@ class HybridStrategy:
     bm25_weight: float = 1.0
     entity_weight: float = 1.0
     title_link_weight: float = 1.0
+    code_weight: float = 3.0
     idf_power: float = 1.0
     relevance_power: float = 2.0
     neighbor_decay: float = 0.5
@@ -253,6 +262,7 @@ class _HybridSearch:
             leaves_only=(query.packs_windows and has_chunks) or not strategy.include_summaries,
         )
         self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
+        self.codes = CodeMatches(query, snapshot, self.allowed)
         self.specificity = self.graph_weight = 0.0
         self.followed: tuple[FollowedSubject, ...] = ()
         if strategy.entity_weight and self.seeds.ranked:
@@ -298,6 +308,8 @@ class _HybridSearch:
             closeness = path_closeness(self.snapshot.graph, entities)
             ranked = self.best_chunks(np.arange(len(closeness)), closeness)
             lists.append(WeightedList("paths", "closeness", weight, "local", *ranked))
+        if strategy.code_weight and self.codes.found:
+            lists += self.code_lists()
         follows = strategy.title_link_weight > 0 and strategy.title_link_sources > 0
         if mode == "auto" and follows and self.snapshot.subjects.can_link:
             lists.append(self.title_links(lists))
@@ -308,6 +320,24 @@ class _HybridSearch:
         allowed = None if self.allowed is None else self.allowed[chunks]
         best = top_rows(scores, self.list_length, allowed)
         return self.snapshot.chunk_nodes[chunks[best]], scores[best]
+
+    def code_lists(self) -> list[WeightedList]:
+        """Return the chunks with the codes of the question, and those where a line begins with one.
+
+        A code has the weight of its specificity, as a name has.
+        """
+        local = self.query.mode == "local"
+        specificity = 1.0 if local else self.codes.specificity
+        weight = self.strategy.code_weight * specificity**self.strategy.gate
+        lists = []
+        for name, at_start in (("codes", False), ("code_lines", True)):
+            chunks, scores = self.codes.ranked(at_start=at_start)
+            if len(chunks):
+                if not local:  # of chunks with equal codes, the more relevant one is better
+                    scores += self.relevance.of_chunks(chunks) / 1000
+                ranked = self.best_chunks(chunks, scores)
+                lists.append(WeightedList(name, "specificity", weight, "local", *ranked))
+        return lists
 
     def title_links(self, lists: Sequence[WeightedList]) -> WeightedList:
         """Follow title links from the best chunks of the other lists.
@@ -356,7 +386,7 @@ class _HybridSearch:
             cut: Number of nodes below the cut.
         """
         query, seeds, ids = self.query, self.seeds, self.snapshot.nodes.ids
-        chosen = choose_route(query, seeds, self.snapshot)
+        chosen = choose_route(query, seeds, self.codes, self.snapshot)
         is_wide = self.has_no_names and self.strategy.diversity > 0
         listings: dict[str, Listing] = {}
         if query.mode != "local":
@@ -373,6 +403,7 @@ class _HybridSearch:
             specificity=self.specificity,
             graph_weight=self.graph_weight,
             mentions=query.names,
+            codes=tuple(one.text for one in self.codes.found),
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
             overview=is_wide and self.is_overview,

@@ -7,7 +7,7 @@ question and the index decide it, before anything is ranked:
 
 1. `global` if the words ask about a text as a whole ("the main themes", "summarize the meeting"),
    and no name leads elsewhere;
-2. `local` if the index knows a name in the question;
+2. `local` if the index knows a code or a name in the question;
 3. `local` if the nouns of the question meet in few passages;
 4. `global` otherwise.
 """
@@ -15,7 +15,7 @@ question and the index decide it, before anything is ranked:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -24,6 +24,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.retrieval.breadth import is_overview
+from e2graphrag_integrations.retrieval.code_matches import CodeMatches
 from e2graphrag_integrations.retrieval.question_words import (
     asks_for_aspect,
     asks_for_content,
@@ -67,33 +68,39 @@ class RouteChoice:
     reason: str
 
 
-def choose_route(query: Query, seeds: Seeds, snapshot: Snapshot) -> RouteChoice:
+def choose_route(query: Query, seeds: Seeds, codes: CodeMatches, snapshot: Snapshot) -> RouteChoice:
     """Return the route of a question, before anything is ranked.
 
     Args:
         query: The question.
         seeds: Its names in the index.
+        codes: Its codes in the index.
         snapshot: The search index.
     """
     if query.mode != "auto":
         return RouteChoice(query.mode, f"the mode is {query.mode}")
-    if _asks_about_whole(query, seeds, snapshot):
+    if not codes.found and _asks_about_whole(query, seeds, snapshot):
         return RouteChoice("global", "the question is about a text as a whole")
-    names, total = seeds.ranked, f"{seeds.allowed_count} chunks"
-    if names:
-        known = [repr(str(snapshot.subjects.names[one.entity])) for one in names]
+    total = f"{seeds.allowed_count} chunks"
+    counts = [(one.text, len(one.chunks)) for one in codes.found]
+    counts += [(str(snapshot.subjects.names[one.entity]), one.doc_freq) for one in seeds.ranked]
+    if counts:
+        known = [repr(name) for name, _ in counts]
         more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         return RouteChoice(
             "local",
             f"the index knows {', '.join(known[:_SHOWN])}{more}; "
-            f"{known[0]} leads to {names[0].doc_freq} of {total}",
+            f"{known[0]} leads to {counts[0][1]} of {total}",
         )
-    nouns, chunks = _meeting(query, seeds, snapshot)
+    return _by_nouns(*_meeting(query, seeds, snapshot), seeds.allowed_count)
+
+
+def _by_nouns(nouns: Sequence[str], chunks: IntArray, allowed: int) -> RouteChoice:
     if not nouns:
         return RouteChoice("global", "the index knows no name or noun of the question")
     together = " together" if len(nouns) > 1 else ""
-    where = f"{' and '.join(map(repr, nouns))}{together} in {len(chunks)} of {total}"
-    if len(chunks) <= max(1.0, _MAX_MET * seeds.allowed_count):
+    where = f"{' and '.join(map(repr, nouns))}{together} in {len(chunks)} of {allowed} chunks"
+    if len(chunks) <= max(1.0, _MAX_MET * allowed):
         return RouteChoice("local", f"no name, but few chunks with its nouns: {where}")
     return RouteChoice("global", f"no name, and many chunks with its nouns: {where}")
 

@@ -206,6 +206,7 @@ class Trace:
         carried: What was carried over from earlier turns, and why; None without a history.
         specificity: Specificity of the rarest name of the question, in [0, 1] (`HybridStrategy`).
         graph_weight: Weight of the graph's list in the fusion, which it determines.
+        codes: Codes of the question that the index contains, such as versions and dates.
         links: Mentions linked to entities in the index.
         unlinked: Mentions without an entity in the index.
         pairs: Pairs of linked entities (`PaperStrategy`, local).
@@ -240,6 +241,7 @@ class Trace:
     carried: Carried | None = None
     specificity: float = 0.0
     graph_weight: float = 0.0
+    codes: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     unlinked: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -280,6 +282,7 @@ class Trace:
             f"why: {self.reason}",
             f"entities: {self._describe_links()}",
         ]
+        lines += [f"codes: {', '.join(self.codes)}"] if self.codes else []
         lines += self._describe_graph()
         if self.carried is not None:
             lines.append(f"history: {describe(self.carried)}")

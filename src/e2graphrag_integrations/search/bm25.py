@@ -413,6 +413,10 @@ class BM25Index:
         return highest
 
     @cached_method(_CACHED_TERMS)
+    def texts_with(self, term: str) -> IntArray:
+        """Return the rows of the texts that contain a term, ascending."""
+        return np.sort(np.concatenate([_NO_ROWS, *(part.find(term)[0] for part in self.parts)]))
+
     def doc_freq(self, term: str) -> int:
         """Return the number of texts that contain a term."""
         return sum(part.doc_freq(term) for part in self.parts)

@@ -13,6 +13,8 @@ from scipy.sparse import csc_array, csr_array
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.text.codes import code_terms
+from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words
 from e2graphrag_integrations.text.words import terms_of
 
 _CACHED_TERMS = 1024
@@ -74,11 +76,16 @@ class TermPostings:
 def read_postings(texts: Iterable[str]) -> TermPostings:
     """Return the terms of texts, reading each text once and one at a time."""
     ids: dict[str, int] = {}
-    tokens, lengths = array("i"), array("q")
+    tokens, sizes, lengths = array("i"), array("q"), array("q")
     for text in texts:
-        terms = terms_of(text)
+        cleaned = clean_text(text)
+        terms = terms_of(cleaned)
+        lengths.append(len(terms))  # without codes and parts of words, which repeat words
+        terms += code_terms(cleaned)
+        if cleaned is not text:
+            terms += terms_of(parts_of_broken_words(text))
+        sizes.append(len(terms))
         tokens.extend([ids.setdefault(term, len(ids)) for term in terms])
-        lengths.append(len(terms))
     vocabulary = sorted(ids)
     sorted_id = np.empty(len(ids), dtype=np.int32)
     sorted_id[[ids[term] for term in vocabulary]] = np.arange(len(ids))
@@ -87,7 +94,7 @@ def read_postings(texts: Iterable[str]) -> TermPostings:
         (
             np.ones(len(tokens), dtype=np.int32),
             sorted_id[np.asarray(tokens)].astype(index_type, copy=False),
-            exclusive_sums(lengths).astype(index_type),
+            exclusive_sums(sizes).astype(index_type),
         ),
         shape=(len(lengths), len(vocabulary)),
     )

@@ -1,0 +1,233 @@
+"""Codes: versions, clauses, part numbers, dates, addresses of computers and people, identifiers.
+
+A tokenizer of words reads `2.10.1`, `2.1.10` and `1.2.10` as the same numbers. A code is therefore
+a term of its own, beside the words it consists of. Terms of codes begin with `#`, which no word
+does. Different spellings of a code have one term: `RTX 4090`, `rtx-4090` and `RTX4090`, or
+`2024-03-05` and `March 5, 2024`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from e2graphrag_integrations.text.dates import Date, find_dates, is_month
+from e2graphrag_integrations.text.letters import UNSPACED
+
+MARK = "#"
+"""First character of the term of a code."""
+
+START = "^"
+"""First character of a further term of a code with which a line begins, as that of a clause does
+where it is written, but not where it is cited."""
+
+_ALNUM = rf"[^\W_{UNSPACED}]"
+_HYPHENS = "\u2010\u2011-"
+
+_HINT = re.compile(rf"[\d@_]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
+"""Every code matches it, and most words of prose do not."""
+
+_TOKEN = re.compile(r"\S+")
+_REACH = 8
+"""Maximum number of characters of a clause after its first space, as in `4.2 (b)`."""
+
+_CODE = re.compile(
+    rf"""
+      (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+    | (?P<url>(?:https?://|www\.)[^\s<>"'()\[\]]+)
+    | (?P<thousands>(?<![\d.,])\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,]))
+    | (?P<joined>{_ALNUM}+(?:[./:+{_HYPHENS}]{_ALNUM}+)+(?:\ ?\({_ALNUM}{{1,4}}\))*)
+    | (?P<clause>\d+(?:\ ?\({_ALNUM}{{1,4}}\))+)
+    | (?P<name>[A-Za-z_]\w*_\w+)
+    | (?P<word>{_ALNUM}+)
+    """,
+    re.VERBOSE,
+)
+_SPACED = re.compile(
+    rf"(?<!\w)([A-Z][A-Za-z]{{1,14}})\ (\d{{1,6}}[A-Za-z]?)(?![\w.,/:{_HYPHENS}]?\w)"
+)
+"""A name before a number, such as `RTX 4090`."""
+
+_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
+_BEFORE = re.compile(rf"({_ALNUM}+)[\ .#§]+\Z")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
+_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
+_BETWEEN = re.compile(r"(?<=[^\W\d_])[-_\ ](?=\d)|(?<=\d)[-_\ ](?=[^\W\d_])")
+_VERSION = re.compile(r"v(?=\d+(?:\.|\Z))")
+_LONG_NUMBER = re.compile(r"[\d-]{11,}")
+_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}")
+_SHORT_HASH = 7
+"""Number of digits to which hashes are often shortened."""
+
+_NAME = re.compile(r"[a-z_]\w+(?:\.[a-z_]\w+)+|[A-Z]+(?:-[A-Z]+)+")
+"""Codes without digits: `os.path.join`, `www.example.org`, `AB-CX`."""
+
+_LINE_START = re.compile(
+    r"[\s#>*•\-\[(§|\"']*(?:(?:section|clause|article|art|paragraph|version|release|item|chapter|step"
+    r"|part|no|nr|rule|v)\b\.?\s*)?",
+    re.IGNORECASE,
+)
+_MIN_LONG_NUMBER = 9
+_MIN_NUMBER = 4
+"""Minimum number of digits of a plain number in a question that may be written with commas."""
+
+_HUMPS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z0-9]+)+")
+_HUMP = re.compile(r"[A-Z]?[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCode:
+    """A code in a question.
+
+    Attributes:
+        text: The code as written.
+        terms: The terms it may have in the index, the most specific first.
+    """
+
+    text: str
+    terms: tuple[str, ...]
+
+
+def code_terms(text: str) -> list[str]:
+    """Return the terms of the codes in a text, each once and in the order of the alphabet.
+
+    Identifiers also have the terms of their words.
+
+    >>> code_terms("Upgrade to v2.10.1 by 5 March 2024")
+    ['#2.10.1', '#2024-03', '#2024-03-05']
+    >>> code_terms("The cat sat on 2 mats in 1984.")
+    []
+    """
+    if _HINT.search(text) is None:
+        return []
+    terms: set[str] = set()
+    dates = list(find_dates(text))
+    for date in dates:
+        terms.update(_terms_of_date(date))
+        if _begins_line(text, date.start):
+            terms.update(START + one for one in date.forms)
+    for match in _SPACED.finditer(text):
+        if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
+            terms.add(MARK + _normal(match[1] + match[2]))
+    for match in _codes(text, dates):
+        forms = _forms(match)
+        terms.update(MARK + form for form in forms)
+        if forms and _begins_line(text, match.start()):
+            terms.add(START + forms[0])
+        terms.update(_words(match))
+    return sorted(terms)
+
+
+def question_codes(question: str) -> list[QuestionCode]:
+    """Return the codes in a question, in order.
+
+    A word before a number may belong to it, as in "rtx 4090".
+
+    >>> [one.terms for one in question_codes("What does clause 12.3 say?")]
+    [('#clause12.3', '#12.3')]
+    """
+    dates = list(find_dates(question))
+    codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in dates]
+    for match in _codes(question, dates):
+        raw, forms = match.group(), _forms(match)
+        if not forms and raw.isdigit():
+            forms = [raw] if len(raw) >= _MIN_NUMBER else []
+        before = _BEFORE.search(question, 0, match.start()) if raw[:1].isdigit() else None
+        if before is not None and not before[1].isdigit():
+            forms = [_normal(before[1] + raw), *forms]
+        if forms:
+            codes.append(QuestionCode(raw, _marked(forms)))
+    return codes
+
+
+def _codes(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
+    """Yield what may be a code, except dates, in order."""
+    end = 0
+    for token in _TOKEN.finditer(text):
+        if token.end() <= end or _HINT.search(text, *token.span()) is None:
+            continue
+        for match in _CODE.finditer(text, max(end, token.start()), token.end() + _REACH):
+            if match.start() >= token.end():
+                break
+            end = match.end()
+            if not any(one.start <= match.start() < one.end for one in dates):
+                yield match
+
+
+def _marked(forms: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(MARK + form for form in forms))
+
+
+def _terms_of_date(date: Date) -> Iterator[str]:
+    for form in date.forms:
+        yield MARK + form
+        yield MARK + form[: len("2024-03")]
+
+
+def _begins_line(text: str, at: int) -> bool:
+    start = text.rfind("\n", 0, at) + 1
+    return _LINE_START.fullmatch(text, start, at) is not None
+
+
+def _forms(match: re.Match[str]) -> list[str]:
+    """Return the normal forms of a code, the whole code first; [] if the match is none."""
+    return list(dict.fromkeys(_FORMS[match.lastgroup or ""](match.group())))
+
+
+def _forms_of_url(raw: str) -> Iterator[str]:
+    yield raw.casefold().rstrip("./,;:!?").removeprefix("https://").removeprefix("http://")
+
+
+def _forms_of_name(raw: str) -> Iterator[str]:
+    if raw.strip("_"):
+        yield from (raw.casefold(), _normal(raw))
+
+
+def _forms_of_word(raw: str) -> Iterator[str]:
+    if _DIGIT.search(raw) and _LETTER.search(raw) and not _ORDINAL.fullmatch(raw):
+        form = _normal(raw)
+        yield form
+        if _HASH.fullmatch(form):
+            yield form[:_SHORT_HASH]
+
+
+def _forms_of_parts(raw: str) -> Iterator[str]:
+    if _DIGIT.search(raw) or _NAME.fullmatch(raw):
+        yield _normal(raw)
+        if "(" in raw:
+            yield _normal(raw.partition("(")[0].rstrip())
+
+
+def _normal(raw: str) -> str:
+    """Return the normal form of a code: without case, and without marks where spellings differ."""
+    form = re.sub(f"[{_HYPHENS}]", "-", raw.casefold())
+    form = _VERSION.sub("", form) if form.startswith("v") else form
+    form = _BETWEEN.sub("", re.sub(r"[()]|\s+(?=\()", "", form).replace(" ", ""))
+    if _LONG_NUMBER.fullmatch(form) and sum(map(str.isdigit, form)) >= _MIN_LONG_NUMBER:
+        return form.replace("-", "")
+    return form
+
+
+def _words(match: re.Match[str]) -> Iterator[str]:
+    """Yield the words of an identifier, as plain terms."""
+    raw = match.group()
+    if match["name"]:
+        yield from (one for one in raw.casefold().split("_") if one)
+    elif match["word"] and _HUMPS.fullmatch(raw):
+        yield from (one.casefold() for one in _HUMP.findall(raw))
+
+
+_FORMS: Mapping[str, Callable[[str], Iterator[str]]] = MappingProxyType(
+    {
+        "mail": lambda raw: iter([raw.casefold()]),
+        "url": _forms_of_url,
+        "thousands": lambda raw: iter([raw.replace(",", "")]),
+        "joined": _forms_of_parts,
+        "clause": lambda raw: iter([_normal(raw)]),
+        "name": _forms_of_name,
+        "word": _forms_of_word,
+    }
+)
+"""How the groups of the pattern of a code become normal forms."""

@@ -1,0 +1,82 @@
+"""Characters of a layout that are no part of the text: broken words, soft hyphens, zero widths.
+
+Texts are stored and shown as they are. What reads them, such as an extractor, an embedder or BM25,
+reads them without this noise, and spans are mapped back.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+_BREAK = r"(?<=[^\W\d_])[-\u2010\u00ad][ \t]*\r?\n[ \t]*(?=[^\W\d_])"
+_NOISE = re.compile(rf"{_BREAK}|[\u00ad\u200b\u2060\ufeff]")
+_BROKEN = re.compile(rf"[^\W\d_]+{_BREAK}[^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanText:
+    """A text without noise.
+
+    Attributes:
+        text: The text.
+        starts: Where each part that follows noise begins, ascending.
+        removed: Number of characters removed before each of them.
+    """
+
+    text: str
+    starts: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the original text of a span in this one."""
+        if not self.starts or start >= end:
+            shift = self._removed_before(start)
+            return start + shift, end + shift
+        return start + self._removed_before(start), end + self._removed_before(end - 1)
+
+    def _removed_before(self, at: int) -> int:
+        place = bisect_right(self.starts, at)
+        return self.removed[place - 1] if place else 0
+
+
+def clean(text: str) -> CleanText:
+    r"""Return a text without noise: words broken at the end of a line are joined.
+
+    A hyphen before a capital letter remains, as in "Rolls-\nRoyce".
+
+    >>> clean("The miller of Veld-\nhoven").text
+    'The miller of Veldhoven'
+    """
+    parts, starts, removed = [], [], []
+    last = length = gone = 0
+    for match in _NOISE.finditer(text):
+        start, end = match.span()
+        if text[end : end + 1].isupper() and "\n" in match.group():
+            start += 1  # keeps the hyphen, and joins the lines
+        parts.append(text[last:start])
+        length += start - last
+        gone += end - start
+        last = end
+        starts.append(length)
+        removed.append(gone)
+    if not starts:
+        return CleanText(text)
+    return CleanText("".join([*parts, text[last:]]), tuple(starts), tuple(removed))
+
+
+def clean_text(text: str) -> str:
+    """Return the text of `clean`."""
+    return clean(text).text
+
+
+def parts_of_broken_words(text: str) -> str:
+    r"""Return the words that are broken at the end of a line, with both parts.
+
+    Whether "well-\nknown" is one word or two is not known, so a search finds both.
+
+    >>> parts_of_broken_words("a well-\nknown man")
+    'well-\nknown'
+    """
+    return " ".join(match.group() for match in _BROKEN.finditer(text))

@@ -1,0 +1,94 @@
+"""Codes are terms of their own, equal for different spellings and different for different codes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations.text.codes import code_terms, question_codes
+from strategies import examples
+
+
+def found(question, text):
+    """Return whether a code of the question is in the text."""
+    terms = set(code_terms(text))
+    return any(term in terms for code in question_codes(question) for term in code.terms)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What changed in version 2.10.1?", "## 2.10.1\n\n- faster"),
+        ("What changed in v2.10.1?", "Release 2.10.1 is out."),
+        ("changes of 2.1.0-rc1", "v2.1.0-rc.1 or v2.1.0-rc1"),
+        ("What does clause 12.3 say?", "see §12.3."),
+        ("clause 4.2(b)", "4.2 (b) The tenant pays."),
+        ("clause 4.2", "4.2(b) The tenant pays."),
+        ("rtx 4090", "The RTX-4090 is fast."),
+        ("RTX4090?", "An RTX 4090 is fast."),
+        ("the rtx-4090", "RTX4090"),
+        ("gpt 4.1", "GPT-4.1 answers."),
+        ("who is 10.0.0.1", "The router has 10.0.0.1 as its address."),
+        ("commit a1b2c3d", "fixed in a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"),
+        ("what does open_index() do", "Call `open_index(path)` first."),
+        ("os.path.join", "It uses os.path.join(a, b)."),
+        ("Anna.Krog@Example.com", "mailto: anna.krog@example.com."),
+        ("https://example.org/a", "See example https://example.org/a."),
+        ("9783161484100", "ISBN 978-3-16-148410-0"),
+        ("invoice of 1250 euros", "The total is 1,250 euros."),
+        ("型号RTX4090", "RTX 4090 是显卡"),
+        ("on March 5, 2024", "2024-03-05: we met."),
+        ("on 5 March 2024", "Am 5. März 2024 in Bonn"),
+        ("am 05.03.2024", "on the 5th of March 2024"),
+        ("2024年3月5日", "2024/03/05"),
+        ("in March 2024", "2024-03-05 10:30:00 started"),
+        ("ticket INV-2024-0012", "(inv-2024-0012)"),
+        ("SKU_00153", "SKU-00153,sofa,glass,769"),
+    ],
+)
+def test_a_code_is_found_in_another_spelling(question, text):
+    assert found(question, text)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("version 2.10.1", "2.1.10 and 1.2.10 and 2.10.11"),
+        ("clause 12.3", "12.30, 12.31 and 2.3"),
+        ("clause 2.1", "2.1.10"),
+        ("part 1234-7-AB-C", "1234-7-C-AB, 1234-AB-7-C, 1234-AB-C-7"),
+        ("part 12-3", "1-23"),
+        ("10.0.0.1", "10.0.0.11, 100.0.1"),
+        ("on 2024-03-05", "2024-03-06, 2024-05-30 and 2023-03-05"),
+        ("on 5 March 2024", "4 March 2024"),
+        ("a1b2c3d", "a1b2c3e4e5f60718293a"),
+    ],
+)
+def test_another_code_is_not_found(question, text):
+    assert not found(question, text)
+
+
+def test_prose_has_no_codes():
+    text = "The cat, e.g. the 3rd of 12, sat on 2 mats in 1984 and the 1990s; and/or well-known."
+    assert code_terms(text) == []
+
+
+def test_a_line_that_begins_with_a_code_says_so():
+    assert "^12.3" in code_terms("Terms\n  12.3 The tenant pays.")
+    assert "^12.3" in code_terms("§ 12.3 The tenant pays.")
+    assert "^12.3" not in code_terms("The tenant pays, see 12.3.")
+
+
+def test_identifiers_have_the_terms_of_their_words():
+    assert {"open", "index"} <= set(code_terms("open_index openIndex"))
+
+
+@given(st.text(alphabet="ab1.-_/:(), \nRTX年月日é", max_size=60))
+@examples(200)
+def test_terms_are_unique_sorted_and_marked(text):
+    terms = code_terms(text)
+    assert terms == sorted(set(terms))
+    for code in question_codes(text):
+        assert code.text in text
+        assert code.terms
