@@ -30,6 +30,7 @@ class WeightedList:
         route: Route that the list belongs to: `local` or `global`.
         rows: Node rows, best first, shape (n,).
         scores: Scores, shape (n,).
+        windows: The windows that make the nodes relevant; None if all of their windows are.
     """
 
     name: str
@@ -38,6 +39,7 @@ class WeightedList:
     route: Route
     rows: IntArray
     scores: Floats
+    windows: IntArray | None = None
 
     def contributions(self, rrf_k: float) -> Floats:
         """Return `weight / (rrf_k + rank)` for each node, shape (n,)."""
@@ -77,14 +79,16 @@ def window_candidates(
     Each other list multiplies the relevance of its chunks' windows by
     `1 + weight * (1 + rrf_k) / (rrf_k + rank)`, which is `1 + weight` for its best chunk. A chunk
     that appears only in the other lists has no relevant window, so its first window is ranked after
-    all relevant windows.
+    all relevant windows. A list with windows of its own adds `weight / (rrf_k + rank)` times the
+    highest score to these windows instead, so that they come first if its weight is high.
 
     Returns:
         A lazy sequence, best first: a token budget usually needs only its beginning.
     """
-    windows, relevance_scores = relevance.windows
     window_nodes = snapshot.dense.window_nodes
-    boosts = [one for one in lists if one.route == "local"]  # all lists except relevance
+    boosts = [one for one in lists if one.route == "local" and one.windows is None]
+    exact = [one for one in lists if one.windows is not None]
+    windows, relevance_scores = _with_exact(relevance, exact)
     parts = [window_nodes[windows], *(one.rows for one in boosts)]
     rows, places = np.unique(np.concatenate(parts), return_inverse=True)
     window_places, *boost_places = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
@@ -93,6 +97,9 @@ def window_candidates(
         factors[listed] *= 1 + (1 + rrf_k) * one.contributions(rrf_k)
         contributions[listed] += one.contributions(rrf_k)
     scores = relevance_scores * factors[window_places]
+    scores += scores.max(initial=0.0) * sum(
+        (_of_windows(one, windows, window_nodes, rrf_k) for one in exact), np.zeros(len(windows))
+    )
     order = np.lexsort((windows, -scores))
     documents = snapshot.nodes.document[window_nodes[windows[order]]]
     scores[order] = spread_over_documents(scores[order], documents, diversity)
@@ -112,6 +119,31 @@ def window_candidates(
         return Candidate(row, score, *found, span, is_window=True, relevance=relevance.of_node(row))
 
     return LazySequence(len(ranked), candidate)
+
+
+def _with_exact(relevance: Relevance, lists: Sequence[WeightedList]) -> tuple[IntArray, Floats]:
+    """Return the relevant windows and those of some lists, ascending, and their relevance."""
+    windows, scores = relevance.windows
+    own = [one.windows for one in lists if one.windows is not None]
+    missing = np.setdiff1d(np.concatenate([np.empty(0, dtype=np.int64), *own]), windows)
+    if not len(missing):
+        return windows, scores
+    joined = np.concatenate([windows, missing])
+    values = np.concatenate([scores, relevance.unsmoothed(missing)])
+    order = np.argsort(joined)
+    return joined[order], values[order]
+
+
+def _of_windows(
+    one: WeightedList, windows: IntArray, window_nodes: IntArray, rrf_k: float
+) -> Floats:
+    """Return what a list with windows of its own contributes to each window, shape (windows,)."""
+    assert one.windows is not None  # noqa: S101 - the caller selects such lists
+    by_row = dict(zip(one.rows.tolist(), one.contributions(rrf_k).tolist(), strict=True))
+    own = np.isin(windows, one.windows)
+    values = np.zeros(len(windows))
+    values[own] = [by_row.get(row, 0.0) for row in window_nodes[windows[own]].tolist()]
+    return values
 
 
 def found_by_and_reasons(

@@ -38,12 +38,14 @@ class CodeMatch:
         term: Its term in the index.
         chunks: The allowed chunks that contain it, ascending.
         starts: Whether a line of each chunk begins with it, shape (chunks,).
+        windows: The windows of these chunks that contain it, ascending.
     """
 
     text: str
     term: str
     chunks: IntArray
     starts: NDArray[np.bool_]
+    windows: IntArray
 
 
 class CodeMatches:
@@ -85,6 +87,12 @@ class CodeMatches:
             scores[np.isin(chunks, one.chunks[one.starts])] += value / 2
         return chunks, scores
 
+    @property
+    def windows(self) -> IntArray:
+        """The windows of chunks that contain at least one of the codes, ascending."""
+        empty = np.empty(0, dtype=np.int64)
+        return np.unique(np.concatenate([empty, *(one.windows for one in self.found)]))
+
     def _specificity_of(self, match: CodeMatch) -> float:
         if self._total < 2:  # noqa: PLR2004 - the formula needs two chunks
             return 1.0
@@ -99,7 +107,9 @@ def _match(
         chunks = _chunks_with(term, snapshot, allowed)
         if len(chunks):
             at_start = _chunks_with(START + term.removeprefix(MARK), snapshot, allowed)
-            return CodeMatch(code.text, term, chunks, np.isin(chunks, at_start))
+            windows = snapshot.bm25.texts_with(term)
+            own = np.isin(snapshot.dense.window_nodes[windows], snapshot.chunk_nodes[chunks])
+            return CodeMatch(code.text, term, chunks, np.isin(chunks, at_start), windows[own])
     return None
 
 

@@ -336,7 +336,8 @@ class _HybridSearch:
                 if not local:  # of chunks with equal codes, the more relevant one is better
                     scores += self.relevance.of_chunks(chunks) / 1000
                 ranked = self.best_chunks(chunks, scores)
-                lists.append(WeightedList(name, "specificity", weight, "local", *ranked))
+                windows = self.codes.windows
+                lists.append(WeightedList(name, "specificity", weight, "local", *ranked, windows))
         return lists
 
     def title_links(self, lists: Sequence[WeightedList]) -> WeightedList:

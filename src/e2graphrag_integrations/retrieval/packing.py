@@ -34,7 +34,11 @@ def pack_nodes(
 
 
 def pack_windows(
-    windows: Iterable[RetrievedNode], budget: int, counter: TokenCounter, texts: Mapping[str, str]
+    windows: Iterable[RetrievedNode],
+    budget: int,
+    counter: TokenCounter,
+    texts: Mapping[str, str],
+    table_header: Callable[[RetrievedNode], RetrievedNode | None] = lambda _: None,
 ) -> tuple[list[RetrievedNode], int]:
     """Return the nodes whose best windows fit the budget, and the number of windows that fit.
 
@@ -48,8 +52,21 @@ def pack_windows(
         counter: Counts the tokens.
         texts: Complete texts by node id. Read after `windows` is consumed, so it may be filled
             by an iterator.
+        table_header: Returns the header of the table in which a window begins, as a node with one
+            span; a node contains it once, and its tokens count.
     """
-    return _pack(windows, budget, counter, _uncovered, lambda pieces: _join_pieces(pieces, texts))
+
+    def with_header(
+        window: RetrievedNode, packed: Sequence[RetrievedNode]
+    ) -> Sequence[RetrievedNode]:
+        pieces = _uncovered(window, packed)
+        header = table_header(pieces[0]) if pieces else None
+        own = (one.spans for one in packed if one.node_id == window.node_id)
+        if header is None or header.spans in own:
+            return pieces
+        return [header, *pieces]
+
+    return _pack(windows, budget, counter, with_header, lambda pieces: _join_pieces(pieces, texts))
 
 
 def _pack(
@@ -141,13 +158,15 @@ def _join_node(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> Ret
         return node
     text = texts[node.node_id]
     spans: list[Span] = []
-    for span in sorted(piece.spans[0] for piece in pieces):
+    # The header of a table may be in an earlier chunk.
+    before = {one.spans[0]: one.text for one in pieces if one.spans[0].start < node.start}
+    for span in sorted({piece.spans[0] for piece in pieces} - {*before}):
         if spans and not text[spans[-1].end - node.start : span.start - node.start].strip():
             spans[-1] = Span(spans[-1].start, max(spans[-1].end, span.end))
         else:
             spans.append(span)
-    joined = GAP.join(text[start - node.start : end - node.start] for start, end in spans)
-    return replace(node, text=joined, spans=tuple(spans))
+    parts = [*before.values(), *(text[a - node.start : b - node.start] for a, b in spans)]
+    return replace(node, text=GAP.join(parts), spans=(*before, *spans))
 
 
 def _shorten(

@@ -49,6 +49,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     VectorOptionalStrategy,
     check_strategy,
 )
+from e2graphrag_integrations.retrieval.table_headers import TableHeaders
 from e2graphrag_integrations.retrieval.trace import Trace, measure
 from e2graphrag_integrations.retrieval.tree_budget import mix_summaries
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -276,13 +277,16 @@ def select(
         candidates, beyond = _of_best_nodes(candidates, query.max_nodes)
         trace = trace.with_cut("k", beyond)
     budget, counter = query.token_budget or 0, components.counter
+    headers = TableHeaders(reader)
     if has_windows:
         windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
-        nodes, n_packed = pack_windows(windows, budget, counter, reader.texts)
+        nodes, n_packed = pack_windows(windows, budget, counter, reader.texts, headers.of)
         trace = trace.with_cut("token_budget", len(candidates) - n_packed)
         return add_relevance(nodes, query, trace, reader)
     nodes = hydrate(candidates, trace.links, reader)
-    if query.token_budget is not None:
+    if query.token_budget is None:
+        nodes = [headers.added_to(node) for node in nodes]
+    else:
         packed = pack_nodes(nodes, budget, counter)
         nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
     return add_relevance(nodes, query, trace, reader)

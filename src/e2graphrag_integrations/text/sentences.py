@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_written_in_latin
+from e2graphrag_integrations.text.rows import row_blocks
 from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）〉》〕〗］｝＂＇"
@@ -74,7 +75,20 @@ def sentence_starts(text: str, *, clauses: bool = True) -> list[int]:
             and (is_thai or match["space"] is None)
             and (clauses or match["wide"] != SEMICOLON)
         )
-    return [0, *(match.end() for match in matches if match.end() < len(text))]
+    return _with_rows(text, [0, *(match.end() for match in matches if match.end() < len(text))])
+
+
+def _with_rows(text: str, starts: list[int]) -> list[int]:
+    """Return sentence starts in which each row of a table or log is a sentence."""
+    blocks = row_blocks(text)
+    if not blocks:
+        return starts
+    outside = [
+        start for start in starts if not any(block.start < start <= block.end for block in blocks)
+    ]
+    rows = [start for block in blocks for start in block.starts]
+    after = [len(text) - len(text[block.end :].lstrip()) for block in blocks]
+    return sorted({0, *outside, *(start for start in rows + after if start < len(text))})
 
 
 def _is_mostly_thai(text: str) -> bool:

@@ -1,0 +1,168 @@
+"""Tables and logs in a text: where their rows begin, and which line is the header.
+
+A row is not cut, as a sentence is not, and its cells mean little without the header. Tables are
+recognized by lines with equally many separators: tabs, semicolons, vertical bars, or commas. A
+comma in prose is followed by a space, and lines of prose seldom have equally many of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from e2graphrag_integrations.types import Span
+
+_SEPARATORS = ("\t", "|", ";", ",")
+_HINT = re.compile(r"[\t|;,]|^\W{0,2}\d\d", re.MULTILINE)
+_LINE = re.compile(r"[^\n]*\n?")
+_QUOTED = re.compile(r'"[^"\n]*"')
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_RULE = re.compile(r"[\s|:+=-]*--[\s|:+=-]*")
+"""The line below the header of a table in Markdown."""
+
+_TIME = re.compile(
+    r"\W{0,2}(?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d)?|\d{1,2}/\w{1,3}/\d{2,4}|\d\d:\d\d(?::\d\d)?"
+    r"|\w{3} +\d{1,2} \d\d:\d\d)\b"
+)
+"""The time at the start of a line of a log."""
+
+_MIN_ROWS = {"\t": 2, "|": 2, ";": 3, ",": 3, "time": 3}
+"""Minimum number of lines of a table or log, with the header."""
+
+_MAX_CELL = 4
+"""Maximum number of words in a cell of a header, and of a table with spaces after separators."""
+
+_MIN_SPACED = 4
+"""Minimum number of lines of such a table."""
+
+_SENTENCE = re.compile(r"[.!?:][\"'”’)]*(?:\s|$)|[“”]")
+"""What a sentence has, but not a row of such a table."""
+
+_HAS_DIGIT = re.compile(r"\d")
+_MAX_HEADER = 500
+"""Maximum length of a line that is a header, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """A table or a log.
+
+    Attributes:
+        kind: The separator of the cells, or "time" for a log.
+        columns: Number of cells of a row; 1 for a log.
+        starts: Where each line begins, ascending.
+        end: Where the last line ends.
+        header: The header, with the rule below it in Markdown; None if there is none.
+    """
+
+    kind: str
+    columns: int
+    starts: Sequence[int]
+    end: int
+    header: Span | None = None
+
+    @property
+    def start(self) -> int:
+        """Where the first line begins."""
+        return self.starts[0]
+
+
+def row_blocks(text: str) -> list[RowBlock]:
+    r"""Return the tables and logs in a text, in order.
+
+    >>> [block] = row_blocks("sku,price\nA1,30\nB2,40\n")
+    >>> block.header, block.starts
+    (Span(start=0, end=9), [0, 10, 16])
+    """
+    if _HINT.search(text) is None:
+        return []
+    return [_block(text, lines, kind) for lines, kind in _runs(text)]
+
+
+def may_continue(text: str, block: RowBlock) -> bool:
+    """Return whether a text may begin with further rows of a table."""
+    line, _, _ = text.partition("\n")
+    return (block.kind, block.columns) in _kinds(line.rstrip())
+
+
+def _runs(text: str) -> Iterator[tuple[list[Span], tuple[str, int]]]:
+    """Yield consecutive lines with equally many cells, with the separator and the number."""
+    lines: list[Span] = []
+    kinds: list[set[tuple[str, int]]] = []
+    for match in _LINE.finditer(text):
+        line = match.group().rstrip()
+        own = _kinds(line)
+        if kinds and own & kinds[-1]:
+            lines.append(Span(match.start(), match.start() + len(line)))
+            kinds.append(own & kinds[-1])
+            continue
+        yield from _checked(text, lines, kinds)
+        lines = [Span(match.start(), match.start() + len(line))] if own else []
+        kinds = [own] if own else []
+    yield from _checked(text, lines, kinds)
+
+
+def _kinds(line: str) -> set[tuple[str, int]]:
+    """Return the separators that a line may have, with the number of cells between them."""
+    if not line.strip():
+        return set()
+    kinds = {("time", 1)} if _TIME.match(line) else set()
+    plain = _THOUSANDS.sub("", _QUOTED.sub("q", line))
+    if "|" in plain and _RULE.fullmatch(plain):
+        return {("|", plain.count("|") + 1)}
+    return kinds | {(one, plain.count(one) + 1) for one in _SEPARATORS if one in plain}
+
+
+def _checked(
+    text: str, lines: list[Span], kinds: list[set[tuple[str, int]]]
+) -> Iterator[tuple[list[Span], tuple[str, int]]]:
+    """Yield a run of lines if it is a table or a log."""
+    for kind in sorted(kinds[-1], key=_order) if kinds else ():
+        if _is_table(text, lines, *kind):
+            yield lines, kind
+            return
+
+
+def _order(kind: tuple[str, int]) -> tuple[int, int]:
+    name, columns = kind
+    return (_SEPARATORS.index(name) if name in _SEPARATORS else len(_SEPARATORS), -columns)
+
+
+def _is_table(text: str, lines: Sequence[Span], kind: str, columns: int) -> bool:
+    if len(lines) < _MIN_ROWS[kind]:
+        return False
+    if kind in {"\t", "|", "time"}:
+        return True
+    rows = [text[start:end] for start, end in lines]
+    if not any(f"{kind} " in f"{row} " for row in rows):
+        return columns > 2 or _header(text, lines, kind) is not None  # noqa: PLR2004 - as below
+    return (
+        len(lines) >= _MIN_SPACED
+        and columns > 2  # noqa: PLR2004 - two cells with a comma and a space are prose
+        and not any(_SENTENCE.search(row) for row in rows)
+        and all(len(cell.split()) <= _MAX_CELL for row in rows for cell in row.split(kind))
+        and _header(text, lines, kind) is not None
+    )
+
+
+def _block(text: str, lines: list[Span], kind: tuple[str, int]) -> RowBlock:
+    name, columns = kind
+    starts = [line.start for line in lines]
+    header = None if name == "time" else _header(text, lines, name)
+    return RowBlock(name, columns, starts, lines[-1].end, header)
+
+
+def _header(text: str, lines: Sequence[Span], separator: str) -> Span | None:
+    """Return the header of a table: a line above a rule, or one that is unlike the rows."""
+    first, second = lines[0], lines[1]
+    if first.end - first.start > _MAX_HEADER:
+        return None
+    if _RULE.fullmatch(text, second.start, second.end):
+        return Span(first.start, second.end)
+    head, *rows = ([c.strip() for c in text[a:b].split(separator)] for a, b in lines[:20])
+    if any(_HAS_DIGIT.search(cell) for cell in head) or not any(head):
+        return None
+    differs = any(_HAS_DIGIT.search(cell) for row in rows for cell in row)
+    is_short = all(len(cell.split()) <= _MAX_CELL for cell in head)
+    return first if is_short and (differs or all(one.islower() for one in head if one)) else None
