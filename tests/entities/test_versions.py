@@ -55,7 +55,7 @@ def test_an_empty_index_is_not_outdated():
 def test_version_1_of_a_spacy_extractor_shares_its_pipeline(real_extractor):
     old = real_extractor.with_rules(1)
     assert old.nlp is real_extractor.nlp
-    assert real_extractor.fingerprint == f"{old.fingerprint}:version=2"
+    assert real_extractor.fingerprint == f"{old.fingerprint}:version=4"
     found = find_version(real_extractor, old.fingerprint)
     assert found is not None
     assert (found.version, found.extractor.rules_version) == (1, 1)
@@ -71,6 +71,22 @@ def test_a_heading_ends_a_name_from_version_2(real_extractor):
     assert names(real_extractor.with_rules(1)) == ["CKHL-FM CKHL-FM", "Canadian"]
 
 
+def test_a_line_or_a_cell_ends_a_name_from_version_4(real_extractor):
+    def names(extractor, text):
+        [sentences] = extractor.extract([text])
+        return [mention.entity for sentence in sentences for mention in sentence if mention.named]
+
+    assert names(real_extractor, "anna krog\npeter moe\nida lund") == [
+        "anna krog",
+        "peter moe",
+        "ida lund",
+    ]
+    table = "name,price\nBold Town,$12.50\nOld Harbor,$3.10"
+    assert names(real_extractor, table) == ["Bold Town", "Old Harbor"]
+    assert names(real_extractor, "He saw <b>Bold Town</b> there.") == ["Bold Town"]
+    assert len(names(real_extractor.with_rules(3), "Jonas Moser\nTilda Oxen")) == 1
+
+
 def test_a_copy_of_a_spacy_extractor_keeps_its_version(real_extractor):
     assert deepcopy(real_extractor.with_rules(1)).rules_version == 1
     assert SpacyEntityExtractor().is_reproducible_by_name
@@ -80,16 +96,16 @@ def test_a_copy_of_a_spacy_extractor_keeps_its_version(real_extractor):
 def test_pipeline_of_another_language_has_a_third_version_of_the_rules():
     pipeline = spacy.blank("de")
     newest, second = SpacyEntityExtractor(pipeline), SpacyEntityExtractor(pipeline, rules_version=2)
-    assert newest.fingerprint.endswith(":version=3")
+    assert newest.fingerprint.endswith(":version=4")
     assert second.fingerprint.endswith(":version=2")
     found = find_version(newest, ChunkExtractor(second).fingerprint)
     assert found is not None
     assert (found.version, found.extractor.rules_version) == (2, 2)
-    english = SpacyEntityExtractor(spacy.blank("en"))
-    assert english.fingerprint.endswith(":version=2")
+    third = SpacyEntityExtractor(spacy.blank("en"), rules_version=3)
+    assert third.fingerprint.endswith(":version=2")
 
 
-@pytest.mark.parametrize("version", [0, 4, "2", True])
+@pytest.mark.parametrize("version", [0, 5, "2", True])
 def test_an_unknown_version_is_rejected(version):
     with pytest.raises(InvalidInputError, match="rules_version"):
         SpacyEntityExtractor(rules_version=version)

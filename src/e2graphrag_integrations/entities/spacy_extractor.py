@@ -30,6 +30,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.text.headings import first_line_heading
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.lines import name_ends
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
@@ -38,11 +39,20 @@ if TYPE_CHECKING:
 
 BUNDLED_PIPELINE = "en_e2g_sm"
 
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Newest version of the extractor's rules; part of its fingerprint. Raise it when they change."""
 
 _SAME_IN_ENGLISH = 2
 """Later versions change nothing for English pipelines, so their fingerprints name this one."""
+
+_ONLY_HEADINGS = 3
+"""Last version of the rules in which only headings end names."""
+
+_MARKUP = re.compile(r"[<>{}=\\$€£¥|]")
+_DIGIT = re.compile(r"\d")
+_MIXED = re.compile(r"[a-z][A-Z].*[a-z][A-Z]")
+_MIN_DATA = 20
+"""Minimum length of a word of data, such as a hash."""
 
 _NOT_ENTITIES = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 _SPACE_RUN = re.compile(r"\s+")
@@ -75,8 +85,9 @@ class SpacyEntityExtractor:
             Python 3.13).
         name_rules: Whether to apply the rules for capitalized names.
         rules_version: Version of the rules. From version 2, a heading in the first line ends a
-            name. From version 3, the rules for names depend on the language of the pipeline. Older
-            versions are for indexes that were built with them.
+            name. From version 3, the rules for names depend on the language of the pipeline. From
+            version 4, a name ends with a line of its own or a cell of a table, and contains neither
+            markup nor amounts. Older versions are for indexes that were built with them.
 
     Raises:
         InvalidInputError: If `rules_version` is unknown.
@@ -154,7 +165,7 @@ class SpacyEntityExtractor:
         rules = f"rules={int(self._name_rules)}"
         number = self.rules_version
         if meta["lang"] == "en":
-            number = min(number, _SAME_IN_ENGLISH)
+            number = _SAME_IN_ENGLISH if number == _SAME_IN_ENGLISH + 1 else number
         if number > 1:  # the fingerprint of version 1 does not name it
             rules += f":version={number}"
         return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:{rules}"
@@ -167,9 +178,8 @@ class SpacyEntityExtractor:
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return the mentions in each sentence of each text, in order."""
         found: list[list[list[Mention]]] = [[] for _ in texts]
-        headings_end_names = self.rules_version > 1
         with self._lock:
-            unwrapped = [_unwrap(text, headings_end_names=headings_end_names) for text in texts]
+            unwrapped = [_unwrap(text, self._name_ends(text)) for text in texts]
             pieces = [
                 (number, plain[start:end], origin[start:end])
                 for number, (plain, origin) in enumerate(unwrapped)
@@ -183,6 +193,12 @@ class SpacyEntityExtractor:
             for doc, (number, _, origin) in zip(docs, pieces, strict=True):
                 found[number].extend(self._sentences(doc, origin))
         return list(found)
+
+    def _name_ends(self, text: str) -> frozenset[int]:
+        """Return the places of white space and separators at which a name ends."""
+        heading = first_line_heading(text) if self.rules_version > 1 else None
+        ends = [] if heading is None else [text.index(heading) + len(heading)]
+        return frozenset([*ends, *(name_ends(text) if self.rules_version > _ONLY_HEADINGS else [])])
 
     def _processes(self) -> int:
         # A spawned process receives the pipeline as bytes. spaCy does not serialize `vectors.attr`,
@@ -215,15 +231,32 @@ class SpacyEntityExtractor:
         doc = sentence.doc
         inside: set[int] = set()
         mentions = []
+        is_newest = self.rules_version > _ONLY_HEADINGS
         for start, end, label in names:
             span = doc[start:end]
             inside.update(range(start, end))
-            mentions.append(Mention(span.text, span.start_char, span.end_char, label))
+            name = _before_markup(span.text) if is_newest else span.text
+            if name:
+                mentions.append(Mention(name, span.start_char, span.start_char + len(name), label))
         for token in sentence:
-            if token.pos_ == "NOUN" and token.i not in inside and _is_word(token.text):
+            is_noun = token.pos_ == "NOUN" and token.i not in inside and _is_word(token.text)
+            if is_noun and not (is_newest and _is_data(token.text)):
                 lemma = (token.lemma_ or token.text).lower()
                 mentions.append(Mention(lemma, token.idx, token.idx + len(token.text), NOUN))
         return iter(sorted(mentions, key=lambda m: (m.start, m.end)))
+
+
+def _before_markup(name: str) -> str:
+    """Return a name up to the first character of markup or an amount; "" if it is no name."""
+    markup = _MARKUP.search(name)
+    name = name if markup is None else name[: markup.start()].rstrip(" ,;:.(")
+    return "" if _is_data(name) or not _is_word(name) else name
+
+
+def _is_data(text: str) -> bool:
+    """Return whether a text has a word of data, such as a hash or base64."""
+    words = (word for word in text.split() if len(word) >= _MIN_DATA)
+    return any(_DIGIT.search(word) or _MIXED.search(word) for word in words)
 
 
 def _is_word(text: str) -> bool:
@@ -260,15 +293,15 @@ def _pieces(text: str, limit: int) -> Iterator[Span]:
         start = cut
 
 
-def _unwrap(text: str, *, headings_end_names: bool) -> tuple[str, NDArray[np.int64]]:
+def _unwrap(text: str, ends: frozenset[int]) -> tuple[str, NDArray[np.int64]]:
     """Replace each run of whitespace with one space, or with a blank line if it contains one.
 
     Otherwise, hard-wrapped lines and indentation would split names and sentences.
 
     Args:
         text: The text.
-        headings_end_names: Whether the line break after a heading in the first line counts as a
-            blank line, so that the heading ends a name.
+        ends: Places of white space and separators that count as a blank line, so that a name ends
+            there.
 
     Returns:
         The new text, and the offset in the original text of each of its characters.
@@ -276,10 +309,12 @@ def _unwrap(text: str, *, headings_end_names: bool) -> tuple[str, NDArray[np.int
     pieces: list[str] = []
     origins: list[NDArray[np.int64]] = []
     at = 0
-    heading = first_line_heading(text) if headings_end_names else None
-    heading_end = -1 if heading is None else text.index(heading) + len(heading)
-    for run in _SPACE_RUN.finditer(text):
-        ends_line = run.group().count("\n") > 1 or run.start() == heading_end
+    separators = {text[end] for end in ends if end < len(text)} & set("|;,")
+    runs = re.compile(rf"\s*[{''.join(separators)}]\s*|\s+") if separators else _SPACE_RUN
+    for run in runs.finditer(text):
+        ends_line = run.group().count("\n") > 1 or not ends.isdisjoint(range(*run.span()))
+        if not ends_line and not run.group().isspace():
+            continue  # a separator outside tables
         filler = "\n\n" if ends_line else " "
         pieces += [text[at : run.start()], filler]
         # Both characters of a filler for a single line break come from that line break.

@@ -79,8 +79,7 @@ def find_version(extractor: EntityExtractor, fingerprint: str) -> ChunkExtractor
     """Return an extractor with the rules of the version that has a fingerprint, if there is one."""
     candidates = [ChunkExtractor(extractor)]
     if isinstance(extractor, SpacyEntityExtractor):
-        # The rules of pipelines for other languages than English have a third version.
-        candidates.append(ChunkExtractor(extractor.with_rules(2)))
+        candidates += [ChunkExtractor(extractor.with_rules(version)) for version in (3, 2)]
         extractor = extractor.with_rules(1)
     candidates.append(ChunkExtractor(extractor, version=1))
     return next((one for one in candidates if one.fingerprint == fingerprint), None)

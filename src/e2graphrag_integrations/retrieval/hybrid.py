@@ -50,6 +50,10 @@ no score from that list."""
 MAX_POOL = 1000
 """Largest number of nodes from which the result may be selected, unless `k` is larger."""
 
+_FULL_NAME = 0.6
+"""Minimum factor for the covered share of a question with a full name that few chunks have. Words
+cannot tell the texts with both words of a name from those with the name."""
+
 BudgetSummaries = Literal["never", "overview", "flat"]
 """The questions for which a token budget holds summaries."""
 
@@ -269,7 +273,9 @@ class _HybridSearch:
             self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
             self.graph_weight = float(self.specificity**strategy.gate)
             if strategy.coverage_factor and query.mode != "local":
-                self.graph_weight *= min(1.0, strategy.coverage_factor * self.seeds.coverage)
+                share = strategy.coverage_factor * self.seeds.coverage
+                least = _FULL_NAME if self.seeds.has_full_name else 0.0
+                self.graph_weight *= min(1.0, max(least, share))
 
     def select(self, rows: IntArray, scores: Floats, count: int) -> tuple[IntArray, Floats]:
         """Return the nodes that together cover the question, best first, and their scores."""

@@ -23,6 +23,9 @@ _MAX_SEEDS = 32
 """Maximum number of query entities, rarest first, that seed personalized PageRank. Limits the cost
 of a very long query."""
 
+_FEW_CHUNKS = 3
+"""Maximum number of chunks with a full name that identifies what the query is about."""
+
 _MAX_PAIRED = 16
 """Maximum number of seeds, rarest first, that form pairs. This gives at most 120 pairs."""
 
@@ -126,6 +129,18 @@ class Seeds:
         total = bm25.reference_score(sorted(terms), weights=carried)
         covered = bm25.reference_score(sorted(terms & names), weights=carried)
         return covered / total if total else 0.0
+
+    @property
+    def has_full_name(self) -> bool:
+        """Whether the query has a name of several words as a few chunks have it."""
+        index = self._snapshot.subjects.index
+        exact = {index[one.entity] for one in self.linking.links if one.how == "exact"}
+        return any(
+            seed.entity in exact
+            and seed.doc_freq <= _FEW_CHUNKS
+            and " " in self._snapshot.subjects.names[seed.entity]
+            for seed in self.ranked
+        )
 
     def personalized_pagerank(
         self, damping: float, n_iter: int

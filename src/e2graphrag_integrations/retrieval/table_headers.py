@@ -14,7 +14,7 @@ from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode
 from e2graphrag_integrations.text.rows import RowBlock, may_continue, row_blocks
 from e2graphrag_integrations.types import Span
 
-_REACH = 8
+_REACH = 64
 """Number of earlier chunks in which the header is looked up, besides the first of the document."""
 
 
@@ -53,35 +53,39 @@ class TableHeaders:
     def _find(self, passage: RetrievedNode, at: int) -> RetrievedNode | None:
         text = self._reader.texts[passage.node_id]
         blocks = row_blocks(text)
-        inside = [one for one in blocks if one.start <= at < one.end]
-        if inside and (inside[0].header is not None or inside[0].start):
-            header = inside[0].header
-            if header is None or at < header.end:
-                return None
-            return _node(passage, text, passage.start, header)
-        begins = blocks[0].end if blocks and not blocks[0].start else text.find("\n") % len(text)
-        if not inside and at > begins:
-            return None
+        inside = next((one for one in blocks if one.start <= at < one.end), None)
+        if inside is not None and (inside.header is not None or inside.start):
+            header = inside.header
+            has_it = header is None or at < header.end
+            return None if has_it or header is None else _node(passage, text, passage.start, header)
+        # Too few rows to be recognized may continue the table of an earlier chunk.
+        is_first_line = "\n" not in text[:at].strip()
+        return self._in_earlier_chunks(passage) if inside is not None or is_first_line else None
+
+    def _in_earlier_chunks(self, passage: RetrievedNode) -> RetrievedNode | None:
+        text = self._reader.texts[passage.node_id]
         for start, earlier, block in self._earlier(passage):
             if not may_continue(text, block):
-                return None
+                break
             if block.header is not None:
                 return _node(passage, earlier, start, block.header)
             if block.start:
-                return None
+                break
         return None
 
     def _earlier(self, passage: RetrievedNode) -> Iterator[tuple[int, str, RowBlock]]:
-        """Yield the table at the start of the document, if it may reach the passage, and then those
-        at the ends of the chunks before the passage, with the texts of the chunks and their places.
+        """Yield the tables that may reach the passage, with the places and texts of their chunks.
+
+        These are the one in the first chunk, because most tables are a document, and those at the
+        ends of the chunks before the passage.
         """
         row = self._reader.candidates[passage.node_id].row
         first = row - passage.position
         [node] = self._reader.read([first])
         blocks = row_blocks(node.text)
         text = self._reader.texts[passage.node_id]
-        if blocks and not blocks[0].start and may_continue(text, blocks[0]):
-            yield node.start, node.text, blocks[0]
+        if blocks and not node.text[blocks[-1].end :].strip() and may_continue(text, blocks[-1]):
+            yield node.start, node.text, blocks[-1]
         for place in range(row - 1, max(first, row - 1 - _REACH) - 1, -1):
             [node] = self._reader.read([place])
             blocks = row_blocks(node.text)

@@ -40,6 +40,9 @@ _SENTENCE = re.compile(r"[.!?:][\"'”’)]*(?:\s|$)|[“”]")
 """What a sentence has, but not a row of such a table."""
 
 _HAS_DIGIT = re.compile(r"\d")
+_SEEN_ROWS = 20
+"""Number of lines with which a header is compared."""
+
 _MAX_HEADER = 500
 """Maximum length of a line that is a header, in characters."""
 
@@ -108,10 +111,15 @@ def _kinds(line: str) -> set[tuple[str, int]]:
     if not line.strip():
         return set()
     kinds = {("time", 1)} if _TIME.match(line) else set()
-    plain = _THOUSANDS.sub("", _QUOTED.sub("q", line))
+    plain = _plain(line)
     if "|" in plain and _RULE.fullmatch(plain):
         return {("|", plain.count("|") + 1)}
     return kinds | {(one, plain.count(one) + 1) for one in _SEPARATORS if one in plain}
+
+
+def _plain(line: str) -> str:
+    """Return a line in which only separators of cells look like separators."""
+    return _THOUSANDS.sub("", _QUOTED.sub("q", line))
 
 
 def _checked(
@@ -134,7 +142,7 @@ def _is_table(text: str, lines: Sequence[Span], kind: str, columns: int) -> bool
         return False
     if kind in {"\t", "|", "time"}:
         return True
-    rows = [text[start:end] for start, end in lines]
+    rows = [_plain(text[start:end]) for start, end in lines]
     if not any(f"{kind} " in f"{row} " for row in rows):
         return columns > 2 or _header(text, lines, kind) is not None  # noqa: PLR2004 - as below
     return (
@@ -160,7 +168,7 @@ def _header(text: str, lines: Sequence[Span], separator: str) -> Span | None:
         return None
     if _RULE.fullmatch(text, second.start, second.end):
         return Span(first.start, second.end)
-    head, *rows = ([c.strip() for c in text[a:b].split(separator)] for a, b in lines[:20])
+    head, *rows = ([c.strip() for c in text[a:b].split(separator)] for a, b in lines[:_SEEN_ROWS])
     if any(_HAS_DIGIT.search(cell) for cell in head) or not any(head):
         return None
     differs = any(_HAS_DIGIT.search(cell) for row in rows for cell in row)
