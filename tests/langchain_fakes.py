@@ -53,6 +53,17 @@ def two_sources() -> list[Document]:
     ]
 
 
+def tree_ids(index: E2GraphRAGIndex, source: str) -> list[str]:
+    """Return the ids of the trees of a source; each has a mark of its metadata or id."""
+    return [id_ for id_ in index.corpus.rag.document_ids if id_.split(" #")[0] == source]
+
+
+def tree_text(index: E2GraphRAGIndex, source: str) -> str:
+    """Return the text of the only tree of a source."""
+    [tree] = tree_ids(index, source)
+    return index.corpus.rag.document(tree).text
+
+
 def exported(index: E2GraphRAGIndex) -> list[str]:
     """Return the canonical lines of an index; equal indexes have equal lines."""
     return list(index.corpus.rag.export())

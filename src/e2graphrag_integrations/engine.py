@@ -55,7 +55,12 @@ from e2graphrag_integrations.indexing.pipeline import (
     resume_documents,
     update_documents,
 )
-from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk, Splitter
+from e2graphrag_integrations.indexing.planning import (
+    DocumentPlanner,
+    IsChunk,
+    MayShareChunk,
+    Splitter,
+)
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
@@ -186,7 +191,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         grouping: Cut | None = None,
         scope_keys: Sequence[str] | None = None,
         splitter: Splitter | None = None,
-        split_segments: bool = False,
+        split_segments: bool | MayShareChunk = False,
         is_chunk: IsChunk | None = None,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
@@ -237,7 +242,8 @@ class E2GraphRAG(IndexReader, GraphExports):
                 two scopes (`scoped`). The default is no key.
             splitter: Returns the chunk spans of a text. None splits at sentence boundaries.
             split_segments: Whether to split each segment of a document separately, such as a page.
-                Segments that differ only in their `headings` are split together.
+                Segments that differ only in their `headings` are split together. A function of the
+                metadata of two adjacent segments returns whether they are split together.
             is_chunk: Selects the segments, by their metadata, that are chunks already. They are
                 kept; the rest of the text is split.
             summarizer_id: Name that identifies the model behind a summarizer function. Later runs

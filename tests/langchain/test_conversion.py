@@ -18,8 +18,8 @@ from e2graphrag_integrations.langchain.conversion import (
     _location,
     join_pages,
     page_ids,
+    page_tree,
     sort_pages,
-    source_name,
     split_pages,
     to_langchain,
     to_page,
@@ -140,9 +140,11 @@ def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
 @pytest.mark.parametrize(
     ("tree_per", "metadata", "source"),
     [
-        ("source", {"source": "a"}, "a"),
-        ("source", {"source": 7}, "7"),
-        ("source", {"source": ""}, "id"),
+        ("source", {"source": "a", "page": 1}, "a"),
+        ("source", {"source": 7, "page_label": "iv"}, "7"),
+        ("source", {"source": "a"}, "a #a56145270c"),  # the mark of the id
+        ("source", {"source": "id"}, "id"),
+        ("source", {"source": "", "page": 1}, "id"),
         ("source", {}, "id"),
         ("document", {"source": "a"}, "id"),
         ("corpus", {"source": "a"}, "corpus"),
@@ -151,14 +153,14 @@ def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
 )
 def test_tree_per_determines_the_source_of_a_document(tree_per, metadata, source):
     document = Document(id="id", page_content="x", metadata=metadata)
-    assert source_name(document, to_page(document), tree_per) == source
+    assert page_tree(document, to_page(document), tree_per).id == source
 
 
 @pytest.mark.parametrize("value", [None, "", 3])
 def test_a_tree_per_function_must_return_a_name(value):
     document = Document(id="id", page_content="x")
     with pytest.raises(InvalidInputError, match=r"tree_per returned .* for document 'id'"):
-        source_name(document, to_page(document), lambda _: value)
+        page_tree(document, to_page(document), lambda _: value)
 
 
 def test_filters_see_the_users_keys():

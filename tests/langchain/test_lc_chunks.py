@@ -13,7 +13,7 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import STORY, NameExtractor
-from langchain_fakes import MILL, exported
+from langchain_fakes import MILL, exported, tree_text
 
 QUERY = "Did Anna meet Bert?"
 CORPUS_LOGGER = "e2graphrag_integrations.langchain.corpus"
@@ -58,7 +58,7 @@ def test_chunks_are_kept_with_their_spans_in_the_source(lc_index_of, warnings_of
         assert [hit.metadata["e2_doc_id"]] == hit.metadata["e2_doc_ids"]
         [own] = index.get([hit.metadata["e2_doc_id"]])
         assert (own.page_content, own.metadata) == (chunk.page_content, chunk.metadata)
-    stored = index.corpus.rag.document("a.txt").text
+    stored = tree_text(index, "a.txt")
     assert stored.split() == text.split()
     assert index.corpus.rag.verify().ok
     assert not warnings_of_chunks.records
@@ -98,10 +98,20 @@ def test_numbered_chunks_with_wrong_offsets_do_not_fill_the_file_with_spaces(
 
 
 def test_documents_that_may_be_chunks_are_joined_with_a_warning(lc_index_of, warnings_of_chunks):
-    index = lc_index_of(split(Document(STORY, metadata={"source": "a"}), shared=0, offsets=False))
+    page = Document(STORY, metadata={"source": "a", "page": 1})
+    index = lc_index_of(split(page, shared=0, offsets=False))
     [record] = warnings_of_chunks.records
     assert "several documents of 'a' have the same metadata" in record.message
     assert index.corpus.rag.document("a").text.split() == STORY.split()
+
+
+def test_documents_without_a_position_stay_apart_with_a_warning(lc_index_of, warnings_of_chunks):
+    chunks = split(Document(STORY, metadata={"source": "a"}), offsets=False)
+    index = lc_index_of(chunks)
+    assert len(index.corpus.rag.document_ids) == len(chunks)
+    [record] = warnings_of_chunks.records
+    assert "equal metadata without a position" in record.message
+    assert "add_start_index=True" in record.message
 
 
 def test_pages_and_documents_without_a_source_cause_no_warning(lc_index_of, pages, caplog):
@@ -124,7 +134,7 @@ def test_chunks_of_pages_follow_the_pages(lc_index_of, pages):
     index = lc_index_of(chunks[::-1])
     assert [hit.page_content for hit in leaves(index)] == [c.page_content for c in chunks]
     text = "\n\n".join(page.page_content for page in pages[:3])
-    assert index.corpus.rag.document("map.pdf").text == text
+    assert tree_text(index, "map.pdf") == text
     for hit in leaves(index):
         page = pages[hit.metadata["page"] - 1]
         assert hit.metadata["pages"] == [page.metadata["page"]]
@@ -133,7 +143,7 @@ def test_chunks_of_pages_follow_the_pages(lc_index_of, pages):
 
 
 def test_unknown_offsets_join_chunks_without_repeating_overlaps(lc_index_of, warnings_of_chunks):
-    chunks = split(Document(STORY, metadata={"source": "a"}), offsets=False)
+    chunks = split(Document(STORY, metadata={"source": "a", "page": 1}), offsets=False)
     index = lc_index_of(chunks)
     hits = leaves(index)
     assert [hit.page_content for hit in hits] == [chunk.page_content for chunk in chunks]
@@ -142,7 +152,7 @@ def test_unknown_offsets_join_chunks_without_repeating_overlaps(lc_index_of, war
     assert all(
         stored[h.metadata["e2_start"] : h.metadata["e2_end"]] == h.page_content for h in hits
     )
-    index.add_documents(split(Document(MILL, metadata={"source": "b"}), offsets=False))
+    index.add_documents(split(Document(MILL, metadata={"source": "b", "page": 1}), offsets=False))
     [record] = warnings_of_chunks.records  # only the first time
     assert "add_start_index=True" in record.message
 
@@ -155,7 +165,7 @@ def test_a_chunk_without_a_source_is_reported(lc_index_of, warnings_of_chunks):
 
 def test_pages_and_chunks_share_a_tree(lc_index_of, pages):
     index = lc_index_of([*split(pages[0], size=60, shared=30), *pages[1:3]])
-    stored = index.corpus.rag.document("map.pdf").text
+    stored = tree_text(index, "map.pdf")
     assert stored == "\n\n".join(page.page_content for page in pages[:3])
     assert index.corpus.rag.verify().ok
     assert len(index.get([page.id for page in pages[1:3]])) == 2

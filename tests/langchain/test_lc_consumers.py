@@ -200,7 +200,7 @@ async def test_the_tool_returns_numbered_passages_and_documents(index, mode):
         kind = "summary of" if metadata["e2_level"] else "from"
         pages = f"page{'s' if len(metadata['pages']) > 1 else ''} {str(metadata['pages'])[1:-1]}"
         offsets = f"{pages}, characters {metadata['e2_start']}-{metadata['e2_end']}"
-        assert head == f"{number}] {kind} {metadata['e2_source_id']}, {offsets}"
+        assert head == f"{number}] {kind} {metadata['source']}, {offsets}"
         assert text == document.page_content
     assert "summary of map.pdf, pages 1, 2, characters 0-183" in message.content
     assert "from map.pdf, page 3, characters" in message.content

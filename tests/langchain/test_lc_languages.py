@@ -30,12 +30,14 @@ def index(lc_index_of):
 
 
 def test_metadata_names_the_language_of_a_source(index):
-    assert index.corpus.rag.store.languages() == {
-        "tea": "en",
-        "dream": "zh",
-        "forced": "de",
-        "mixed": "en",  # its pages do not agree
-    }
+    languages = index.corpus.rag.store.languages().items()
+    assert sorted((id_.split(" #")[0], language) for id_, language in languages) == [
+        ("dream", "zh"),
+        ("forced", "de"),
+        ("mixed", "en"),
+        ("mixed", "fr"),  # the pages do not agree, so they have trees of their own
+        ("tea", "en"),
+    ]
     [hit, *_] = index.as_retriever(filter={"source": "dream"}).invoke("贾宝玉")
     assert hit.metadata["e2_language"] == "zh"
     assert hit.metadata["language"] == "No language found."
@@ -59,9 +61,9 @@ async def test_an_index_has_a_language_for_other_documents(tmp_path):
         path=path,
         language="nl",
     )
-    assert index.corpus.rag.store.languages() == {"tea": "nl", "dream": "zh"}
+    assert list(index.corpus.rag.store.languages().values()).count("nl") == 1
     await index.aadd_documents([document(TEA + " It was hot.", "tea")])
-    assert index.corpus.rag.store.languages()["tea"] == "nl"
+    assert list(index.corpus.rag.store.languages().values()).count("nl") == 2
     index.close()
     with pytest.raises(InvalidInputError, match="language='xx'"):
         E2GraphRAGIndex.open(path, language="xx")

@@ -467,9 +467,13 @@ def test_page_filters_still_keep_tenants_apart(lc_index_of):
         Document(f"Anna met Bert on {n}.", metadata={"source": "s", "page": n, "tenant": who})
         for n, who in ((1, "a"), (2, "a"), (3, "b"))
     ]
-    retriever = lc_index_of(pages, chunk_size=1000).as_retriever(k=9)
-    assert retriever.invoke(QUERY, filter={"page": 1})
-    assert retriever.invoke(QUERY, filter={"page": 1, "tenant": "a"}) == []
+    for tree_per in ("source", "corpus"):
+        retriever = lc_index_of(pages, chunk_size=1000, tree_per=tree_per).as_retriever(k=9)
+        assert retriever.invoke(QUERY, filter={"page": 1})
+        for who, numbers in (("a", "12"), ("b", "3")):
+            found = retriever.invoke(QUERY, filter={"tenant": who})
+            assert [hit.page_content.count("Anna") for hit in found] == [len(numbers)]
+        assert retriever.invoke(QUERY, filter={"page": 1, "tenant": "b"}) == []
 
 
 def test_offsets_locate_a_chunk_in_its_source(index, pages):
@@ -663,9 +667,10 @@ def test_filters_see_the_same_keys_as_the_documents(lc_index_of, pages, open_ind
     retriever = lc_index_of(pages).as_retriever(k=50)
     [first, *_] = sources = sorted({page.metadata["source"] for page in pages})
     assert len(sources) > 1
-    found = retriever.invoke("Anna?", filter={"e2_source_id": first})
+    tree = retriever.invoke("Anna?", filter={"source": first})[0].metadata["e2_source_id"]
+    found = retriever.invoke("Anna?", filter={"e2_source_id": tree})
     assert {document.metadata["source"] for document in found} == {first}
-    assert found == retriever.invoke("Anna?", filter=lambda m: m["e2_source_id"] == first)
+    assert found == retriever.invoke("Anna?", filter=lambda m: m["e2_source_id"] == tree)
     [page] = [page for page in pages if page.metadata == pages[0].metadata]
     by_page = retriever.invoke("Anna?", filter=lambda m: m["e2_doc_id"] == page.id)
     assert {document.metadata["e2_doc_id"] for document in by_page} == {page.id}

@@ -33,6 +33,9 @@ Splitter = Callable[[str], Sequence[tuple[int, int]]]
 IsChunk = Callable[[Mapping[str, Any]], bool]
 """Returns whether a segment with the given metadata is a chunk that must not be split."""
 
+MayShareChunk = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
+"""Returns whether adjacent segments with the given metadata are split together."""
+
 Planner = Callable[[SourceDocument], Tree]
 """Returns a document's tree; summaries have no text yet."""
 
@@ -129,14 +132,15 @@ class DocumentPlanner:
         settings, counter: Sizes of chunks and groups, and their unit.
         splitter: The user's splitter.
         split_segments: Whether to split each segment of a document separately. Segments that differ
-            only in their `headings` are split together.
+            only in their `headings` are split together. A function selects the segments that are
+            split together.
         is_chunk: Selects the segments, by their metadata, that are chunks already.
     """
 
     settings: Settings
     counter: TokenCounter
     splitter: Splitter | None
-    split_segments: bool
+    split_segments: bool | MayShareChunk
     is_chunk: IsChunk | None = None
     _spans: dict[str, list[Span]] | None = None
 
@@ -175,9 +179,9 @@ class DocumentPlanner:
 
     def _is_custom(self, document: SourceDocument) -> bool:
         """Return whether a document is not split by the settings alone."""
-        return (
-            self.splitter is not None or self.split_segments or bool(self._given_chunks(document))
-        )
+        if self.splitter is not None or self.split_segments is True:
+            return True
+        return bool(self._given_chunks(document) or self._boundaries(document))
 
     def _given_chunks(self, document: SourceDocument) -> list[Span]:
         if self.is_chunk is None:
@@ -195,6 +199,13 @@ class DocumentPlanner:
         if not self.split_segments:
             return set()
         segments = [Segment(*segment) for segment in document.segments]
+        if callable(self.split_segments):
+            adjacent = pairwise(segment for segment in segments if segment.end > segment.start)
+            return {
+                second.start
+                for first, second in adjacent
+                if not self.split_segments(first.metadata, second.metadata)
+            }
         offsets = {offset for start, end, _ in segments for offset in (start, end)}
         return offsets - set(_heading_starts(segments))
 

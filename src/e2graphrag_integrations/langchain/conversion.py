@@ -22,6 +22,16 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.grouping import (
+    START,
+    Tree,
+    chunk_number,
+    marked,
+    page_number,
+    position_keys,
+    row_number,
+    tree_of,
+)
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.languages.language import metadata_language
 from e2graphrag_integrations.pages import PAGE_ID
@@ -51,11 +61,8 @@ _MISSING = object()
 
 _PAGE_SEPARATOR = "\n\n"
 
-_ORDER_KEYS = ("page", "page_number")
-"""Alternative metadata keys that order the pages of a source."""
-
-START = "start_index"
-"""Metadata key of a chunk's offset, which text splitters with `add_start_index=True` add."""
+_SOURCE_KEYS = ("source", "file_path")
+"""Metadata keys that name the source of a document, in order of preference."""
 
 _MAX_SPACES = 1_000_000
 """Maximum number of spaces before the texts of one page; if more, offsets are ignored."""
@@ -111,10 +118,10 @@ def to_langchain(page: Page) -> Document:
     return Document(id=page.id, page_content=page.text, metadata=deepcopy(dict(page.metadata)))
 
 
-def source_name(
+def page_tree(
     document: Document, page: Page, tree_per: TreePer, scope_keys: Sequence[str] = ()
-) -> str:
-    """Return the source of a document; documents with the same source share a summary tree.
+) -> Tree:
+    """Return the summary tree of a document, which is named by its source.
 
     Args:
         document: The document.
@@ -125,6 +132,10 @@ def source_name(
     Raises:
         InvalidInputError: If the user's function does not return a non-empty string.
     """
+
+    def name(source: str) -> str:
+        return scoped_tree_name(source, page.metadata, scope_keys)
+
     if callable(tree_per):
         source = tree_per(document)
         if not isinstance(source, str) or not source:
@@ -132,17 +143,20 @@ def source_name(
                 f"tree_per returned {short_repr(source)} for document {page.id!r}: return the "
                 "name of its source as a non-empty string"
             )
-        return scoped_tree_name(source, page.metadata, scope_keys)
+        return Tree(name(source))
     if tree_per == "corpus":
-        return scoped_tree_name("corpus", page.metadata, scope_keys)
-    value = page.metadata.get("source") if tree_per == "source" else None
-    if value in (None, ""):
-        return page.id
-    return scoped_tree_name(str(value), page.metadata, scope_keys)
+        return Tree(name("corpus"))
+    if tree_per == "document":
+        return Tree(page.id)
+    tree = tree_of(page.id, page.metadata, _SOURCE_KEYS, scope_keys)
+    source = str(page.metadata.get("source") or "")
+    if tree.reasons or source in ("", page.id):
+        return tree
+    return Tree(marked(name(source), page.id))
 
 
 def sort_pages(pages: Sequence[Page]) -> list[Page]:
-    """Sort pages by source and page number, and chunks by page and start index.
+    """Sort pages by source, page and row, and chunks by page, start index and number.
 
     Pages without a number come last. Chunks of one page can have different metadata, such as a
     number of the chunk; their start indexes show whether they come from one text. The sort is
@@ -161,7 +175,8 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
         if parents:  # keep the chunks of one text together
             parent = parents.get(canonical_json(page.parent_metadata), math.inf)
             start = math.inf if page.start is None else page.start
-        return sources[str(page.metadata.get("source"))], _page_number(page), parent, start
+        source, *place = _location(page)
+        return sources[source], *place, parent, start, chunk_number(page.metadata)
 
     ordered = sorted(pages, key=key)
     if len(parents) <= 1:
@@ -195,8 +210,9 @@ def _parts(pages: Sequence[Page]) -> Iterator[_Part]:
             yield _Part(members, joined, is_chunked=True)
 
 
-def _location(page: Page) -> tuple[str, float]:
-    return str(page.metadata.get("source")), _page_number(page)
+def _location(page: Page) -> tuple[str, float, float]:
+    metadata = page.metadata
+    return str(metadata.get("source")), page_number(metadata), row_number(metadata)
 
 
 def _join_exactly(pages: Sequence[Page]) -> JoinedChunks | None:
@@ -254,6 +270,26 @@ def problem_with_chunks(source: str, pages: Sequence[Page]) -> str | None:
             "own: set metadata['source'] before splitting, or pass tree_per="
         )
     return None
+
+
+def problem_with_versions(pages: Sequence[Page]) -> str | None:
+    """Return that documents with trees of their own may be chunks or pages, if they look so.
+
+    Args:
+        pages: The first page of each tree.
+    """
+    records = [
+        p.metadata for p in pages if p.metadata.get("source") and not position_keys(p.metadata)
+    ]
+    counts = Counter(map(canonical_json, records))
+    repeated = next((one for one in records if counts[canonical_json(one)] > 1), None)
+    if repeated is None:
+        return None
+    return (
+        f"{counts[canonical_json(repeated)]} documents have the source {repeated['source']!r} and "
+        "equal metadata without a position, so each is a document of its own: if they are chunks, "
+        f"use add_start_index=True in the text splitter, and if they are pages, add a 'page'"
+    )
 
 
 def is_chunk(metadata: Mapping[str, Any]) -> bool:
@@ -381,14 +417,6 @@ def _is_reserved(key: object) -> bool:
     return key in (PAGE_ID, _CHUNK, _RESERVED_KEY) or (
         isinstance(key, str) and key.startswith(_USER_PREFIX)
     )
-
-
-def _page_number(page: Page) -> float:
-    for key in _ORDER_KEYS:
-        value = page.metadata.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return value
-    return math.inf
 
 
 def _as_string(value: object) -> str:

@@ -25,6 +25,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
@@ -34,9 +35,10 @@ from e2graphrag_integrations.langchain.conversion import (
     TreePer,
     join_pages,
     page_ids,
+    page_tree,
     problem_with_chunks,
+    problem_with_versions,
     sort_pages,
-    source_name,
     split_pages,
     to_langchain,
     to_page,
@@ -100,6 +102,7 @@ class Corpus:
         self._engine = LocalEngine() if engine is None else engine
         self._show_progress = show_progress
         self._has_warned = False
+        self._has_logged_groups = False
         self._build_lock = process_lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
         # Guards the attributes below. Never held during a model call.
@@ -173,10 +176,11 @@ class Corpus:
             yield as_list(documents, "documents")
             return
         batch: list[Document] = []
-        source, size = None, 0
+        source: str | None = None
+        size = 0
         for document in documents:
             page = to_page(document)
-            previous, source = source, self._source_name(document, page)
+            previous, source = source, self._tree(document, page).id
             if batch and size >= _BATCH_CHARACTERS and source != previous:
                 yield batch
                 batch.clear()  # the caller still has the list
@@ -185,8 +189,8 @@ class Corpus:
             size += len(page.text)
         yield batch
 
-    def _source_name(self, document: Document, page: Page) -> str:
-        return source_name(document, page, self._tree_per, self.rag.settings.scope_keys)
+    def _tree(self, document: Document, page: Page) -> Tree:
+        return page_tree(document, page, self._tree_per, self.rag.settings.scope_keys)
 
     def upsert(self, documents: Sequence[Document]) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.
@@ -195,13 +199,20 @@ class Corpus:
             InvalidInputError: If a document cannot be stored. Nothing is changed.
         """
         pages = [to_page(document) for document in documents]
-        sources = [
-            self._source_name(document, page)
-            for document, page in zip(documents, pages, strict=True)
+        trees = [
+            self._tree(document, page) for document, page in zip(documents, pages, strict=True)
         ]
+        sources = [tree.id for tree in trees]
         with self._lock:
             self._store(lambda: self._after_upsert(pages, sources))
+        self._log_groups(trees)
         return [page.id for page in pages]
+
+    def _log_groups(self, trees: Sequence[Tree]) -> None:
+        """Log once that documents share trees, and why."""
+        if not self._has_logged_groups and (groups := describe_groups(trees)):
+            self._has_logged_groups = True
+            logger.info(groups)
 
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids that existed.
@@ -383,6 +394,8 @@ class Corpus:
             return
         found = (problem_with_chunks(source, pages) for source, pages in pending.items())
         problem = next((one for one in found if one is not None), None)
+        if problem is None and self._tree_per == "source":
+            problem = problem_with_versions([pages[0] for pages in pending.values() if pages])
         if problem is not None:
             self._has_warned = True
             logger.warning(problem)

@@ -39,6 +39,7 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.community_reports import Reports
+from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
@@ -272,7 +273,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             grouping=grouping,
             scope_keys=scope_keys,
             splitter=None if splitter is None else adapt_splitter(splitter),
-            split_segments=split_pages,
+            split_segments=True if split_pages else may_share_chunk,
             is_chunk=is_chunk,
             concurrency=max_concurrency,
             retry=retry,

@@ -160,5 +160,6 @@ def _format_passage(number: int, document: Document) -> str:
     metadata = document.metadata
     kind = "summary of" if metadata["e2_level"] else "from"
     span = f"characters {', '.join(metadata['e2_spans'])}"
-    place = ", ".join(filter(None, (metadata["e2_source_id"], describe_pages(metadata), span)))
+    source = metadata.get("source") or metadata["e2_source_id"]
+    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span)))
     return f"[{number}] {kind} {place}\n{document.page_content}"
