@@ -30,15 +30,16 @@ def indexed(lc_index_of, *documents):
     return index, index.corpus.rag
 
 
-def test_headers_that_the_splitter_removed_are_subjects_of_their_documents(lc_index_of):
+def test_headers_that_the_splitter_removed_are_subjects_of_their_chunks(lc_index_of):
     headers = [("#", "Header 1"), ("##", "Header 2")]
     chunks = MarkdownHeaderTextSplitter(headers).split_text(MARKDOWN)
     assert "Weena" not in chunks[0].page_content
     for chunk in chunks:
         chunk.metadata["source"] = "guide"
     index, rag = indexed(lc_index_of, *chunks)
+    assert index.stats().sections > 0
     trace = rag.retrieve("What happened in London?").trace
-    assert ("morlocks", "metadata") in [(one.subject, one.source) for one in trace.title_links]
+    assert ("morlocks", "section") in [(one.subject, one.source) for one in trace.title_links]
     [link] = rag.retrieve("Who were the Eloi?").trace.links  # no text contains the name
     assert link.entity == "eloi"
     hits = index.as_retriever(k=2).invoke("Who were the Morlocks?")

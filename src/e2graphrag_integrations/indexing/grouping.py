@@ -1,8 +1,8 @@
 """Which documents of a framework share a summary tree: the pages, rows and chunks of one source.
 
 Loaders return a file as one document, or as one for each page, row or chunk. Documents are parts of
-one text only if their metadata say so: they name the same source, each has a *position* in it, and
-nothing else in their metadata differs. All other documents have trees of their own, because a tree
+one text only if their metadata say so: they name the same source, each has a *position* in it (a page, row, number,
+offset or heading), and nothing else in their metadata differs. All other documents have trees of their own, because a tree
 mixes texts: in chunks, and in summaries.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from e2graphrag_integrations.graph.metadata_names import HEADER_KEYS
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
 from e2graphrag_integrations.store.records import canonical_json
@@ -119,7 +120,8 @@ def position_keys(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the metadata keys that say where in its source a document is."""
     pages = (key for key in _PAGES if _is_label(metadata.get(key)))
     numbers = (key for key in (*_ROWS, *_CHUNKS) if _number(metadata.get(key)) is not None)
-    return (*pages, *numbers)
+    headings = (key for key in HEADER_KEYS if isinstance(metadata.get(key), str))
+    return (*pages, *numbers, *headings)
 
 
 def page_number(metadata: Mapping[str, Any]) -> float:
