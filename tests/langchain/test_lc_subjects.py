@@ -42,7 +42,7 @@ def test_headers_that_the_splitter_removed_are_subjects_of_their_chunks(lc_index
     assert ("morlocks", "section") in [(one.subject, one.source) for one in trace.title_links]
     [link] = rag.retrieve("Who were the Eloi?").trace.links  # no text contains the name
     assert link.entity == "eloi"
-    hits = index.as_retriever(k=2).invoke("Who were the Morlocks?")
+    hits = index.as_retriever(k=3).invoke("Who were the Morlocks?")
     assert any("They are people who eat at night." in hit.page_content for hit in hits)
 
 

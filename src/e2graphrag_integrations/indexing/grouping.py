@@ -1,9 +1,9 @@
 """Which documents of a framework share a summary tree: the pages, rows and chunks of one source.
 
 Loaders return a file as one document, or as one for each page, row or chunk. Documents are parts of
-one text only if their metadata say so: they name the same source, each has a *position* in it (a page, row, number,
-offset or heading), and nothing else in their metadata differs. All other documents have trees of their own, because a tree
-mixes texts: in chunks, and in summaries.
+one text only if their metadata say so: they name the same source, each has a *position* in it (a
+page, row, number, offset or heading), and nothing else in their metadata differs. All other
+documents have trees of their own, because a tree mixes texts: in chunks, and in summaries.
 """
 
 from __future__ import annotations
