@@ -204,7 +204,7 @@ def test_index_keeps_chunks_equal_to_a_new_index(lc_index_of, cleanup, batch_siz
         )
 
     records = InMemoryRecordManager("test")
-    target = lc_index_of([])
+    target = lc_index_of([], auto_build=False)
     run(target, STORY)
     target.build()
     run(target, EDITED)
@@ -217,7 +217,7 @@ def test_index_keeps_chunks_equal_to_a_new_index(lc_index_of, cleanup, batch_siz
     assert target.build().documents == 0
 
     records = InMemoryRecordManager("test")
-    fresh = lc_index_of([])
+    fresh = lc_index_of([], auto_build=False)
     run(fresh, EDITED)
     fresh.build()
     assert exported(target) == exported(fresh)

@@ -340,13 +340,13 @@ async def test_an_agent_continues_after_a_failed_search(arguments):
 
 
 async def build(kind: str, index: E2GraphRAGIndex, pages, config: Any = None) -> E2GraphRAGIndex:
-    """Upsert pages, build the index and return it."""
+    """Upsert pages in a batch, which builds the index, and return it."""
     if kind == "sync":
-        index.upsert(pages)
-        index.build(config)
+        with index.batch(config=config):
+            index.upsert(pages)
     else:
-        await index.aupsert(pages)
-        await index.abuild(config)
+        async with index.batch(config=config):
+            await index.aupsert(pages)
     return index
 
 

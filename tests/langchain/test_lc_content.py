@@ -38,7 +38,7 @@ def test_an_edit_regenerates_few_summaries_and_equals_a_rebuild(lc_index_of, spl
     first_calls = llm.calls
     pages[15] = edited(pages[15])
     index.upsert([pages[15]])
-    report = index.build()
+    report = index.report
     assert first_calls > 40
     assert 1 <= report.llm_calls == llm.calls - first_calls <= first_calls / 4
     assert index.corpus.rag.verify().ok

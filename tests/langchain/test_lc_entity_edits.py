@@ -18,7 +18,7 @@ DOCUMENTS = [
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_entities_are_edited_browsed_and_saved(lc_index_of, tmp_path, is_async):
     index = lc_index_of(DOCUMENTS[:1])
-    index.upsert(DOCUMENTS[1:])  # pending until the next search, build or edit
+    index.upsert(DOCUMENTS[1:])
     if is_async:
         edits = await index.aedit_entities(alias={"Bob": "Robert"})
         details = await index.aentity("Bob", where={"year": 2})

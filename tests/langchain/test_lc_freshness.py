@@ -104,23 +104,25 @@ def test_a_failing_vector_store_stops_no_search(index_file, monkeypatch):
         assert "no route to host" in reader.freshness().problem
 
 
-def test_a_search_leaves_pending_documents_to_a_user_who_is_writing(index_file):
-    reader, writer = open_both(index_file, lock_timeout=0)
-    with reader, writer:
-        texts(reader)
-        with writer.corpus.rag.write_lock():
-            writer.upsert([NEW])
-            assert "Greta" not in texts(reader)  # neither waits nor fails
-        assert "Greta met Hans" in texts(reader)  # nobody else indexes them
+def test_a_reader_without_an_llm_answers_from_what_is_built(index_file, caplog):
+    from langchain_fakes import DigestChatModel
 
-
-def test_without_auto_build_only_own_pending_documents_prevent_a_search(index_file):
-    reader, writer = open_both(index_file, auto_build=False)
+    reader = E2GraphRAGIndex.open(index_file, **SMALL)
+    writer = E2GraphRAGIndex.open(index_file, auto_build=False, **SMALL)
     with reader, writer:
-        texts(reader)
         writer.upsert([NEW])
-        assert "Greta" not in texts(reader)
+        for _ in range(2):
+            assert texts(reader)
+            assert "Greta" not in texts(reader)
+        assert reader.freshness().pending == 1
+        assert len([m for m in caplog.messages if "1 document(s) are not indexed" in m]) == 1
         writer.build()
-        texts(reader)
-        join_background_threads()
+        reader.refresh()
+        assert "Greta met Hans" in texts(reader)
+        assert reader.freshness().pending == 0
+    other = index_file.with_name("llm.e2g")
+    with E2GraphRAGIndex.open(other, llm=DigestChatModel(), auto_build=False, **SMALL) as index:
+        index.add_documents([NEW])
+        index.upsert([NEW.model_copy(update={"id": "newer"})])
+    with E2GraphRAGIndex.open(other, **SMALL) as reader:  # has no LLM
         assert "Greta met Hans" in texts(reader)

@@ -191,7 +191,7 @@ def test_mutating_an_input_or_output_document_does_not_change_the_index(lc_index
     index = lc_index_of([])
     document = Document(id="a", page_content="Anna.", metadata={"tags": ["x"]})
     index.upsert([document])
-    for _ in range(2):  # pending, then built
+    for _ in range(2):
         document.metadata["tags"].append("y")
         index.get(["a"])[0].metadata["tags"].append("z")
         index.invoke("Anna?")[0].metadata["tags"].append("z")
@@ -222,7 +222,7 @@ def test_pages_of_a_source_share_a_tree(lc_index_of, pages):
 def test_the_order_and_batches_of_pages_do_not_matter(lc_index_of, pages, seed):
     rng = random.Random(seed)  # noqa: S311 - not for cryptography
     shuffled = rng.sample(pages, len(pages))
-    index = lc_index_of(shuffled[: rng.randint(0, 3)])
+    index = lc_index_of(shuffled[: rng.randint(0, 3)], auto_build=False)
     for page in shuffled[len(index.ids()) :]:
         (index.upsert if rng.random() < 0.5 else index.add_documents)([page])
     index.build()
@@ -356,7 +356,7 @@ def test_a_saved_index_returns_the_same_results_in_a_new_process(lc_index_of, pa
 
 def test_save_local_builds_the_index_and_replaces_an_older_file(lc_index_of, pages, tmp_path):
     lc_index_of(pages[3:]).save_local(str(tmp_path / "a.e2g"))
-    index = lc_index_of(pages[:2])
+    index = lc_index_of(pages[:2], auto_build=False)
     index.upsert(pages[2:3])
     index.save_local(tmp_path / "a.e2g")
     index.upsert(pages[3:])  # not part of the copy
@@ -369,7 +369,7 @@ def test_save_local_builds_the_index_and_replaces_an_older_file(lc_index_of, pag
 
 def test_save_local_to_the_index_file_only_builds(lc_index_of, pages, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    index = lc_index_of([], path="a.e2g")
+    index = lc_index_of([], path="a.e2g", auto_build=False)
     index.upsert(pages)
     index.save_local(tmp_path / "a.e2g")
     assert not index.corpus.is_dirty
@@ -460,7 +460,7 @@ def test_a_file_of_the_command_line_gives_the_same_results(tmp_path, capsys):
 
 def test_one_build_indexes_many_upserts(lc_index_of, pages, caplog):
     llm = DigestChatModel()
-    index = lc_index_of([], llm=llm)
+    index = lc_index_of([], llm=llm, auto_build=False)
     for page in pages:
         index.upsert([page])
         index.delete([page.id])
@@ -477,7 +477,7 @@ def test_one_build_indexes_many_upserts(lc_index_of, pages, caplog):
 def test_an_edit_costs_the_estimate_and_less_than_a_rebuild(lc_index_of):
     llm = DigestChatModel()
     documents = [Document(id=n, page_content=numbered(40, n).text) for n in ("a", "b")]
-    index = lc_index_of(documents, llm=llm)
+    index = lc_index_of(documents, llm=llm, auto_build=False)
     first_calls = llm.calls
     index.upsert([Document(id="a", page_content=numbered(41, "a").text)])
     estimated_calls = index.estimate().llm_calls
@@ -485,50 +485,22 @@ def test_an_edit_costs_the_estimate_and_less_than_a_rebuild(lc_index_of):
     assert llm.calls - first_calls == estimated_calls < first_calls / 2
 
 
-async def test_a_batch_of_queries_starts_one_build(lc_index_of, pages):
-    single = DigestChatModel()
-    lc_index_of(pages, llm=single)
-    for is_async in (False, True):
-        llm = DigestChatModel(seconds=0.02)
-        index = lc_index_of([], llm=llm)
-        index.upsert(pages)
-        retriever = index.as_retriever(k=3)
-        queries = QUERIES * 3
-        batch = await retriever.abatch(queries) if is_async else retriever.batch(queries)
-        assert [len(found) for found in batch] == [3] * 9
-        assert llm.calls == single.calls
-        assert (llm.async_calls > 0) == is_async
-
-
-class ThreadedChatModel(DigestChatModel):
-    """Runs async calls in the threads of the event loop, like a model without async methods."""
-
-    async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
-        return await asyncio.to_thread(self._generate, messages, stop)
-
-
-async def test_waiting_queries_do_not_occupy_the_threads_of_the_model(lc_index_of, pages):
-    index = lc_index_of([], llm=ThreadedChatModel())
-    index.upsert(pages)
-    found = await asyncio.wait_for(index.abatch(QUERIES * 30), 30)
-    assert len(found) == 90
-
-
-def test_without_auto_build_pending_documents_prevent_a_search(lc_index_of, pages):
+def test_without_auto_build_upserts_are_only_stored(lc_index_of, pages):
     index = lc_index_of(pages[:3], auto_build=False)
-    assert index.invoke("Anna?")
+    found = index.invoke("Anna?")
     index.upsert(pages[3:])
-    with pytest.raises(InvalidInputError, match=r"1 source\(s\) are pending .* call build\(\)"):
-        index.invoke("Anna?")
-    with pytest.raises(InvalidInputError, match="auto_build is off"):
-        asyncio.run(index.ainvoke("Anna?"))
+    assert index.invoke("Anna?") == asyncio.run(index.ainvoke("Anna?")) == found
+    assert index.freshness().pending == 1
     index.build()
-    assert index.invoke("Anna?")
+    assert index.freshness().pending == 0
+    assert any("Fay" in hit.page_content for hit in index.invoke("Who built a mill?"))
 
 
 async def test_the_config_of_the_index_or_the_build_reaches_the_llm(lc_index_of, pages):
     first, second, third = (UsageMetadataCallbackHandler() for _ in range(3))
-    index = lc_index_of(pages[:3], llm=DigestChatModel(), config={"callbacks": [first]})
+    index = lc_index_of(
+        pages[:3], llm=DigestChatModel(), config={"callbacks": [first]}, auto_build=False
+    )
     calls = index.report.llm_calls
     assert first.usage_metadata["fake"]["total_tokens"] == 12 * calls > 0
     index.upsert(pages[3:4])
@@ -797,13 +769,12 @@ def test_error_messages_do_not_contain_secrets(tmp_path):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_build_above_the_call_limit_is_refused_and_stays_pending(pages, tmp_path, is_async):
     llm, path = DigestChatModel(), tmp_path / "limited.e2g"
-    with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=1, **SMALL) as index:
+    with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=1, auto_build=False, **SMALL) as index:
         index.upsert(pages)
         needed = index.estimate().llm_calls
         with pytest.raises(LLMCallLimitError, match=rf"need {needed} LLM call.* max_llm_calls=1"):
             await index.abuild() if is_async else index.build()
-        with pytest.raises(LLMCallLimitError):
-            index.as_retriever().invoke("Who built a mill?")
+        assert index.as_retriever().invoke("Who built a mill?") == []
         assert (llm.calls, index.corpus.is_dirty) == (0, True)
     with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=needed, **SMALL) as index:
         assert index.build().llm_calls == llm.calls == needed

@@ -49,7 +49,7 @@ def state(target):
 @pytest.fixture
 def new_index(lc_index_of):
     def build(*batches):
-        run = Indexer(lc_index_of([], llm=DigestChatModel()))
+        run = Indexer(lc_index_of([], auto_build=False, llm=DigestChatModel()))
         for documents in batches:
             run(documents, None)
         run.target.build()
@@ -63,7 +63,7 @@ def new_index(lc_index_of):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_updated_index_equals_a_new_index(lc_index_of, new_index, cleanup, batch_size, is_async):
     llm = DigestChatModel()
-    target = lc_index_of([], llm=llm)
+    target = lc_index_of([], auto_build=False, llm=llm)
     run = Indexer(target, is_async=is_async, batch_size=batch_size)
     assert run(BEFORE, cleanup)["num_added"] == 10
     assert llm.calls == 0
@@ -101,6 +101,7 @@ def test_intermediate_builds_do_not_change_the_result(lc_index_of, new_index, ba
     assert target.invoke("Who met Bert?")
     run(BEFORE[7:], "incremental")  # deletes the other pages of Rome
     assert target.invoke("Who met Bert?")
+    assert not target.corpus.is_dirty
     run(AFTER, "incremental")
     assert len(target.ids()) == 9
     target.build()
@@ -109,7 +110,7 @@ def test_intermediate_builds_do_not_change_the_result(lc_index_of, new_index, ba
 
 @pytest.mark.parametrize("cleanup", ["incremental", "scoped_full"])
 def test_sources_missing_from_a_run_are_kept(lc_index_of, new_index, cleanup):
-    run = Indexer(lc_index_of([], llm=DigestChatModel()))
+    run = Indexer(lc_index_of([], auto_build=False, llm=DigestChatModel()))
     run(BEFORE, cleanup)
     run.target.build()
     run(AFTER[:4], cleanup)
@@ -118,7 +119,7 @@ def test_sources_missing_from_a_run_are_kept(lc_index_of, new_index, cleanup):
 
 
 def test_a_full_run_without_documents_empties_the_index(lc_index_of):
-    run = Indexer(lc_index_of([], llm=DigestChatModel()))
+    run = Indexer(lc_index_of([], auto_build=False, llm=DigestChatModel()))
     run(BEFORE, "full")
     run.target.build()
     assert run([], "full")["num_deleted"] == 10
@@ -131,7 +132,7 @@ def test_a_full_run_without_documents_empties_the_index(lc_index_of):
 
 def test_documents_deleted_before_a_build_are_never_built(lc_index_of):
     llm = DigestChatModel()
-    run = Indexer(lc_index_of([], llm=llm))
+    run = Indexer(lc_index_of([], auto_build=False, llm=llm))
     run(BEFORE, "full")
     run([], "full")
     assert run.target.build().documents == 0
@@ -145,7 +146,7 @@ class PageLoader(BaseLoader):
 
 
 def test_index_accepts_loaders_and_custom_ids(lc_index_of, new_index):
-    run = Indexer(lc_index_of([], llm=DigestChatModel()))
+    run = Indexer(lc_index_of([], auto_build=False, llm=DigestChatModel()))
     run(PageLoader(), "incremental")
     run.target.build()
     assert state(run.target) == state(new_index(BEFORE))

@@ -23,7 +23,9 @@ async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
     path = tmp_path / "i.e2g"
     with first_extraction_rules():
         E2GraphRAGIndex.from_documents(DOCUMENTS, path=path, **options).close()
-    with E2GraphRAGIndex.open(path, **options | {"embeddings": FailingEmbedder()}) as index:
+    with E2GraphRAGIndex.open(
+        path, auto_build=False, **options | {"embeddings": FailingEmbedder()}
+    ) as index:
         assert index.is_outdated
         index.upsert([NEW])
         report = await index.areindex() if is_async else index.reindex()

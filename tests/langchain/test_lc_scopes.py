@@ -132,6 +132,7 @@ def test_scopes_are_checked_and_narrow(index):
 
 
 def test_a_scope_does_not_index_pending_documents(index):
+    index.corpus.auto_build = False
     index.upsert(pages_of("b", "Yves met Zoe in Riga.", source="new.pdf"))
     index.upsert(pages_of("a", "Dora met Anna in Oslo.", source="own.pdf"))
     retriever = index.scoped(A).as_retriever(k=50)

@@ -485,7 +485,7 @@ def test_resume_leaves_documents_of_a_pending_langchain_build(tmp_path, open_ind
     with pytest.raises(ExtractionError):
         rag.add(SourceDocument("core", "Zzz came in."))
     corpus = Corpus(rag)
-    corpus.upsert([Document("Anna met Bert.", id="one"), Document("Zzz met Cleo.", id="two")])
+    corpus.store([Document("Anna met Bert.", id="one"), Document("Zzz met Cleo.", id="two")])
     assert corpus.is_dirty
     assert statuses(rag) == {"core": "failed"}
     assert rag.verify().checked["waiting documents"] == 3

@@ -49,7 +49,9 @@ class PendingDocuments:
         Returns None and stores nothing if `state()` no longer equals `expected_state`.
         """
         self._index.check_writable()
-        return put_pending(self._index.store, values, expected_state)
+        state = put_pending(self._index.store, values, expected_state)
+        self._index.after_write()
+        return state
 
     def index(self, documents: Sequence[SourceDocument], run: IndexingRun) -> IndexReport:
         """Index documents with unique ids, replacing changed ones, without using the queue.

@@ -1,7 +1,8 @@
-"""The LangChain documents in an index: stored immediately, indexed by the next build.
+"""The LangChain documents in an index: stored immediately, and then indexed by a build.
 
-LangChain's `index()` upserts and deletes in small batches. A build after each batch would repeat
-the same work, so changes are stored as pending documents in the file until a build indexes them.
+Writes build, and questions do not: a question is answered from what is built. A build after each
+of many small writes would repeat work, so changes are stored as pending documents in the file, and
+writes can be collected into one build. What fails remains pending for the next one.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Corpus:
         config: Runnable config for every call to the summarizer.
         max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
         engine: Provides the runner of the stages of a build; None means this process.
-        auto_build: Whether a search indexes pending documents first.
+        auto_build: Whether `upsert` and `delete` build; if not, they only store changes.
         show_progress: Whether builds show a progress bar.
         mirror: Copies the vectors to a vector store, if any.
     """
@@ -103,13 +104,13 @@ class Corpus:
         self._show_progress = show_progress
         self._has_warned = False
         self._has_logged_groups = False
+        self._collecting = 0  # number of blocks that collect writes
         self._build_lock = process_lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
         # Guards the attributes below. Never held during a model call.
         self._lock = process_rlock()
         self._file_state = ("", "")
         self._pending: SourcePages = {}
-        self._stored_here: set[str] = set()  # pending sources that this object has stored
         self._sources_state = ("", "")  # the state of the file that `_sources` reflects
         self._sources: dict[str, str] = {}  # keyed by page id
         with self._lock:
@@ -136,17 +137,18 @@ class Corpus:
         ids: list[str] = []
         error: IndexingError | None = None
         for batch in self._batches(documents):
-            ids += self.upsert(batch)
+            ids += self.store(batch)
             if not wait:
                 self.enqueue()
-            elif error is None and self._max_llm_calls is None:
+            elif error is None and self._max_llm_calls is None and not self._collecting:
                 try:
                     self.build()
                 except IndexingError as failure:
                     error = failure
         if error is not None:
             raise error
-        if wait and self._max_llm_calls is not None:  # the limit applies to all batches together
+        is_limited = self._max_llm_calls is not None  # the limit is for all batches together
+        if wait and is_limited and not self._collecting:
             self.build()
         return ids
 
@@ -158,15 +160,15 @@ class Corpus:
         error: IndexingError | None = None
         batches = self._batches(documents)
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            ids += await asyncio.to_thread(self.upsert, batch)
-            if error is None and self._max_llm_calls is None:
+            ids += await asyncio.to_thread(self.store, batch)
+            if error is None and self._max_llm_calls is None and not self._collecting:
                 try:
                     await self.abuild()
                 except IndexingError as failure:
                     error = failure
         if error is not None:
             raise error
-        if self._max_llm_calls is not None:
+        if self._max_llm_calls is not None and not self._collecting:
             await self.abuild()
         return ids
 
@@ -193,6 +195,46 @@ class Corpus:
         return page_tree(document, page, self._tree_per, self.rag.settings.scope_keys)
 
     def upsert(self, documents: Sequence[Document]) -> list[str]:
+        """Store and index documents, replacing those with the same ids, and return the ids.
+
+        Raises:
+            InvalidInputError: If a document cannot be stored. Nothing is changed.
+            IndexingError: If a model failed. What failed remains pending.
+        """
+        ids = self.store(documents)
+        if self._builds_writes:
+            self.build()
+        return ids
+
+    async def aupsert(self, documents: Sequence[Document]) -> list[str]:
+        """Run `upsert` in threads; the summarizer runs in the caller's event loop."""
+        ids = await asyncio.to_thread(self.store, documents)
+        if self._builds_writes:
+            await self.abuild()
+        return ids
+
+    @property
+    def _builds_writes(self) -> bool:
+        return self.auto_build and not self._collecting
+
+    def _has_unbuilt(self) -> bool:
+        """Return whether documents are pending that are not in the queue for workers."""
+        with self._lock:
+            self._refresh()
+            return bool(self._pending) and not self._pending.keys() <= self.rag.queued_ids()
+
+    def collect_writes(self) -> None:
+        """Only store changes, until `stop_collecting` is called as often as this method."""
+        with self._lock:
+            self._collecting += 1
+
+    def stop_collecting(self) -> bool:
+        """Return whether no other caller collects writes, so that they must be built."""
+        with self._lock:
+            self._collecting -= 1
+            return not self._collecting
+
+    def store(self, documents: Sequence[Document]) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.
 
         Raises:
@@ -217,9 +259,25 @@ class Corpus:
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids that existed.
 
-        A source that loses its last document is deleted immediately. The next build reindexes the
-        other changed sources.
+        A source that loses its last document is deleted even if a model fails, unless writes are
+        collected.
+
+        Raises:
+            IndexingError: If a model failed while the other changed sources were indexed again.
         """
+        deleted = self._store_deletion(ids)
+        if self._builds_writes and self._has_unbuilt():
+            self.build()
+        return deleted
+
+    async def adelete(self, ids: Iterable[str]) -> list[str]:
+        """Run `delete` in threads; the summarizer runs in the caller's event loop."""
+        deleted = await asyncio.to_thread(self._store_deletion, ids)
+        if self._builds_writes and await asyncio.to_thread(self._has_unbuilt):
+            await self.abuild()
+        return deleted
+
+    def _store_deletion(self, ids: Iterable[str]) -> list[str]:
         requested = as_ids(ids)
         deleted: list[str] = []
 
@@ -231,7 +289,8 @@ class Corpus:
             self._store(after_delete)
             for id_ in deleted:
                 del self._sources[id_]
-        self._delete_empty_sources()
+        if not self._collecting:  # otherwise, the build deletes them after it used their cache
+            self._delete_empty_sources()
         return deleted
 
     def get(self, ids: Iterable[str]) -> list[Document]:
@@ -270,7 +329,7 @@ class Corpus:
         if self._build_loop is not None and self._build_loop is _running_loop():
             raise InvalidInputError(
                 "a running build needs this event loop, so waiting for it here would never end: "
-                "await abuild(), ainvoke() or aretrieve()"
+                "await abuild(), or the async method of the write"
             )
         with self._build_lock:
             return self._build(config, IndexingRun())
@@ -297,12 +356,7 @@ class Corpus:
         with self._lock:
             self._refresh()
             pending = {source: pages for source, pages in self._pending.items() if pages}
-        report = self.rag.add(_joined(pending), on_duplicate="replace", wait=False)
-        with self._lock:
-            self._stored_here -= {
-                source for source, pages in pending.items() if self._pending.get(source) == pages
-            }
-        return report
+        return self.rag.add(_joined(pending), on_duplicate="replace", wait=False)
 
     def reindex(self) -> IndexReport:
         """Extract all chunks again; see `E2GraphRAG.reindex`."""
@@ -327,45 +381,6 @@ class Corpus:
             self._refresh()
             documents = _joined(self._pending)
         return self.rag.estimate(documents)
-
-    def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Index the pending documents before a search.
-
-        If other users of the file stored them, and one is writing now, the search does not wait:
-        that one indexes them.
-
-        Raises:
-            InvalidInputError: If `auto_build` is off, and documents that were stored through this
-                object are pending.
-        """
-        if self._must_build():
-            self._check_auto_build()
-            self.build(config)
-
-    async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Index the pending documents like `ensure_built`, without blocking the event loop."""
-        if await asyncio.to_thread(self._must_build):
-            self._check_auto_build()
-            await self.abuild(config)
-
-    def _must_build(self) -> bool:
-        """Return whether a search needs a build first."""
-        with self._lock:
-            self._refresh()
-            if self._stored_here & self._pending.keys():
-                return True
-            if not self._pending or not self.auto_build:
-                return False
-            if self._pending.keys() <= self.rag.queued_ids():  # workers index them
-                return False
-        return not self.rag.is_written_elsewhere()
-
-    def _check_auto_build(self) -> None:
-        if not self.auto_build:
-            raise InvalidInputError(
-                f"{len(self._pending)} source(s) are pending and auto_build is off: call build() "
-                "or abuild() first"
-            )
 
     def _build(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
         # Read the pending documents under the lock: another process may have just indexed them.
@@ -453,7 +468,6 @@ class Corpus:
                 return
             pending = self.rag.pending.read()
         self._pending = {id_: [Page(*page) for page in pages] for id_, pages in pending.items()}
-        self._stored_here &= self._pending.keys()
         self._file_state = state
 
     def _refresh_sources(self) -> None:
@@ -488,7 +502,6 @@ class Corpus:
         if state is None:
             return False
         self._pending |= change
-        self._stored_here |= change.keys()
         self._sources |= _sources_by_page(change)
         self._sources_state = state
         self._file_state = state  # last, so that a process forked meanwhile reads the file again

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -43,6 +43,7 @@ from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
+from e2graphrag_integrations.langchain.batch import WriteBatch
 from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
     TREE_PER_VALUES,
@@ -113,8 +114,9 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     index splits; chunks of a text splitter are kept. Documents with the same `source` metadata,
     such as the pages of a file, share a summary tree.
 
-    `upsert` and `delete` store changes in the file immediately. The next build or search indexes
-    them together.
+    Writes build the index: they return when their documents are indexed, or raise. Questions only
+    read what is built, and call no language model. `with index.batch():` collects many writes, such
+    as those of `index()`, into one build.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -222,8 +224,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
                 extracted, embedded and summarized; see `E2GraphRAG.add`.
             retry: Retry policy for transient errors from the `llm`.
             config: Runnable config for every call to the `llm`, such as callbacks and tags.
-            auto_build: Whether a search indexes pending documents first. If False, a search does
-                not contain documents that other users of the file have stored but not built.
+            auto_build: Whether `upsert` and `delete` build the index, as `add_documents` does. If
+                False, they only store their changes until `build` or another write indexes them.
             show_progress: Whether builds show a progress bar.
             lock_timeout: Seconds to wait for another process that is writing.
             max_staleness: Maximum age of an answer in seconds; see `E2GraphRAG.open`. None never
@@ -449,35 +451,82 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         return await self.aadd_documents(_documents(texts, metadatas, ids))
 
     def upsert(self, items: Sequence[Document], /, **unknown: Any) -> UpsertResponse:
-        """Store documents, replacing those with the same ids. The next build indexes them.
+        """Store and index documents, replacing those with the same ids.
 
         Raises:
             InvalidInputError: If a document is invalid. Nothing is changed.
+            IndexingError: If a model failed. What failed remains pending: call this method again,
+                or `build`.
         """
         reject_unknown_arguments(unknown, self.upsert)
         return UpsertResponse(succeeded=self.corpus.upsert(as_list(items, "items")), failed=[])
 
     async def aupsert(self, items: Sequence[Document], /, **unknown: Any) -> UpsertResponse:
-        """Run `upsert` in a thread."""
-        return await asyncio.to_thread(self.upsert, items, **unknown)
+        """Run `upsert` in a thread; the `llm` runs in the caller's event loop."""
+        reject_unknown_arguments(unknown, self.upsert)
+        succeeded = await self.corpus.aupsert(as_list(items, "items"))
+        return UpsertResponse(succeeded=succeeded, failed=[])
 
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
-        """Delete documents; unknown ids are ignored.
+        """Delete documents, and index the rest of their sources; unknown ids are ignored.
 
         Raises:
             ValueError: If `ids` is None.
+            IndexingError: If a model failed. The rest of a source remains pending; documents with
+                a tree of their own are deleted.
         """
+        return _deleted(self.corpus.delete(self._ids_to_delete(ids, unknown)))
+
+    async def adelete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
+        """Run `delete` in a thread; the `llm` runs in the caller's event loop."""
+        return _deleted(await self.corpus.adelete(self._ids_to_delete(ids, unknown)))
+
+    def _ids_to_delete(self, ids: list[str] | None, unknown: Mapping[str, Any]) -> list[str]:
         reject_unknown_arguments(unknown, self.delete)
         if ids is None:
             raise ValueError(
                 "delete() needs document ids; call delete(index.ids()) to delete all documents"
             )
-        deleted = self.corpus.delete(ids)
-        return DeleteResponse(num_deleted=len(deleted), succeeded=deleted, failed=[], num_failed=0)
+        return ids
 
-    async def adelete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
-        """Run `delete` in a thread."""
-        return await asyncio.to_thread(self.delete, ids, **unknown)
+    @overload
+    def batch(self, inputs: None = None, config: RunnableConfig | None = None) -> WriteBatch: ...
+
+    @overload
+    def batch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Any,
+    ) -> list[list[Document]]: ...
+
+    def batch(
+        self,
+        inputs: list[str] | None = None,
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Any,
+    ) -> WriteBatch | list[list[Document]]:
+        """Collect writes into one build; with `inputs`, answer several questions.
+
+        `with index.batch():` or `async with index.batch():` stores the changes of all writes in the
+        block, and builds once at its end. `config` is then that of the build, as in `build`.
+
+        Args:
+            inputs: Questions, as in every LangChain runnable.
+            config: Runnable config.
+            return_exceptions: Whether to return the exceptions of questions instead of raising.
+            **options: Fields of the retriever for all questions.
+
+        Raises:
+            IndexingError: At the end of the block; see `build`.
+        """
+        if inputs is None:
+            return WriteBatch(self.corpus, cast("RunnableConfig | None", config))
+        return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
 
     def build(self, config: RunnableConfig | None = None) -> IndexReport:
         """Index the pending documents and return a report.
@@ -537,12 +586,11 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         stop: StopArgument | None = None,
         undo: UndoArgument | None = None,
     ) -> EntityEdits:
-        """Index pending documents, then correct the entities; see `E2GraphRAG.edit_entities`.
+        """Correct the entities; see `E2GraphRAG.edit_entities`.
 
         Raises:
-            E2GraphRAGError: For the same reasons as `E2GraphRAG.edit_entities` and `build`.
+            E2GraphRAGError: For the same reasons as `E2GraphRAG.edit_entities`.
         """
-        self.corpus.ensure_built()
         return self.corpus.rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
 
     async def aedit_entities(
@@ -553,8 +601,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         stop: StopArgument | None = None,
         undo: UndoArgument | None = None,
     ) -> EntityEdits:
-        """Run `edit_entities` in a thread; a build runs the `llm` in the caller's event loop."""
-        await self.corpus.aensure_built()
+        """Run `edit_entities` in a thread."""
         rag = self.corpus.rag
         return await rag.aedit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
 
@@ -604,19 +651,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         """Return how old the next answer would be if it did not wait; see `Freshness`."""
         return self.corpus.rag.freshness()
 
-    def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Index the pending documents, if any.
-
-        Raises:
-            InvalidInputError: If documents are pending and `auto_build` is off.
-            IndexingError: See `build`.
-        """
-        self.corpus.ensure_built(config)
-
-    async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Run `ensure_built` in a thread; the `llm` runs in the caller's event loop."""
-        await self.corpus.aensure_built(config)
-
     def estimate(self) -> CostEstimate:
         """Estimate a build without calling a model: exact call counts and token limits."""
         return self.corpus.estimate()
@@ -645,32 +679,28 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     def entities(
         self, *, prefix: str = "", top: int | None = None, where: Where | None = None
     ) -> list[EntityInfo]:
-        """Index pending documents, then return the entities; see `E2GraphRAG.entities`."""
-        self.corpus.ensure_built()
+        """Return the entities; see `E2GraphRAG.entities`."""
         return self.corpus.rag.entities(prefix=prefix, top=top, where=where)
 
     async def aentities(
         self, *, prefix: str = "", top: int | None = None, where: Where | None = None
     ) -> list[EntityInfo]:
-        """Run `entities` in a thread; a build runs the `llm` in the caller's event loop."""
-        await self.corpus.aensure_built()
+        """Run `entities` in a thread."""
         return await self.corpus.rag.aentities(prefix=prefix, top=top, where=where)
 
     def entity(
         self, name: str, *, top: int | None = 100, where: Where | None = None
     ) -> EntityDetails:
-        """Index pending documents, then return an entity; see `E2GraphRAG.entity`.
+        """Return an entity; see `E2GraphRAG.entity`.
 
         `document_id` is the source, and spans refer to its text.
         """
-        self.corpus.ensure_built()
         return self.corpus.rag.entity(name, top=top, where=where)
 
     async def aentity(
         self, name: str, *, top: int | None = 100, where: Where | None = None
     ) -> EntityDetails:
-        """Run `entity` in a thread; a build runs the `llm` in the caller's event loop."""
-        await self.corpus.aensure_built()
+        """Run `entity` in a thread."""
         return await self.corpus.rag.aentity(name, top=top, where=where)
 
     async def aexport_graph(
@@ -682,20 +712,17 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         communities: bool = True,
         min_weight: float = 0.0,
     ) -> dict[str, int]:
-        """Run `export_graph` in a thread; a build runs the `llm` in the caller's event loop."""
-        await self.corpus.aensure_built()
+        """Run `export_graph` in a thread."""
         return await super().aexport_graph(
             path, format, texts=texts, communities=communities, min_weight=min_weight
         )
 
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
-        """Index pending documents, then read the graph; see `E2GraphRAG.read_graph`."""
-        self.corpus.ensure_built()
+        """Read the graph; see `E2GraphRAG.read_graph`."""
         return self.corpus.rag.read_graph(work, options)
 
     def known_ids(self) -> KnownIds:
         """Return the ids of the index, to check gold answers; see `evaluation`."""
-        self.corpus.ensure_built()
         return self.corpus.rag.known_ids()
 
     def stats(self) -> Stats:
@@ -746,7 +773,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         paths: bool = False,
         min_relevance: float | None = None,
     ) -> RetrievalResult:
-        """Index pending documents, then return nodes with scores, reasons and a trace.
+        """Return nodes with scores, reasons and a trace, from what is built; no LLM is called.
 
         Args:
             question: The question. `E2GraphRAG.retrieve` explains all arguments in detail.
@@ -767,7 +794,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             InvalidInputError: If an argument is invalid, or `store_filter` is given without a
                 `vector_store`.
         """
-        self.corpus.ensure_built()
         return self.corpus.rag.retrieve(
             question,
             k=k,
@@ -800,8 +826,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         paths: bool = False,
         min_relevance: float | None = None,
     ) -> RetrievalResult:
-        """Run `retrieve` in a thread; a build runs the `llm` in the caller's event loop."""
-        await self.corpus.aensure_built()
+        """Run `retrieve` in a thread."""
         return await self.corpus.rag.aretrieve(
             question,
             k=k,
@@ -827,7 +852,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         reports: Reports | None = "extractive",
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
-        """Index pending documents, then return the communities of the entity graph.
+        """Return the communities of the entity graph.
 
         `E2GraphRAG.communities` describes the arguments. The `llm` is called only with
         `reports="summarizer"`.
@@ -837,7 +862,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
             SummaryError: If the `llm` failed. Finished reports are kept.
         """
-        self.corpus.ensure_built()
         return self.corpus.rag.communities(
             level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
         )
@@ -853,7 +877,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
         """Run `communities` in a thread; the `llm` runs in the caller's event loop."""
-        await self.corpus.aensure_built()
         return await self.corpus.rag.acommunities(
             level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
         )
@@ -902,7 +925,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         score_threshold: float | None = None,
         **options: Unpack[DiversityOptions],
     ) -> RetrievalResult:
-        """Run `search` in a thread; a build runs the `llm` in the caller's event loop."""
+        """Run `search` in a thread."""
         retriever = self._retriever_for(search_type, k, score_threshold, **options)
         result = await self.aretrieve(query, **retriever.retrieve_arguments())
         return above_threshold(result, score_threshold)
@@ -1182,6 +1205,10 @@ def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Itera
         document.model_copy(update={"id": id_}) if isinstance(document, Document) else document
         for document, id_ in zip(documents, ids, strict=True)
     ]
+
+
+def _deleted(ids: list[str]) -> DeleteResponse:
+    return DeleteResponse(num_deleted=len(ids), succeeded=ids, failed=[], num_failed=0)
 
 
 def _with_relevance(

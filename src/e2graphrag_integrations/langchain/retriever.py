@@ -81,19 +81,6 @@ class SearchableIndex(Protocol):
         ...
 
 
-@runtime_checkable
-class BuildableIndex(Protocol):
-    """An index that processes its pending documents before a search."""
-
-    def ensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Index the pending documents with the caller's callbacks."""
-        ...
-
-    async def aensure_built(self, config: RunnableConfig | None = None) -> None:
-        """Index the pending documents with the caller's callbacks."""
-        ...
-
-
 class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve documents from an index without calling a language model.
 
@@ -298,8 +285,6 @@ class E2GraphRAGRetriever(BaseRetriever):
     ) -> list[Document]:
         arguments, include_scores, threshold = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if isinstance(self.index, BuildableIndex):
-            self.index.ensure_built(config)
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
         result = self.index.retrieve(_check_query(query), **arguments)
@@ -317,8 +302,6 @@ class E2GraphRAGRetriever(BaseRetriever):
     ) -> list[Document]:
         arguments, include_scores, threshold = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if isinstance(self.index, BuildableIndex):
-            await self.index.aensure_built(config)
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
         result = await self.index.aretrieve(_check_query(query), **arguments)

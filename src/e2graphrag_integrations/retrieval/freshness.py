@@ -60,6 +60,8 @@ class Freshness(HtmlFields):
         left_out: Number of documents that were changed or deleted since, and are left out.
         waited: Seconds that the question waited for this generation; 0 for the first one.
         problem: Why a newer generation could not be prepared; empty if there was no problem.
+        pending: Number of documents that are stored but not indexed, failed ones included: no
+            answer contains them, or at most their old versions. In a trace, as of the last count.
     """
 
     generation: str
@@ -69,6 +71,7 @@ class Freshness(HtmlFields):
     left_out: int = 0
     waited: float = 0.0
     problem: str = ""
+    pending: int = 0
 
     def describe(self) -> str:
         """Return the freshness as one line of text."""
@@ -82,4 +85,6 @@ class Freshness(HtmlFields):
             parts.append(f"waited {self.waited:.2f} s until it was prepared")
         if self.problem:
             parts.append(f"a newer state could not be prepared ({self.problem})")
+        if self.pending:
+            parts.append(f"{self.pending} document(s) not indexed yet")
         return "; ".join(parts)

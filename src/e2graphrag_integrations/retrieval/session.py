@@ -25,6 +25,7 @@ from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, ScopedSnapshots
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.retrieval.unfinished import UnfinishedDocuments
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.search.vector_index import VectorIndexSearch
@@ -70,6 +71,7 @@ class RetrievalSession:
         policy = FreshnessPolicy() if policy is None else policy
         self._generations = GenerationKeeper(store, self._build, policy)
         self._scopes = ScopedSnapshots()
+        self._unfinished = UnfinishedDocuments(store)
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the store's newest generation.
@@ -81,10 +83,12 @@ class RetrievalSession:
 
     def freshness(self) -> Freshness:
         """Return how old the answer to a question would be that may not wait."""
-        return self._generations.freshness()
+        pending = self._unfinished.recount()
+        return replace(self._generations.freshness(), pending=pending)
 
     def note_write(self) -> None:
         """Record that the store may have been changed through the same object."""
+        self._unfinished.forget()
         self._generations.note_write()
 
     def close(self) -> None:
@@ -107,6 +111,8 @@ class RetrievalSession:
             CorruptStoreError: If a row is missing or does not match its checksum.
         """
         served = self._generations.current()
+        if scope is None:  # a scope says nothing about documents outside it
+            self._unfinished.check(served.generation.name)
         met_changes = False  # whether the last attempt found a changed document
         for _ in range(_ATTEMPTS):
             try:
@@ -202,7 +208,8 @@ class RetrievalSession:
     ) -> RetrievalResult:
         if scope is not None:
             return result
-        return with_freshness(result, self._generations.freshness(served))
+        freshness = self._generations.freshness(served)
+        return with_freshness(result, replace(freshness, pending=self._unfinished.count))
 
     def _newer(self, served: Served, *, is_needed: bool) -> Served:
         """Wait for the newest generation.

@@ -43,6 +43,13 @@ def read_pending(store: Store) -> dict[str, Any]:
         }
 
 
+def pending_ids(store: Store) -> set[str]:
+    """Return the ids of the pending documents."""
+    if not store.database.has_table(_TABLE):
+        return set()
+    return {id_ for (id_,) in store.read("SELECT id FROM pending")}
+
+
 def put_pending(
     store: Store, values: Mapping[str, Any], expected_state: tuple[str, str] | None = None
 ) -> tuple[str, str] | None:

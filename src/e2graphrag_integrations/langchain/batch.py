@@ -1,0 +1,49 @@
+"""`WriteBatch`: several writes, and then one build."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from langchain_core.runnables import RunnableConfig
+
+from e2graphrag_integrations.langchain.corpus import Corpus
+
+
+class WriteBatch:
+    """Collects the writes to an index in a `with` or `async with` block into one build at its end.
+
+    Inside the block, writes only store their changes, and questions are answered from what is
+    built. If the block raises, nothing is built; the changes remain pending until the next build.
+
+    Args:
+        corpus: The documents of the index.
+        config: Runnable config for every call to the summarizer.
+    """
+
+    def __init__(self, corpus: Corpus, config: RunnableConfig | None = None) -> None:
+        self._corpus = corpus
+        self._config = config
+
+    def __enter__(self) -> Self:
+        """Start to collect writes."""
+        self._corpus.collect_writes()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Build the index, unless an outer block still collects writes."""
+        if self._corpus.stop_collecting() and kind is None:
+            self._corpus.build(self._config)
+
+    async def __aenter__(self) -> Self:
+        """Start to collect writes."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Build the index like `__exit__`; the `llm` runs in the caller's event loop."""
+        if self._corpus.stop_collecting() and kind is None:
+            await self._corpus.abuild(self._config)

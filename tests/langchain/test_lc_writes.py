@@ -1,0 +1,144 @@
+"""Writes build, in one build per batch; questions call no language model."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
+
+from e2graphrag_integrations import RetryPolicy
+from e2graphrag_integrations.errors import IndexingError
+from e2graphrag_integrations.langchain import E2GraphRAGIndex, create_e2graphrag_tool
+from langchain_fakes import DigestChatModel, exported
+
+EVERY_CALL = set(range(10_000))
+QUESTION = "Who built a mill?"
+
+
+def records():
+    manager = InMemoryRecordManager("test")
+    manager.create_schema()
+    return manager
+
+
+OPTIONS = {"cleanup": "incremental", "source_id_key": "source", "key_encoder": "sha256"}
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """The reports of all builds that indexed something."""
+    found = []
+    build = E2GraphRAGIndex.open().corpus.__class__._build
+
+    def counted(self, *arguments):
+        report = build(self, *arguments)
+        if report.documents:
+            found.append(report)
+        return report
+
+    monkeypatch.setattr("e2graphrag_integrations.langchain.corpus.Corpus._build", counted)
+    return found
+
+
+async def test_no_question_calls_the_language_model(lc_index_of, pages):
+    llm = DigestChatModel()
+    target = lc_index_of([], llm=llm)
+    index(pages[:3], records(), target, **OPTIONS)
+    target.upsert(pages[3:4])
+    await target.aupsert(pages[4:])
+    calls = llm.calls
+    assert calls > 1
+    llm.failing = EVERY_CALL
+    target.corpus.auto_build = False
+    target.upsert([Document("Zoe built a mill. " * 40, id="pending")])  # nobody builds it
+    retriever, tool = target.as_retriever(), create_e2graphrag_tool(target.as_retriever())
+    assert "Fay built a mill" in retriever.invoke(QUESTION)[0].page_content
+    assert await retriever.ainvoke(QUESTION)
+    assert target.invoke(QUESTION) == await target.ainvoke(QUESTION)
+    assert "Fay built a mill" in tool.invoke({"query": QUESTION})
+    assert "Fay built a mill" in await tool.ainvoke({"query": QUESTION})
+    assert target.retrieve(QUESTION).nodes
+    assert (await target.aretrieve(QUESTION)).nodes
+    assert target.similarity_search(QUESTION)
+    assert target.batch([QUESTION]) == await target.abatch([QUESTION])
+    assert target.search(QUESTION).trace.freshness.pending == 1
+    assert target.entities()
+    assert target.entity("Fay")
+    assert target.communities() is not None
+    assert llm.calls == calls
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_batch_collects_all_writes_into_one_build(lc_index_of, pages, reports, is_async):
+    llm, expected = DigestChatModel(), lc_index_of(pages[1:], llm=DigestChatModel())
+    reports.clear()
+    target = lc_index_of([], llm=llm)
+    options = OPTIONS | {"batch_size": 1}
+    if is_async:
+        async with target.batch():
+            await aindex(pages, records(), target, **options)
+            await target.aadd_documents(pages[:1])
+            await target.adelete([pages[0].id])
+            ids = {page.id for page in pages}
+            await target.adelete([id_ for id_ in target.ids() if id_ not in ids])
+            await target.aupsert(pages[1:])
+            assert llm.calls == 0
+    else:
+        with target.batch(), target.batch():
+            index(pages, records(), target, **options)
+            target.delete(target.ids())
+            target.add_documents(pages)
+            target.delete([pages[0].id])
+            assert llm.calls == 0
+            assert target.invoke(QUESTION) == []
+    assert len(reports) == 1
+    assert exported(target) == exported(expected)
+    assert target.freshness().pending == 0
+
+
+def test_a_batch_that_raises_builds_nothing_and_can_be_built(lc_index_of, pages):
+    llm = DigestChatModel()
+    target = lc_index_of([], llm=llm)
+
+    def write_and_fail():
+        with target.batch():
+            target.upsert(pages)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail()
+    assert (llm.calls, target.freshness().pending) == (0, 2)
+    target.build()
+    assert target.freshness().pending == 0
+    with target.batch():  # writes after it build again
+        pass
+    target.upsert([Document("Zoe left.", id="zoe")])
+    assert target.freshness().pending == 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_index_run_again_repairs_what_failed(lc_index_of, pages, is_async):
+    llm = DigestChatModel(failing={2})
+    target = lc_index_of(
+        [], llm=llm, max_concurrency=1, retry=RetryPolicy(attempts=1), llm_id="digests"
+    )
+    manager = records()
+
+    def run():
+        if is_async:
+            return asyncio.run(aindex(pages, manager, target, **OPTIONS))
+        return index(pages, manager, target, **OPTIONS)
+
+    with pytest.raises(IndexingError, match="call 2 failed"):
+        run()
+    assert target.freshness().pending == 1
+    run()
+    assert target.freshness().pending == 0
+    assert run()["num_skipped"] == len(pages)
+    calls = llm.calls
+    fresh = lc_index_of([], llm=DigestChatModel(), llm_id="digests")
+    index(pages, records(), fresh, **OPTIONS)
+    assert exported(target) == exported(fresh)
+    assert calls == fresh.report.llm_calls + 1
