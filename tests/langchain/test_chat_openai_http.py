@@ -77,7 +77,8 @@ async def build(how: str, **options: Any) -> E2GraphRAGIndex:
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 async def test_a_build_makes_the_estimated_number_of_http_calls(stub, llm, how):
-    index = await build(how, llm=llm, embeddings="hashing", max_concurrency=2)
+    options = {"embeddings": "hashing", "max_concurrency": 2, "auto_build": False}
+    index = await build(how, llm=llm, **options)
     estimate = index.estimate()
     before = llm_calls(stub)
     with get_usage_metadata_callback() as usage:

@@ -47,6 +47,7 @@ from e2graphrag_integrations.langchain.conversion import (
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)
@@ -357,6 +358,21 @@ class Corpus:
             self._refresh()
             pending = {source: pages for source, pages in self._pending.items() if pages}
         return self.rag.add(_joined(pending), on_duplicate="replace", wait=False)
+
+    def drop_indexed(self) -> None:
+        """Forget pending documents that workers have indexed meanwhile."""
+        hashes = self.rag.store.content_hashes()
+        queued = self.rag.queued_ids()
+        with self._lock:
+            self._refresh()
+            done = {
+                source: pages
+                for source, pages in self._pending.items()
+                if pages and source not in queued
+                if hashes.get(source) == content_hash(join_pages(source, pages))
+            }
+        if done:
+            self.rag.pending.drop(_as_json(done))
 
     def reindex(self) -> IndexReport:
         """Extract all chunks again; see `E2GraphRAG.reindex`."""

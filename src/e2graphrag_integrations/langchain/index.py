@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ from e2graphrag_integrations.entities.edit_arguments import (
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors
-from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
+from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError, StoreError
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
@@ -553,14 +554,18 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
 
         See `E2GraphRAG.work`, which has the same arguments.
         """
-        return self.corpus.rag.work(forever=forever, llm_limit=llm_limit, lease=lease)
+        report = self.corpus.rag.work(forever=forever, llm_limit=llm_limit, lease=lease)
+        self.corpus.drop_indexed()
+        return report
 
     async def awork(
         self, *, forever: bool = False, llm_limit: int | None = None, lease: float = 60.0
     ) -> IndexReport:
         """Run `work` in a thread."""
         rag = self.corpus.rag
-        return await rag.awork(forever=forever, llm_limit=llm_limit, lease=lease)
+        report = await rag.awork(forever=forever, llm_limit=llm_limit, lease=lease)
+        await asyncio.to_thread(self.corpus.drop_indexed)
+        return report
 
     def reindex(self) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
@@ -648,7 +653,12 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         return await self.corpus.rag.aupdate_vectors(replace=replace)
 
     def freshness(self) -> Freshness:
-        """Return how old the next answer would be if it did not wait; see `Freshness`."""
+        """Return how old the next answer would be if it did not wait; see `Freshness`.
+
+        `pending` counts the sources that are not indexed yet, or whose build failed.
+        """
+        with contextlib.suppress(StoreError):  # the file may be read-only
+            self.corpus.drop_indexed()
         return self.corpus.rag.freshness()
 
     def estimate(self) -> CostEstimate:
