@@ -28,7 +28,7 @@ DOCUMENTS = [
     document("p1", TEA, file_path="a.pdf", page_label="1", lang="fr"),
     document("p2", DREAM, file_path="a.pdf", page_label="2", lang="fr"),
 ]
-LANGUAGES = {"tea": "en", "dream": "zh", "forced": "de", "a.pdf": "fr"}
+LANGUAGES = {"tea": "en", "dream": "zh", "forced": "de", "a.pdf #980c30e9c4": "fr"}
 
 
 @pytest.fixture

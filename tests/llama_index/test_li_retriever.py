@@ -870,3 +870,26 @@ def test_filters_under_other_names_raise(index, name):
     for create in (index.as_retriever, index.as_query_engine):
         with pytest.raises(FilterError, match="pass filters="):
             create(**{name: {"year": 1890}})
+
+
+async def test_no_question_calls_the_language_model(documents):
+    class OnlyBeforeQuestions(MockLLM):
+        is_asked: bool = False
+
+        def complete(self, *args, **kwargs):
+            assert not self.is_asked, "a question called the language model"
+            return super().complete(*args, **kwargs)
+
+        async def acomplete(self, *args, **kwargs):
+            return self.complete(*args, **kwargs)
+
+    llm = OnlyBeforeQuestions()
+    index = E2GraphRAGIndex.from_documents(
+        documents, llm=llm, embed_model="hashing", chunk_size=16, chunk_overlap=4, group_size=3
+    )
+    assert index.last_report.llm_calls > 0
+    llm.is_asked = True
+    retriever = index.as_retriever()
+    assert retriever.retrieve(LOCAL)
+    assert await retriever.aretrieve(LOCAL)
+    assert index.entities()

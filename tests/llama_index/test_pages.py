@@ -157,17 +157,61 @@ def test_a_filter_on_a_page_finds_every_node_that_touches_it(tmp_path):
     assert found(index, filters=both) == set()
 
 
-def test_document_ids_select_only_nodes_without_text_of_other_documents():
+def test_document_ids_select_the_chunks_that_touch_a_document():
     documents = [page(n) for n in range(1, 5)] + [Document(id_="plain", text="Anna met Bert.")]
     index = build(documents)
     first = documents[1].doc_id
     alone = {n.node_id for n in index.docstore.docs.values() if n.ref_doc_id == first}
-    assert found(index, doc_ids=[first]) == alone == found(index, filters=on_page(first, "doc_id"))
+    touching = {
+        node.node_id
+        for node in index.docstore.docs.values()
+        if not node.metadata["e2_level"]
+        and "2" in node.metadata.get("page_labels", [node.metadata.get("page_label")])
+    }
+    assert found(index, doc_ids=[first]) == alone | touching
+    assert found(index, filters=on_page(first, "doc_id")) == alone
     whole = {n.node_id for n in index.docstore.docs.values() if n.metadata["e2_tree"] == PATH}
     assert found(index, doc_ids=[PATH]) == found(index, doc_ids=[d.doc_id for d in documents[:4]])
     assert found(index, doc_ids=[PATH]) == whole
     assert found(index, filters=on_page(PATH, "e2_source_id")) == whole
     assert found(index, doc_ids=["plain"]).isdisjoint(whole)
+
+
+def test_document_ids_find_short_pages():
+    documents = [page(n) for n in range(1, 5)]
+    for document, text in zip(documents, ("Ida met Jon.", "Kai left.", "Lea sat.", "Max ran.")):
+        document.set_content(text)
+    index = build(documents, chunk_size=1200)
+    for document in documents:
+        [node] = index.as_retriever(doc_ids=[document.doc_id], similarity_top_k=9).retrieve("Who?")
+        assert document.text in node.text
+
+
+def test_documents_with_equal_file_names_stay_two_documents():
+    documents = [
+        Document(id_=f"tenant{who}/readme.md", text=text, metadata={"file_name": "readme.md"} | own)
+        for who, text in (("A", "Alpha met Beta."), ("B", "Gamma met Delta."))
+        for own in [{"tenant": who}]
+    ]
+    for tree_per in ("source", "document", "corpus", lambda _: "all"):
+        index = build(documents, tree_per=tree_per, chunk_size=1200)
+        texts = {n.text for n in index.docstore.docs.values() if not n.metadata["e2_level"]}
+        assert texts == {"Alpha met Beta.", "Gamma met Delta."}
+        for document in documents:
+            for where in (
+                {"doc_ids": [document.doc_id]},
+                {"filters": on_page(document.metadata["tenant"], "tenant")},
+            ):
+                retriever = index.as_retriever(similarity_top_k=9, **where)
+                assert [node.text for node in retriever.retrieve("Who?")] == [document.text]
+
+
+def test_grouping_is_logged_once_with_its_reason(caplog):
+    caplog.set_level("INFO", "e2graphrag_integrations.llama_index")
+    index = build([page(1), page(2)])
+    index.insert(page(3))
+    [message] = [message for message in caplog.messages if "share" in message]
+    assert "2 documents share 1 summary tree(s), because they have the same 'file_path'" in message
 
 
 def test_files_of_the_same_name_in_different_folders_have_trees_of_their_own():
@@ -177,7 +221,7 @@ def test_files_of_the_same_name_in_different_folders_have_trees_of_their_own():
     assert trees(build(documents)) == {"/docs/x/s.pdf", "/docs/y/s.pdf"}
     for document in documents:
         del document.metadata["file_path"]
-    assert trees(build(documents)) == {"same.pdf"}
+    assert trees(build(documents)) == {document.doc_id for document in documents}
 
 
 def test_documents_without_a_file_have_trees_of_their_own():
@@ -194,7 +238,7 @@ def test_documents_without_a_file_have_trees_of_their_own():
         (("10", "9", "1"), ("1", "9", "10")),
         (("ii", "i", "1"), ("ii", "i", "1")),
         (("2", "1", "1"), ("2", "1", "1")),  # the numbers start again in an appendix
-        ((None, "2", "1"), (None, "2", "1")),
+        ((None, "2", "1"), ("1", "2")),  # without a label, a document has a tree of its own
     ],
 )
 def test_pages_are_ordered_by_number_or_as_given(labels, order):

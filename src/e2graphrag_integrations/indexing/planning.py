@@ -118,10 +118,24 @@ def count_items(
     }
 
 
-def plan_document(document: SourceDocument, settings: Settings, counter: TokenCounter) -> Tree:
-    """Return the tree of a document that is split according to the settings."""
-    spans = settings.spans(document.text, counter)
-    return plan_tree(document.id, document.text, spans, settings.groups)
+def plan_document(
+    document: SourceDocument,
+    settings: Settings,
+    counter: TokenCounter,
+    segments: Sequence[tuple[int, int, Mapping[str, Any]]] = (),
+    may_share_chunk: MayShareChunk | None = None,
+) -> Tree:
+    """Return the tree of a document that is split according to the settings.
+
+    Args:
+        document: The document.
+        settings: Sizes of chunks and groups.
+        counter: Counts tokens.
+        segments: Its parts, as `(start, end, metadata)`.
+        may_share_chunk: Returns whether two adjacent segments are split together; None means yes.
+    """
+    planner = DocumentPlanner(settings, counter, None, may_share_chunk or False)
+    return planner(replace(document, segments=list(segments)))
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from e2graphrag_integrations.retrieval.filters import (
     allowed_nodes,
     ordered_kind,
 )
+from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 from e2graphrag_integrations.snapshot.tags import nodes_with_tags
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
@@ -100,8 +101,9 @@ def node_filter(
     """Return a filter over nodes, or None if no condition is given.
 
     A node matches if its text on each page matches, and a summary if all chunks below it match. A
-    condition on a page key, such as `page_label`, matches any page that the node touches. All
-    other conditions, `doc_ids` included, must hold for all of its text. The metadata of a node
+    condition on a page key, such as `page_label`, matches any page that the node touches. `doc_ids`
+    finds the chunks that touch a document, because short pages share chunks, and the summaries of
+    nothing else. All other conditions must hold for all of its text. The metadata of a node
     consists of its document's metadata, `language`, `e2_level`, `e2_kind` and `doc_id`.
     `e2_source_id` is the id of its tree, such as the path of a file. A number never equals a
     string, and is neither less nor greater than one.
@@ -127,12 +129,12 @@ def node_filter(
             def passes(record: Mapping[str, Any], place: Mapping[str, Any] = place) -> bool:
                 tree = record[TREE]
                 document = record.get(PAGE_ID, tree)
-                if allowed_documents is not None and allowed_documents.isdisjoint((document, tree)):
-                    return False
                 ids = dict.fromkeys(_DOCUMENT_ID_KEYS, document) | {_SOURCE_ID: tree}
                 return matches is None or matches({**ids, **record, **place})
 
             matching = allowed_nodes(snapshot.records, passes)
+            if allowed_documents is not None:
+                matching &= _touches(snapshot.records, allowed_documents, all_text=level > 0)
             allowed |= matching & (snapshot.nodes.level == level)
         if allowed_ids is not None:
             ids = snapshot.nodes.ids
@@ -142,6 +144,20 @@ def node_filter(
         return allowed
 
     return mask
+
+
+def _touches(
+    records: MetadataRecords, documents: frozenset[str], *, all_text: bool
+) -> NDArray[np.bool_]:
+    """Return the nodes with text, or whose text is all, of some documents or trees."""
+
+    def passes(row: int) -> bool:
+        record = records.filterable(row)
+        tree = record[TREE]
+        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree))
+
+    mask = np.fromiter(map(passes, range(len(records.values))), np.bool_, len(records.values))
+    return all_pass(records, mask) if all_text else any_passes(records, mask)
 
 
 def _check_lists(**lists: object) -> None:

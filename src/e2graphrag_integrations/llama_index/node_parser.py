@@ -23,6 +23,7 @@ from e2graphrag_integrations._utils.event_loop import (
 )
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import reject_unknown_arguments
+from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
@@ -178,7 +179,10 @@ class SummaryTreeNodeParser(NodeParser):
             check_has_text(document)
         # Use only the texts: metadata would leak into the summaries.
         parsed = _trees(documents, self.tree_per)
-        trees = [plan_document(source, settings, counter) for source, _ in parsed]
+        trees = [
+            plan_document(source, settings, counter, source.segments, may_share_chunk)
+            for source, _ in parsed
+        ]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
         if prompts == Prompts():
             prompts = DefaultPrompts()
@@ -228,7 +232,7 @@ def _trees(
         tree = PageTree.join(id_, sort_pages(pages))
         trees.append(
             (
-                SourceDocument(id_, tree.text),
+                SourceDocument(id_, tree.text, segments=tree.segments),
                 InheritedFields.from_document(by_id[id_])
                 if tree.is_document
                 else tree.fields(flat=True),

@@ -11,7 +11,9 @@ from llama_index.core.schema import BaseNode, Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
+from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_list
+from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.llama_index.indexing.pages import (
     Page,
     PageTree,
@@ -28,6 +30,8 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
     node_text,
 )
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
+from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.text.joining import join_chunks
 from e2graphrag_integrations.tree import (
     ContentGroups,
@@ -75,6 +79,12 @@ class DocumentInput:
     def id(self) -> str:
         """The document id."""
         return self.source.id
+
+    def planned(self, settings: Settings, counter: TokenCounter) -> Tree:
+        """Return the tree; summaries that the user did not pass have no text yet."""
+        if self.tree is not None:
+            return self.tree
+        return plan_document(self.source, settings, counter, self.segments, may_share_chunk)
 
 
 # Documents

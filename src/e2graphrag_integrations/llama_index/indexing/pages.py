@@ -14,6 +14,7 @@ from llama_index.core.schema import BaseNode, Document
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import short_repr, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.indexing.grouping import Tree, tree_of
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.llama_index.storage.nodes import (
     OWN_KEYS,
@@ -37,8 +38,8 @@ TreePer = Literal["source", "document", "corpus"] | Callable[[Document], str]
 FUNCTION = "function"
 """Name under which an index records that `tree_per` is a function."""
 
-_SOURCE_KEYS = ("file_path", "file_name")
-"""Metadata keys that name the file of a document, in order of preference."""
+_SOURCE_KEYS = ("file_path", "source")
+"""Metadata keys that name the source of a document, in order of preference."""
 
 _TITLE = "title"
 """Metadata key of a document's title."""
@@ -176,6 +177,11 @@ def resolve_tree_per(requested: TreePer | None, stored: str, where: str) -> Tree
     return requested
 
 
+def source_tree(page: Page, scope_keys: Sequence[str] = ()) -> Tree:
+    """Return the tree that a document shares with the other parts of its source."""
+    return tree_of(page.id, page.metadata, _SOURCE_KEYS, scope_keys)
+
+
 def tree_id(tree_per: TreePer, page: Page, scope_keys: Sequence[str] = ()) -> str:
     """Return the id of the tree that a document belongs to.
 
@@ -192,9 +198,7 @@ def tree_id(tree_per: TreePer, page: Page, scope_keys: Sequence[str] = ()) -> st
     if tree_per == "document":
         return page.id
     if tree_per == "source":
-        values = (page.metadata.get(key) for key in _SOURCE_KEYS)
-        source = next((str(value) for value in values if value not in (None, "")), None)
-        return page.id if source is None else scoped_tree_name(source, page.metadata, scope_keys)
+        return source_tree(page, scope_keys).id
     document = Document(id_=page.id, text=page.text, metadata=dict(page.metadata))
     with wrap_errors(InvalidInputError, f"tree_per failed on document {page.id!r}"):
         name = tree_per(document)
@@ -214,7 +218,8 @@ def sort_pages(pages: Sequence[Page]) -> list[Page]:
     """
     files: dict[str, list[Page]] = {}
     for page in pages:
-        files.setdefault(tree_id("source", page), []).append(page)
+        source = next((page.metadata[key] for key in _SOURCE_KEYS if page.metadata.get(key)), None)
+        files.setdefault(page.id if source is None else str(source), []).append(page)
     ordered: list[Page] = []
     for own in files.values():
         numbers = {page.id: _page_number(page) for page in own}

@@ -34,7 +34,6 @@ from e2graphrag_integrations.indexing.llm_calls import (
 )
 from e2graphrag_integrations.indexing.open_index import IndexingContext, check_recorded
 from e2graphrag_integrations.indexing.pipeline import index_documents
-from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
 from e2graphrag_integrations.indexing.run import RunControl, StopSignal
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
@@ -236,10 +235,10 @@ class InsertPipeline:
             if summaries.uses_llm:
                 for tree in document.previous:
                     sink.contents |= stored_summaries(self.storage, tree, summaries)
-        trees = {document.id: document.tree for document in documents}
+        by_id = {document.id: document for document in documents}
 
         def plan(source: SourceDocument) -> Tree:
-            return trees[source.id] or plan_document(source, self.settings, components.counter)
+            return by_id[source.id].planned(self.settings, components.counter)
 
         sources = [document.source for document in documents]
         # Before `check_for_writing`, which may call a paid embedder.
@@ -296,8 +295,7 @@ class InsertPipeline:
             for document in changes.inputs:
                 for tree in document.previous:
                     sink.contents |= stored_summaries(self.storage, tree, summaries)
-                planned = plan_document(document.source, self.settings, components.counter)
-                cost.add(document.tree or planned)
+                cost.add(document.planned(self.settings, components.counter))
         return cost.estimate()
 
     def communities(

@@ -15,6 +15,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     SettingsMismatchError,
 )
+from e2graphrag_integrations.indexing.grouping import describe_groups
 from e2graphrag_integrations.indexing.scope_keys import check_records
 from e2graphrag_integrations.llama_index.indexing.inputs import (
     DocumentInput,
@@ -36,6 +37,7 @@ from e2graphrag_integrations.llama_index.indexing.pages import (
     page_of,
     plain_metadata,
     sort_pages,
+    source_tree,
     tree_id,
     user_exclusions,
 )
@@ -132,6 +134,11 @@ class TreePlanner:
         put: dict[str, list[Page]] = {}
         for page in changed:
             put.setdefault(self._tree_id(page), []).append(page)
+        if self.tree_per == "source" and not self.storage.struct.pages:  # once for an index
+            scope_keys = self.settings.scope_keys
+            groups = describe_groups([source_tree(page, scope_keys) for page in changed])
+            if groups:
+                logger.info(groups)
         return self._rebuild(put, skipped=skipped, documents=given)
 
     def _stored_hashes(self, document_ids: Iterable[str]) -> dict[str, str]:
