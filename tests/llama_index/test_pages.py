@@ -179,7 +179,9 @@ def test_document_ids_select_the_chunks_that_touch_a_document():
 
 def test_document_ids_find_short_pages():
     documents = [page(n) for n in range(1, 5)]
-    for document, text in zip(documents, ("Ida met Jon.", "Kai left.", "Lea sat.", "Max ran.")):
+    for document, text in zip(
+        documents, ("Ida met Jon.", "Kai left.", "Lea sat.", "Max ran."), strict=True
+    ):
         document.set_content(text)
     index = build(documents, chunk_size=1200)
     for document in documents:
