@@ -43,7 +43,7 @@ def tall(open_index):
 @pytest.fixture(params=[PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
 def rag(request, open_index, story) -> E2GraphRAG:
     rag = open_index(group_size=2, strategy=request.param)
-    rag.add([story, SourceDocument("second", STORY.replace("Anna", "Zita"))])
+    rag.add([story, SourceDocument("second", STORY.replace("Anna", "Zita").replace(".", " then."))])
     return rag
 
 

@@ -1007,7 +1007,7 @@ def test_injection_strings_are_plain_keys_and_values(open_index, strategy):
         [
             SourceDocument("plain", "Anna met Bert.", metadata={"a": "apple"}),
             *(
-                SourceDocument(f"odd-{n}", "Anna met Bert.", metadata={"a": text, text: n})
+                SourceDocument(f"odd-{n}", f"Anna met Bert {n}.", metadata={"a": text, text: n})
                 for n, text in enumerate(INJECTIONS)
             ),
         ]

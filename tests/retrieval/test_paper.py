@@ -123,7 +123,7 @@ def test_local_chunks_rank_by_entities_then_coverage_then_occurrence_then_positi
         "Anna met Bert and Cleo.",  # 3, coverage 1, occurrence 3/5
         "Anna met Bert today again.",  # 2, coverage 1, occurrence 2/5
     ]
-    second = ["Anna met Bert."]  # equals a line above, in a later document
+    second = ["Bert met Anna."]  # ranks as a line above, in a later document
     result = lines(first, second).retrieve("Anna Bert Cleo", k=9)
     assert [(node.document_id, node.position) for node in result.nodes] == [
         ("a", 2),

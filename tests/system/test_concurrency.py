@@ -137,7 +137,7 @@ def test_result_never_mixes_two_versions_of_a_document(open_index, story):
 def test_constant_writes_do_not_starve_a_query(open_index, story, tmp_path):
     path = tmp_path / "i.e2g"
     rag, writer = open_index(path, strategy=InterruptedStrategy()), open_index(path)
-    rag.add([story, *(numbered(3, f"d{n}") for n in range(9))])
+    rag.add([story, *(numbered(3, f"d{n}", first=9 * n) for n in range(9))])
     PENDING_WRITES[:] = [partial(writer.delete, f"d{n}") for n in range(9)]
     result = rag.retrieve("Item", k=99, mode="global")
     assert len(PENDING_WRITES) == 3  # five attempts failed; the last used one read transaction

@@ -151,7 +151,7 @@ def test_an_update_keeps_and_changes_languages(mixed, open_mixed):
     assert mixed.update(WALD).skipped == ("wald",)  # which does not say another language
     assert mixed.store.languages()["wald"] == "nl"
     assert mixed.update(SourceDocument("tea", DREAM.text)).documents == 1
-    assert mixed.retrieve("Alice", where={"language": "zh"}, k=9).trace.languages == {"zh": 2}
+    assert mixed.retrieve("Alice", where={"language": "zh"}, k=9).trace.languages == {"zh": 1}
     fresh = open_mixed("fresh.e2g")
     fresh.add([DREAM, SourceDocument("tea", DREAM.text), forced])
     assert list(mixed.export()) == list(fresh.export())  # without unused extractors

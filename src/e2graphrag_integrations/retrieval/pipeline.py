@@ -21,6 +21,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.candidates import with_deeper
+from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
@@ -60,6 +61,9 @@ the result."""
 
 _FLOOR_CANDIDATES = 1_000
 """Number of nodes that a strategy ranks if too few of its best ones reach `min_relevance`."""
+
+_EXTRA_PER_DUPLICATE = 4
+"""Number of further nodes that are ranked for each duplicate among the best ones."""
 
 _CHARS_PER_TOKEN = 8
 """Number of characters per budgeted token to read in the first batch of windows. Few texts have
@@ -102,8 +106,11 @@ def retrieve(
         )
     if needs_vector:
         query = embed(query, components, timings)
+    duplicates = Duplicates(reader)
     with measure("rank", timings):
         candidates, trace = rank_relevant(query, strategy, snapshot)
+    if not any(one.is_window for one in candidates[:1]):
+        candidates = distinct(query, strategy, candidates, duplicates)
     if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
         with measure("rerank", timings):
             candidates, trace = rerank(
@@ -128,7 +135,7 @@ def retrieve(
         with measure("mix", timings):
             candidates = mix_summaries(candidates, query, reader)
     with measure("pack", timings):
-        nodes, trace = select(query, candidates, trace, reader, components)
+        nodes, trace = select(query, candidates, trace, duplicates, components)
     paths = paths_of(query, nodes, trace, reader)
     trace = _explain_nothing(query, nodes, trace)
     if trace.mixture is not None:
@@ -242,6 +249,20 @@ def rank_relevant(
     return kept, trace.with_cut("min_relevance", below)
 
 
+def distinct(
+    query: Query, strategy: Strategy, candidates: Sequence[Candidate], duplicates: Duplicates
+) -> list[Candidate]:
+    """Return complete nodes without duplicates; nodes of a deeper ranking take their places."""
+    kept = duplicates.collapse(candidates)
+    count, snapshot = len(candidates), duplicates.reader.snapshot
+    if len(kept) == count or count < query.k:
+        return kept
+    depth = min(_FLOOR_CANDIDATES, query.k + _EXTRA_PER_DUPLICATE * (count - len(kept)))
+    deeper, _ = rank_relevant(replace(query, k=depth), strategy, snapshot)
+    added = with_deeper(candidates, deeper)[count:]
+    return duplicates.collapse([*kept, *added])[:count]
+
+
 def paths_of(
     query: Query, nodes: Sequence[RetrievedNode], trace: Trace, reader: NodeReader
 ) -> tuple[EntityPath, ...] | None:
@@ -257,10 +278,11 @@ def select(
     query: Query,
     candidates: Sequence[Candidate],
     trace: Trace,
-    reader: NodeReader,
+    duplicates: Duplicates,
     components: Components,
 ) -> tuple[list[RetrievedNode], Trace]:
     """Return the best `k` nodes, cut to the token budget, or the best windows that fit it."""
+    reader = duplicates.reader
     has_windows = any(one.is_window for one in candidates)
     if not has_windows:
         candidates = expand(candidates, reader.snapshot, query.expand)
@@ -280,10 +302,14 @@ def select(
     headers = TableHeaders(reader)
     if has_windows:
         windows = hydrate_in_batches(candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
+        windows = duplicates.without_repeats(windows)
         nodes, n_packed = pack_windows(windows, budget, counter, reader.texts, headers.of)
+        n_packed += duplicates.dropped
         trace = trace.with_cut("token_budget", len(candidates) - n_packed)
-        return add_relevance(nodes, query, trace, reader)
-    nodes = hydrate(candidates, trace.links, reader)
+        trace = duplicates.counted_in(trace)
+        return add_relevance(duplicates.named(nodes), query, trace, reader)
+    nodes = duplicates.named(hydrate(candidates, trace.links, reader))
+    trace = duplicates.counted_in(trace)
     if query.token_budget is None:
         nodes = [headers.added_to(node) for node in nodes]
     else:

@@ -68,6 +68,7 @@ class RetrievedNode:
             that are answered without vectors.
         tags: Tags of the index that the node has; see `E2GraphRAG.set_tags`.
         language: Code of the language of the document (ISO 639-1).
+        also_in: Ids of other documents that the question found with the same text, best first.
     """
 
     node_id: str
@@ -91,6 +92,7 @@ class RetrievedNode:
     relevance: float = 0.0
     tags: tuple[str, ...] = ()
     language: str = ENGLISH
+    also_in: tuple[str, ...] = ()
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:
