@@ -102,7 +102,7 @@ def test_an_unclear_text_is_in_the_main_language_of_the_others():
     texts = [SENTENCES["de"], SENTENCES["de"], "Wo liegt Hamburg?", "Liste 1984", "12 %"]
     assert detect_languages(texts) == ["de"] * 5
     assert detect_languages(["Wo liegt Hamburg?", "12 %"], {"de": 3, "en": 1}) == ["de", "de"]
-    assert detect_languages(["Wo liegt Hamburg?"], {"zh": 9}) == ["en"]  # another script
+    assert detect_languages(["Wo liegt Hamburg?"], {"zh": 9, "de": 1}) == ["en"]  # another script
 
 
 def test_function_words_choose_a_language_of_the_index_for_a_short_text():

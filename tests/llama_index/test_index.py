@@ -430,7 +430,7 @@ def test_metadata_of_every_type_is_returned_with_the_nodes():
 
 def test_a_title_is_embedded_unless_it_is_excluded():
     shown = Document(id_="shown", text="Nothing else.", metadata={"title": "Zebra"})
-    hidden = Document(id_="hidden", text="Nothing else.", metadata={"title": "Zebra"})
+    hidden = Document(id_="hidden", text="Nothing more.", metadata={"title": "Zebra"})
     hidden.excluded_embed_metadata_keys = ["title"]
     index = E2GraphRAGIndex.from_documents([hidden, shown], **MODELS)
     retriever = index.as_retriever("global")

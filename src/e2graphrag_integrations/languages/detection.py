@@ -144,7 +144,7 @@ def _most_likely(guess: _Guess, counts: Mapping[str, int]) -> str:
     if not possible:
         return guess.language
     main, words = possible[0], set(guess.words)
-    if 2 * counts[main] <= sum(counts[one] for one in possible):  # no language is the main one
+    if 2 * counts[main] <= sum(counts.values()):  # no language is the main one
         main = guess.language
     possible = [main, *(one for one in possible if one != main)]
     evidence = {one: len(words & distinctive_words(one, main)) for one in possible[1:]}
