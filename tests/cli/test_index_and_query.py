@@ -183,8 +183,6 @@ def test_verify_distinguishes_intact_from_damaged_files(book_index, call):
         (["stats", "{empty}"], "is an empty file"),
         (["verify", "{empty}"], "is an empty file"),
         (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "chunk_size="),
-        (["index", "{book}", "{book}", "--out", "x.e2g"], "both get the document id 'book.txt'"),
-        (["index", ".", ".", "--out", "x.e2g"], "both get the document id"),
         (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_size=0"),
         (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
         (["query", "{index}", "  "], "question"),

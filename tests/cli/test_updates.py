@@ -397,7 +397,6 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
         (["update", "{folder}", "{folder}"], "does not exist: create it"),
         (["status", "{alice}"], "e2graphrag index"),
         (["update", "{index}", "ghost.txt"], "ghost.txt does not exist"),
-        (["update", "{index}", "{folder}", "{folder}"], "both get the document id"),
         (["update", "{index}", "{folder}", "--llm-base-url", "u"], "require --llm-model"),
         (["update", "{index}", "{folder}", "--concurrency", "0"], "concurrency=0"),
         (["resume", "{index}", "--llm-api-key-env", "X"], "require --llm-model"),
