@@ -112,8 +112,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
 
     Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
     `add_documents`, `upsert` or LangChain's `index()`. Pass complete documents or pages, which the
-    index splits; chunks of a text splitter are kept. Documents with the same `source` metadata,
-    such as the pages of a file, share a summary tree.
+    index splits; chunks of a text splitter are kept. Documents that are parts of one `source`, such
+    as the pages of a file, share a summary tree.
 
     Writes build the index: they return when their documents are indexed, or raise. Questions only
     read what is built, and call no language model. `with index.batch():` collects many writes, such
@@ -206,9 +206,10 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
                 splits at sentence boundaries.
             split_pages: Whether to split each document of a source separately, so that every chunk
                 has the metadata of its page. Pass the same value whenever you open the index.
-            tree_per: Documents that share a summary tree: those with the same
-                `metadata["source"]` (`"source"`), each document alone (`"document"`), all
-                documents (`"corpus"`), or those for which a function returns the same name.
+            tree_per: Documents that share a summary tree: the pages, rows and chunks of one
+                `metadata["source"]` whose other metadata are equal (`"source"`), each document
+                alone (`"document"`), all documents (`"corpus"`), or those for which a function
+                returns the same name.
             vector_store: A LangChain vector store to search instead of the index's own vectors:
                 FAISS, in-memory, Qdrant, Chroma or PGVector. Builds update it.
             vectors: `"pgvector"`, or the URL of a collection of Qdrant, to search instead of the

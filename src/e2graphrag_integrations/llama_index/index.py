@@ -199,11 +199,11 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             grouping: How nodes are grouped under summaries: `"fixed"` (default) or `"content"`.
             scope_keys: Metadata keys, such as `["tenant"]`, on which all documents that share a
                 tree agree. No summary then spans two scopes (`scoped`). The default is no key.
-            tree_per: Documents that share a summary tree: those from the same file
-                (`"source"`, the default), each document alone (`"document"`), all documents
-                (`"corpus"`), or those for which a function returns the same name. The file of a
-                document is its metadata `file_path`, else `file_name`; a document without either
-                has a tree of its own.
+            tree_per: Documents that share a summary tree: the pages and rows of one file whose
+                other metadata are equal (`"source"`, the default), each document alone
+                (`"document"`), all documents (`"corpus"`), or those for which a function returns
+                the same name. The file of a document is its metadata `file_path`, else `source`; a
+                document without either, or without a page or row, has a tree of its own.
             strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
                 the E2GraphRAG paper.
             num_workers: Number of concurrent LLM calls.
