@@ -535,7 +535,9 @@ def test_transformations_keep_one_tree_per_file():
 def test_a_parser_and_an_index_build_the_same_trees():
     documents = [page(n) for n in (3, 1, 2, 4)] + [Document(id_="plain", text=page_text(8))]
     llm = Digests()
-    nodes = SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents(documents)
+    nodes = SummaryTreeNodeParser(tree_per="source", llm=llm, **SIZES).get_nodes_from_documents(
+        documents
+    )
     for node in nodes:
         assert all(isinstance(value, str | int | float) for value in node.metadata.values())
     several = [n for n in nodes if "page_labels" in n.metadata]
@@ -547,7 +549,7 @@ def test_a_parser_and_an_index_build_the_same_trees():
     assert len(llm.prompts) == calls
     assert len(get_leaf_nodes(nodes)) == len(chunks(index))
     assert len(get_root_nodes(nodes)) == len([n for n in nodes if n.parent_node is None])
-    by_document = SummaryTreeNodeParser(tree_per="document", **SIZES)
+    by_document = SummaryTreeNodeParser(**SIZES)
     alone = by_document.get_nodes_from_documents(documents)
     assert {n.metadata["e2_tree"] for n in alone} == {d.doc_id for d in documents}
 
@@ -555,7 +557,7 @@ def test_a_parser_and_an_index_build_the_same_trees():
 @SYNC_AND_ASYNC
 async def test_a_pipeline_with_upserts_feeds_an_index_page_by_page(is_async):
     pipeline = IngestionPipeline(
-        transformations=[SummaryTreeNodeParser(**SIZES), MockEmbedding(8)],
+        transformations=[SummaryTreeNodeParser(tree_per="source", **SIZES), MockEmbedding(8)],
         docstore=SimpleDocumentStore(),
         vector_store=SimpleVectorStore(),
         docstore_strategy=DocstoreStrategy.UPSERTS,
@@ -578,6 +580,24 @@ async def test_a_pipeline_with_upserts_feeds_an_index_page_by_page(is_async):
     assert index.refresh_ref_docs(versions[-1]) == [False] * 5
 
 
+def test_upserts_leave_no_deleted_text_in_a_vector_store_of_the_user():
+    store = SimpleVectorStore(stores_text=True)
+    pipeline = IngestionPipeline(
+        transformations=[SummaryTreeNodeParser(**SIZES), MockEmbedding(8)],
+        docstore=SimpleDocumentStore(),
+        vector_store=store,
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+    )
+    pipeline.run(documents=[page(1), page(2), page(3)])
+    written = set(store.data.embedding_dict)
+    nodes = pipeline.run(documents=[page(1), page(2, 1), page(3)])
+    assert {node.ref_doc_id for node in nodes} == {page(2).doc_id}
+    expected = SummaryTreeNodeParser(**SIZES).get_nodes_from_documents(
+        [page(1), page(2, 1), page(3)]
+    )
+    assert set(store.data.embedding_dict) == {node.node_id for node in expected} != written
+
+
 def test_nodes_of_another_index_keep_their_pages():
     documents = [page(n) for n in range(1, 5)]
     first = build(documents)
@@ -592,7 +612,8 @@ def test_nodes_of_another_index_keep_their_pages():
 
 
 def test_a_damaged_list_of_pages_raises():
-    nodes = SummaryTreeNodeParser(**SIZES).get_nodes_from_documents([page(1), page(2)])
+    parser = SummaryTreeNodeParser(tree_per="source", **SIZES)
+    nodes = parser.get_nodes_from_documents([page(1), page(2)])
     for damaged in ("[", "[[1]]", "3", '[["a", "b", "x", 2, {}]]'):
         nodes[0].metadata["e2_pages"] = damaged
         with pytest.raises(InvalidInputError, match="e2_pages"):

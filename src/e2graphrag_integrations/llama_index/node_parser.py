@@ -61,12 +61,13 @@ class SummaryTreeNodeParser(NodeParser):
     Use the parser alone, in an `IngestionPipeline` (with `run`, `arun` or several workers), or
     with `get_leaf_nodes` and `AutoMergingRetriever`.
 
-    Documents from the same file, such as the pages of a PDF, share a tree by default; `tree_per`
-    has the values of `E2GraphRAGIndex`. A chunk over several pages has the first page's
-    `page_label`, and `page_labels` lists all of them, such as `"2, 3"`. Its SOURCE is the file, and
-    `pages_of` returns its pages. An `IngestionPipeline` with a docstore passes only the changed
-    pages to the parser: insert the nodes into an `E2GraphRAGIndex`, which adds the other pages of
-    the file, or use `tree_per="document"`.
+    Each document has a tree of its own by default, so that an `IngestionPipeline` with upserts
+    replaces exactly the nodes of a changed document in a vector store. With `tree_per="source"`,
+    the pages of a file share a tree; `tree_per` has the values of `E2GraphRAGIndex`. A chunk over
+    several pages has the first page's `page_label`, and `page_labels` lists all of them, such as
+    `"2, 3"`. Its SOURCE is the file, and `pages_of` returns its pages. A pipeline with a docstore
+    passes only the changed pages to the parser: insert the nodes of such trees into an
+    `E2GraphRAGIndex`, which adds the other pages of the file.
 
     Raises:
         InvalidInputError: If a field is unknown, a size is out of range, or an image has no text.
@@ -89,7 +90,7 @@ class SummaryTreeNodeParser(NodeParser):
         default="fixed", description="`content` groups the nodes under a summary by their text."
     )
     tree_per: Any = Field(
-        default="source",
+        default="document",
         description="Documents that share a tree: `source`, `document`, `corpus` or a function.",
     )
     llm: SerializeAsAny[LLM] | None = Field(
