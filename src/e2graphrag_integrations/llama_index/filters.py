@@ -20,6 +20,7 @@ from e2graphrag_integrations.retrieval.filters import (
     MAX_DEPTH,
     allowed_nodes,
     ordered_kind,
+    with_elements,
 )
 from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
@@ -37,13 +38,15 @@ _SOURCE_ID = "e2_source_id"
 
 
 def _is_equal(actual: Any, value: Any) -> bool:
-    return bool(actual == value) and not isinstance(actual, bool)  # a filter value is never a bool
+    # A filter value is never a bool.
+    return any(one == value and not isinstance(one, bool) for one in with_elements(actual))
 
 
 def _is_in(actual: Any, options: frozenset[str | float]) -> bool:
     # A list or dict equals no option, but looking it up raises TypeError. A bool may equal 0 or 1.
-    return (
-        isinstance(actual, str | int | float) and not isinstance(actual, bool) and actual in options
+    return any(
+        isinstance(one, str | int | float) and not isinstance(one, bool) and one in options
+        for one in with_elements(actual)
     )
 
 
@@ -57,8 +60,10 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     """Return a comparison of two numbers or two strings, which no other values pass."""
 
     def test(actual: Any, value: Any) -> bool:
-        kind = ordered_kind(actual)
-        return kind is not None and kind is ordered_kind(value) and compare(actual, value)
+        kind = ordered_kind(value)
+        return kind is not None and any(
+            ordered_kind(one) is kind and compare(one, value) for one in with_elements(actual)
+        )
 
     return test
 

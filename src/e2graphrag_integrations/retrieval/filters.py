@@ -84,7 +84,12 @@ def compile_where(where: Where) -> Predicate:
     - a mapping of operators, all of which must hold: `$eq`, `$in` (a list); their negations `$ne`
       and `$nin`, which also hold for a missing key; `$gt`, `$gte`, `$lt`, `$lte`, which compare two
       numbers or two strings (by code point, so ISO dates sort correctly) and reject other pairs;
+      `$all` (a list; the metadata is a list that contains all of them); `$size` (the length of a
+      list);
       `$exists` (true or false; a key with a null value exists).
+
+    As in MongoDB, `$eq`, `$in` and comparisons also hold for a list with an element for which they
+    hold: `{"tags": "Oslo"}` matches `["Oslo", "Rome"]`. `$ne` and `$nin` hold if no element does.
 
     Besides metadata keys, a mapping may contain `$and` and `$or`, which take lists of filters, and
     `$not`, which takes a filter. An empty `$and` matches every record, and an empty `$or` matches
@@ -342,12 +347,18 @@ def _compile_condition(condition: Any, path: str) -> list[ConditionTest]:
 
 @dataclass(frozen=True, slots=True)
 class _OneOf:
-    """Accepts values that equal one of the options, which are results of `_equality_key`."""
+    """Accepts values, and lists with an element, that equal one of the options.
+
+    Attributes:
+        options: Results of `_equality_key`.
+    """
 
     options: frozenset[str]
 
     def __call__(self, value: Any) -> bool:
-        return value is not MISSING and _equality_key(value) in self.options
+        if value is MISSING:
+            return False
+        return any(_equality_key(one) in self.options for one in with_elements(value))
 
 
 def _equals(path: str, value: Any) -> _OneOf:
@@ -361,6 +372,21 @@ def _is_in(path: str, values: Any) -> _OneOf:
     if values[MAX_COUNT:] if isinstance(values, range) else len(values) > MAX_COUNT:
         raise FilterError(f"{path} takes up to {MAX_COUNT:,} values: use $gte and $lt instead")
     return _OneOf(frozenset(_checked_key(path, value) for value in values))
+
+
+def _has_all(path: str, values: Any) -> ConditionTest:
+    if not isinstance(values, list | tuple | set | frozenset):
+        raise FilterError(f"{path} needs a list, not {short_repr(values)}")
+    tests = [_equals(path, value) for value in values]
+    return lambda actual: bool(tests) and all(test(actual) for test in tests)
+
+
+def _has_size(path: str, size: Any) -> ConditionTest:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise FilterError(
+            f"{path} needs a number of elements of at least 0, not {short_repr(size)}"
+        )
+    return lambda actual: isinstance(actual, list | tuple) and len(actual) == size
 
 
 def _exists(path: str, value: Any) -> ConditionTest:
@@ -390,9 +416,20 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> _MakeTest:
                 f"{path} needs a finite number or a string (an ISO date, for example), not "
                 f"{short_repr(value)}: to leave a side unbounded, omit the operator"
             )
-        return lambda actual: ordered_kind(actual) is kind and compare(actual, bound)
+        return lambda actual: any(
+            ordered_kind(one) is kind and compare(one, bound) for one in with_elements(actual)
+        )
 
     return make
+
+
+def with_elements(value: Any) -> Sequence[Any]:
+    """Return a value and, if it is a list, its elements: a condition holds for any, as in MongoDB.
+
+    >>> with_elements("Oslo"), with_elements(["Oslo", "Rome"])
+    (('Oslo',), (['Oslo', 'Rome'], 'Oslo', 'Rome'))
+    """
+    return (value, *value) if isinstance(value, list | tuple) else (value,)
 
 
 def ordered_kind(value: object) -> type | None:
@@ -415,6 +452,8 @@ _OPERATORS: Mapping[str, _MakeTest] = {
     "$lte": _ordered(operator.le),
     "$in": _is_in,
     "$nin": _negated(_is_in),
+    "$all": _has_all,
+    "$size": _has_size,
     "$exists": _exists,
 }
 
