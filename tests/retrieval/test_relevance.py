@@ -314,3 +314,50 @@ def test_relevance_equals_the_formula(
         expected = relevance_by_formula(rag, question, settings)
         relevance = by_window(relevance_of(rag, question, settings).windows)
         assert relevance == about(expected)
+
+
+def english(open_index, *lines):
+    """Index lines as chunks, in an index that is English by its function words."""
+    rag = open_index(**ONE_LINE_CHUNKS)
+    rag.add([SourceDocument(str(n), f"It is the {line} of the") for n, line in enumerate(lines)])
+    return rag
+
+
+def test_bm25_finds_inflected_forms_below_the_word_itself(open_index):
+    rag = english(open_index, "king died", "king dies", "queen slept", "king die", "prince spoke")
+    found = relevance_of(rag, "die", BM25).bm25
+    nodes = rag._session.snapshot().dense.window_nodes
+    ids = [rag._session.snapshot().nodes.document[nodes[window]] for window in found[0].tolist()]
+    assert ids[0] == 3
+    assert sorted(ids[1:]) == [0, 1]
+    assert found[1][1] / found[1][0] == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_form_that_the_question_contains_counts_once_as_a_word(open_index):
+    rag = english(open_index, "king died", "king dies", "queen slept")
+    relevance = relevance_of(rag, "die died", BM25)
+    assert relevance.forms == {"die": ("dies",), "died": ("dies",)}
+
+
+def test_a_rare_form_is_worth_no_more_than_the_word_of_the_question(open_index):
+    lines = [*["meeting"] * 8, "meetings", *[f"word{n}" for n in range(20)]]
+    rag = english(open_index, *lines)
+    [*_, last], scores = relevance_of(rag, "meeting", BM25).bm25
+    snapshot = rag._session.snapshot()
+    assert snapshot.documents[snapshot.nodes.document[snapshot.dense.window_nodes[last]]] == "8"
+    assert scores[-1] < scores[0]
+
+
+def test_an_index_in_another_language_has_no_inflected_forms(open_index):
+    rag = open_index(**ONE_LINE_CHUNKS)
+    rag.add(
+        [SourceDocument("1", "die Katze und der Hund"), SourceDocument("2", "dies ist ein Tag")]
+    )
+    assert relevance_of(rag, "die Katze", BM25).forms == {}
+
+
+def test_windows_contain_a_word_in_any_form(open_index):
+    rag = english(open_index, "king died", "queen slept")
+    relevance = relevance_of(rag, "king die", BOTH)
+    windows = np.arange(2)
+    assert relevance.contain(windows).tolist() == [[True, False], [True, False]]

@@ -41,7 +41,7 @@ def is_foreign(terms: Sequence[str], bm25: BM25Index) -> bool:
         terms: The words of the question.
         bm25: The index.
     """
-    if _is_english(bm25):
+    if is_english(bm25):
         return False
     common = sum(term in _FUNCTION_WORDS for term in terms)
     return common >= _MIN_COMMON * len(terms) > 0
@@ -49,7 +49,7 @@ def is_foreign(terms: Sequence[str], bm25: BM25Index) -> bool:
 
 def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
     """Return the words of a question, without function words if the index is not in English."""
-    if _FUNCTION_WORDS.isdisjoint(terms) or _is_english(bm25):
+    if _FUNCTION_WORDS.isdisjoint(terms) or is_english(bm25):
         return list(terms)
     return [term for term in terms if term not in _LETTERS and term not in _FUNCTION_WORDS]
 
@@ -67,7 +67,7 @@ def without_function_words(
     """
     given = tuple(mentions)
     stripped = tuple(_stripped(mention) for mention in given)
-    if stripped == given or _is_english(bm25()):
+    if stripped == given or is_english(bm25()):
         return given
     return tuple(mention for mention in stripped if mention is not None)
 
@@ -87,5 +87,6 @@ def _stripped(mention: Mention) -> Mention | None:
     return Mention(entity[first:last], start, end, label)
 
 
-def _is_english(bm25: BM25Index) -> bool:
+def is_english(bm25: BM25Index) -> bool:
+    """Return whether function words of English are frequent in the index."""
     return bm25.has_frequent(_FUNCTION_WORDS, _MIN_SHARE)

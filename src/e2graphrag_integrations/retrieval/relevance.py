@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.retrieval.foreign_words import content_words, is_foreign
+from e2graphrag_integrations.retrieval.foreign_words import (
+    content_words,
+    is_english,
+    is_foreign,
+)
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
     Floats,
@@ -19,6 +23,7 @@ from e2graphrag_integrations.search.fusion import (
     smooth_over_neighbors,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import Span
 
@@ -29,6 +34,9 @@ decay of 0.5, a window 9 positions away would get only 0.2 %."""
 _TRUSTED_FRACTION = 0.25
 """BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
 docs/constants.md compares other values."""
+
+_INFLECTED = 0.8
+"""Weight of an inflected form in BM25, relative to the word in the question."""
 
 _MIN_RELEVANCE = 1e-3
 """Minimum combined score, before the exponent, so the last hit still scores above zero."""
@@ -97,6 +105,58 @@ class Relevance:
         return self.query.carried.terms
 
     @lazy
+    def forms(self) -> Mapping[str, tuple[str, ...]]:
+        """The inflected forms of the question's words that the index contains, by word.
+
+        A form that the question contains itself is left out. An index whose language is not
+        English has none.
+        """
+        bm25, own = self.snapshot.bm25, frozenset(self.terms)
+        if not is_english(bm25):
+            return {}
+        forms = {
+            term: tuple(one for one in inflections(term) if one not in own and bm25.doc_freq(one))
+            for term in dict.fromkeys(self.terms)
+        }
+        return {term: found for term, found in forms.items() if found}
+
+    @lazy
+    def _searched(self) -> tuple[list[str], Mapping[str, float]]:
+        """The terms of BM25, and the factors of those that do not have the factor 1.
+
+        A form may be far rarer than the word of the question, but is worth no more than that word.
+        """
+        bm25 = self.snapshot.bm25
+        factors: dict[str, float] = {}
+        for term, forms in self.forms.items():
+            for form in forms:
+                rarity = (bm25.idf(term) / bm25.idf(form)) ** (1 + self.idf_power)
+                factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
+                factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(term, 1.0))
+        return [*self.terms, *factors], {**self._carried, **factors}
+
+    def contain(self, windows: IntArray) -> NDArray[np.bool_]:
+        """Return which windows contain which words of the question, in any form.
+
+        Args:
+            windows: Window numbers, shape (n,).
+
+        Returns:
+            A mask of shape (distinct terms, n), in the order of `dict.fromkeys(terms)`.
+        """
+        words = list(dict.fromkeys(self.terms))
+        spelled = [(row, one) for row, word in enumerate(words) for one in self._spelled(word)]
+        mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
+        if spelled:
+            rows = np.asarray([row for row, _ in spelled])
+            found = self.snapshot.bm25.saturations([one for _, one in spelled], windows) > 0
+            np.logical_or.at(mask, rows, found)
+        return mask
+
+    def _spelled(self, word: str) -> tuple[str, ...]:
+        return (word, *self.forms.get(word, ()))
+
+    @lazy
     def dense(self) -> tuple[IntArray, Floats]:
         """The windows with the highest cosine similarity, best first, and their cosines."""
         if not len(self._window_nodes) or not self.dense_weight:
@@ -111,12 +171,9 @@ class Relevance:
         if not self.bm25_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
+        terms, weights = self._searched
         return self.snapshot.bm25.search(
-            self.terms,
-            self.list_length,
-            allowed,
-            idf_power=self.idf_power,
-            weights=self._carried,
+            terms, self.list_length, allowed, idf_power=self.idf_power, weights=weights
         )
 
     @lazy
@@ -246,8 +303,9 @@ class Relevance:
             values += self.dense_weight * np.maximum(0, cosine) / cosines[0]
         _, best = self.bm25
         if len(best):
+            terms, weights = self._searched
             scores = self.snapshot.bm25.score_rows(
-                self.terms, windows, idf_power=self.idf_power, weights=self._carried
+                terms, windows, idf_power=self.idf_power, weights=weights
             )
             values += self.bm25_weight * self.bm25_confidence * scores / best[0]
         return values
