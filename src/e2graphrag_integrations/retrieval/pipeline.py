@@ -20,6 +20,7 @@ from e2graphrag_integrations.entities.known_names import with_known_names
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
+from e2graphrag_integrations.retrieval.bridges import with_sentences
 from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
@@ -136,6 +137,7 @@ def retrieve(
             candidates = mix_summaries(candidates, query, reader)
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, duplicates, components)
+    nodes = with_sentences(nodes, trace.bridges, reader.texts)
     paths = paths_of(query, nodes, trace, reader)
     trace = _explain_nothing(query, nodes, trace)
     if trace.mixture is not None:
