@@ -60,6 +60,7 @@ KEYS = {
     "e2_children",
     "e2_tags",
     "e2_language",
+    "e2_also_in",
 }
 SCORE_KEYS = {"e2_relevance", "e2_score", "e2_found_by", "e2_entities", "e2_reasons"}
 CALL_OPTIONS = [

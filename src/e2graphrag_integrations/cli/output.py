@@ -582,6 +582,8 @@ def _print_hit(rank: int, node: RetrievedNode, relevance: str) -> None:
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.language != ENGLISH:
         print_styled(f"   language: {node.language}", "dim")
+    if node.also_in:
+        print_styled(f"   also in: {', '.join(node.also_in)}", "dim")
     if node.tags:
         print_styled(f"   tags: {', '.join(node.tags)}", "dim")
     if node.entities:

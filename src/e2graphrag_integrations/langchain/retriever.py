@@ -596,6 +596,7 @@ def _to_document(
         "e2_children": list(node.child_ids),
         "e2_tags": list(node.tags),
         "e2_language": node.language,
+        "e2_also_in": ", ".join(node.also_in),  # vector stores such as Chroma refuse empty lists
     }
     if include_scores:
         metadata |= {

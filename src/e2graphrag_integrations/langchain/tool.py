@@ -168,5 +168,6 @@ def _format_passage(number: int, document: Document) -> str:
     kind = "summary of" if metadata["e2_level"] else "from"
     span = f"characters {', '.join(metadata['e2_spans'])}"
     source = metadata.get("source") or metadata["e2_source_id"]
-    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span)))
+    copies = f"also in {metadata['e2_also_in']}" if metadata["e2_also_in"] else ""
+    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span, copies)))
     return f"[{number}] {kind} {place}\n{document.page_content}"

@@ -28,7 +28,7 @@ from e2graphrag_integrations.llama_index.chat_history import (
 )
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
-from e2graphrag_integrations.llama_index.storage.nodes import excerpt
+from e2graphrag_integrations.llama_index.storage.nodes import shown
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     check_fields,
@@ -317,7 +317,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         )
         scores = falling_relevance(result.nodes)
         return [
-            NodeWithScore(node=excerpt(nodes[node.node_id], node), score=score)
+            NodeWithScore(node=shown(nodes[node.node_id], node), score=score)
             for node, score in zip(result.nodes, scores, strict=True)
         ]
 

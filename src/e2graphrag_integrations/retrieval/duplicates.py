@@ -39,16 +39,22 @@ class Duplicates:
 
     Attributes:
         reader: The texts and the snapshot.
-        dropped: Number of candidates that were left out.
     """
 
     reader: NodeReader
-    dropped: int = 0
+    _dropped: set[tuple[str, int]] = field(default_factory=set)
+    """The id of each node that was left out, and the start of its window."""
+
     _first: dict[str, tuple[str, int]] = field(default_factory=dict)
     """The id and the document of the first node with a plain text."""
 
     _others: dict[str, dict[int, None]] = field(default_factory=dict)
     """The other documents with the text of a node, by node id."""
+
+    @property
+    def dropped(self) -> int:
+        """Number of nodes or windows that were left out."""
+        return len(self._dropped)
 
     def collapse(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return complete nodes without duplicates, in their order."""
@@ -58,7 +64,8 @@ class Duplicates:
         return [
             candidate
             for candidate, node in zip(candidates, nodes, strict=True)
-            if node.level or self._is_first(node.id, node.text, int(documents[candidate.row]))
+            if node.level
+            or self._is_first((node.id, node.start), node.text, int(documents[candidate.row]))
         ]
 
     def without_repeats(self, windows: Iterable[RetrievedNode]) -> Iterator[RetrievedNode]:
@@ -66,7 +73,8 @@ class Duplicates:
         documents, candidates = self.reader.snapshot.nodes.document, self.reader.candidates
         for window in windows:
             document = int(documents[candidates[window.node_id].row])
-            if window.level or self._is_first(window.node_id, window.text, document):
+            place = (window.node_id, window.spans[0].start)
+            if window.level or self._is_first(place, window.text, document):
                 yield window
 
     def named(self, nodes: Iterable[RetrievedNode]) -> list[RetrievedNode]:
@@ -83,10 +91,10 @@ class Duplicates:
         """Return the trace with the number of duplicates, if there are any."""
         return trace.with_cut("duplicates", self.dropped) if self.dropped else trace
 
-    def _is_first(self, node_id: str, text: str, document: int) -> bool:
-        first, owner = self._first.setdefault(plain(text), (node_id, document))
+    def _is_first(self, place: tuple[str, int], text: str, document: int) -> bool:
+        first, owner = self._first.setdefault(plain(text), (place[0], document))
         if document == owner:  # what a document repeats, it says in several places
             return True
         self._others.setdefault(first, {})[document] = None
-        self.dropped += 1
+        self._dropped.add(place)
         return False
