@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import inspect
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -935,3 +936,40 @@ def test_wrong_objects_are_refused_by_the_loaders_and_writers(index_of):
             E2GraphRAGIndex.from_persist_dir(wrong)
         with pytest.raises(InvalidInputError, match="ref_doc_id must be a string"):
             index.delete_ref_doc(wrong)
+
+
+@pytest.fixture
+def global_settings(monkeypatch):
+    """Return LlamaIndex's settings without a parser, as in a new process."""
+    monkeypatch.setattr(Settings, "_node_parser", None)
+    monkeypatch.setattr(Settings, "_transformations", None)
+    return Settings
+
+
+def notices(caplog):
+    found = [one.getMessage() for one in caplog.records if "not used" in one.getMessage()]
+    caplog.clear()
+    return found
+
+
+def test_a_chunk_size_of_the_settings_that_is_not_used_is_logged_once(global_settings, caplog):
+    documents, model = [Document(text=STORY)], HashingEmbedder(16)
+    build = partial(E2GraphRAGIndex.from_documents, documents, embed_model=model)
+    assert global_settings.chunk_size == 1024  # another index created the default parser
+    assert global_settings.transformations
+    build()
+    assert notices(caplog) == []
+    global_settings.chunk_size = 256
+    index = build()
+    (notice,) = notices(caplog)
+    assert notice.startswith(
+        "Settings.chunk_size=256 is not used: E2GraphRAGIndex makes chunks of "
+    )
+    assert "1,200 tokens" in notice
+    index.insert(Document(text="Gus ran."))
+    index.as_retriever().retrieve("Who ran?")
+    E2GraphRAGIndex.from_storage(index.storage_context, embed_model=model)
+    build(chunk_size=300)
+    assert notices(caplog) == []
+    global_settings.transformations = [SentenceSplitter(), RecordingTransformation()]
+    assert "Settings.transformations is not used" in "".join(build() and notices(caplog))

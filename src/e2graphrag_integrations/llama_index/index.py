@@ -58,6 +58,7 @@ from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.entity_reader import EntityReader
 from e2graphrag_integrations.llama_index.filters import node_filter
+from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
 from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer, page_of, resolve_tree_per
 from e2graphrag_integrations.llama_index.indexing.pipeline import InsertPipeline, Plan
@@ -122,8 +123,8 @@ _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, Si
 class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents with summary trees and an entity graph.
 
-    Use it like a `VectorStoreIndex`. It splits texts itself and ignores `Settings.chunk_size` and
-    `Settings.transformations`.
+    Use it like a `VectorStoreIndex`. It splits texts itself; if `Settings.chunk_size` or
+    `Settings.transformations` are set, a new index logs that it does not use them.
 
     The docstore of the `StorageContext` stores the texts, the vector store stores the vectors, and
     the index struct stores the trees and the graph. Any docstore and any vector store can be
@@ -274,6 +275,9 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             "scope_keys": scope_keys,
         }
         settings = resolve_settings(requested, struct.made_with, self.storage.where)
+        if not struct.made_with and transformations is None:
+            is_sized = chunk_size is not None or chunk_overlap is not None
+            warn_about_ignored_settings(settings.chunk_size, has_chunk_size=is_sized)
         models = Models(
             llm,
             embed_model,
