@@ -52,6 +52,82 @@ def test_the_trace_counts_the_copies(rag):
     assert rag.retrieve("Why did the turbine at Halsen fail?", k=5).trace.cuts["duplicates"] > 0
 
 
+# Nearly equal texts
+
+
+REPORT = (
+    "The annual report of Norwind says the turbine at Halsen failed because of a cracked blade "
+    "that an inspector had already noticed in spring, and it lists the costs of the repair as well."
+)
+NEAR = {
+    "report": REPORT,
+    "verb": REPORT.replace("noticed", "seen"),
+    "adverb": REPORT.replace("already ", ""),
+    "small letters": REPORT.lower().replace("had already", "had"),
+}
+DIFFERENT = {
+    "name": REPORT.replace("Halsen", "Morvik"),
+    "name in small letters": REPORT.lower().replace("halsen", "kolvik"),
+    "number": REPORT.replace("a cracked", "2 cracked"),
+    "number word": REPORT.replace("a cracked", "two cracked"),
+    "date": REPORT.replace("spring", "2024-05-01"),
+    "other date": REPORT.replace("spring", "2025-05-01"),
+    "code": REPORT.replace("blade", "RTX4090"),
+    "other code": REPORT.replace("blade", "RTX4080"),
+    "noun": REPORT.replace("repair", "inspection"),
+    "negation": REPORT.replace("had already", "had not already"),
+    "opposite": REPORT.replace("cracked", "uncracked"),
+    "condition": REPORT.replace("because of", "despite of"),
+    "order": REPORT.replace("Norwind", "X").replace("Halsen", "Norwind").replace("X", "Halsen"),
+    "more": f"{REPORT} The owner paid.",
+}
+SPECIES = (
+    "Peristoreus {} is a species of true weevil. It is endemic to New Zealand. It is associated "
+    'with plants of the genus "Muehlenbeckia".'
+)
+DIFFERENT |= {name: SPECIES.format(name) for name in ("fulvus", "viridipennis")}
+
+
+@pytest.fixture(scope="module")
+def reports():
+    with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        texts = {**NEAR, **DIFFERENT}
+        rag.add(
+            [
+                SourceDocument(name, text, metadata={"secret": name in ("adverb", "report")})
+                for name, text in texts.items()
+            ]
+        )
+        yield rag
+
+
+@pytest.mark.parametrize("options", [{"k": 30}, {"token_budget": 2000}], ids=str)
+def test_texts_that_differ_in_few_small_words_take_one_place(reports, options):
+    nodes = reports.retrieve("Why did the turbine at Halsen fail?", **options).nodes
+    chunks = {node.document_id: node for node in nodes if not node.level}
+    near = NEAR.keys() - {"small letters"}
+    shown = [chunk for name, chunk in chunks.items() if name in near]
+    assert len(shown) == 1
+    assert near <= {shown[0].document_id, *shown[0].also_in}
+
+
+@pytest.mark.parametrize("options", [{"k": 30}, {"token_budget": 2000}], ids=str)
+def test_texts_that_differ_in_a_telling_word_stay(reports, options):
+    nodes = reports.retrieve("Why did the turbine at Halsen fail?", **options).nodes
+    assert DIFFERENT.keys() <= {node.document_id for node in nodes if not node.level}
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_scope_holds_for_nearly_equal_texts(reports, secret):
+    scope = reports.scoped({"secret": secret})
+    for reader, where in ((scope, None), (reports, {"secret": secret})):
+        nodes = reader.retrieve("Why did the turbine fail?", k=30, where=where).nodes
+        named = {node.document_id for node in nodes}.union(*(node.also_in for node in nodes))
+        hidden = {"verb"} if secret else {"adverb", "report"}
+        assert named.isdisjoint(hidden)
+    assert any(node.also_in for node in nodes) == secret
+
+
 # The other documents in the metadata of both faces
 
 
