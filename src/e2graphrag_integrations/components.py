@@ -257,10 +257,10 @@ class Components:
         dimension = WindowedEmbedder(self._embedder).dimension
         if str(dimension) != self._manifest["dimension"]:
             raise SettingsMismatchError(
-                f"{self._path} has vectors of dimension {self._manifest['dimension']}"
-                f"{self._built_by()}, but "
+                f"{self._path} has vectors of dimension {self._manifest['dimension']}, but "
                 f"{self._parameters['embedder']}= ({readable_name(self._embedder)}) returns "
-                f"dimension {dimension}: pass the embedder that built the index, or use a new file"
+                f"dimension {dimension}: pass the embedder that built the index"
+                f"{self._built_by()}, or use a new file"
             )
 
     def revalidate(self, manifest: Mapping[str, str]) -> None:
@@ -582,7 +582,7 @@ class Components:
 
     def _built_by(self) -> str:
         name = self._manifest.get("embedder_model") or self._manifest.get("embedder_name")
-        return f" from {name}" if name else ""
+        return f", {name}" if name else ""
 
     def _shown(self, component: str, fingerprint: str) -> str:
         """Return a fingerprint of the manifest for a message."""
