@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.types import Mention
 
 MIN_COMMON = 0.9
@@ -57,7 +58,7 @@ _TELLING = frozenset(
 """English words on which the meaning of a sentence may depend, besides nouns and names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NearText:
     """A text to compare.
 
@@ -70,6 +71,16 @@ class NearText:
     key: str
     text: str
     mentions: Callable[[], Sequence[Mention]]
+
+    @lazy
+    def words(self) -> list[str]:
+        """The words in order, without case."""
+        return [word.casefold() for word in _words(self.text)]
+
+    @lazy
+    def counts(self) -> Counter[str]:
+        """The number of each word."""
+        return Counter(self.words)
 
 
 @dataclass
@@ -102,12 +113,11 @@ def is_nearly_equal(one: NearText, other: NearText) -> bool:
     >>> is_nearly_equal(NearText("a", old, list), NearText("b", f"{old} twice", list))
     False
     """
-    words, others = list(_words(one.text)), list(_words(other.text))
+    words, others = one.words, other.words
     most, least = max(len(words), len(others)), min(len(words), len(others))
     if least < MIN_COMMON * most:
         return False
-    words, others = [word.casefold() for word in words], [word.casefold() for word in others]
-    common = (Counter(words) & Counter(others)).total()
+    common = (one.counts & other.counts).total()
     if common < MIN_COMMON * (len(words) + len(others) - common):
         return False
     changed: set[str] = set()
