@@ -20,6 +20,7 @@ from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
     ForkedProcessError,
+    IndexGoneError,
     InvalidInputError,
     MissingDependencyError,
     NotAnIndexError,
@@ -373,6 +374,8 @@ def test_a_dropped_index_is_a_typed_error_for_those_who_use_it(postgres_url, ope
     drop_index(postgres_url)
     with pytest.raises(StoreError, match="the index was dropped"):
         rag.document("story")
+    with pytest.raises(IndexGoneError, match="was dropped"):
+        rag.store.reopen()
     assert schema_of(postgres_url) not in [one.schema for one in list_indexes(postgres_url)]
 
 

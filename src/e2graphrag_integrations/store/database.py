@@ -280,7 +280,11 @@ class Database(Protocol):
         ...
 
     def reopen(self) -> Self:
-        """Return a second handle to the same database, whose reads do not wait for this one."""
+        """Return a second handle to the same database, whose reads do not wait for this one.
+
+        Raises:
+            IndexGoneError: If the database is gone. None is created.
+        """
         ...
 
     def close(self, *, merge_log: bool = True) -> None:
