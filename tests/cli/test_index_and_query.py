@@ -112,14 +112,42 @@ def test_second_index_call_skips_unchanged_documents_and_adds_new_ones(
     assert (report["documents"], report["skipped"]) == (1, ["book.txt"])
 
 
-def test_changed_document_is_rejected_unless_replace_is_given(book, book_index, call):
+def test_index_run_again_replaces_the_changed_file_and_adds_the_new_one(
+    tmp_path, book, book_index, call
+):
     book.write_text(TEA_PARTY + " The End.", encoding="utf-8")
-    code, _, err = call("index", book, "--out", book_index)
-    assert code == 2
+    (tmp_path / "new.txt").write_text("Bob met Carol in Paris.")
+    files = (book, tmp_path / "new.txt")
+    code, out, err = call("index", *files, "--out", book_index, "--on-duplicate", "error")
+    assert (code, out) == (2, "")
     assert "'book.txt'" in err
-    assert "use --replace or `e2graphrag update`" in err
-    assert call("index", book, "--out", book_index, "--replace", "--json").json()["documents"] == 1
+    code, out, _ = call("index", book, "--out", book_index, "--on-duplicate", "skip")
+    assert (code, out) == (0, f"{book_index}: nothing new, 1 document(s) already indexed\n")
+    code, out, _ = call("index", *files, "--out", book_index)
+    assert code == 0
+    assert out.startswith(f"replaced: book.txt\n{book_index}: 2 document(s) indexed, 0 unchanged; ")
+    _, out, _ = call("index", *files, "--out", book_index)
+    assert out == f"{book_index}: nothing new, 2 document(s) unchanged\n"
     assert call("verify", book_index).code == 0
+
+
+def test_a_file_given_twice_in_any_way_is_one_document(tmp_path, book, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.txt").symlink_to("book.txt")
+    paths = (".", "book.txt", "./book.txt", book, "link.txt", "../" + tmp_path.name)
+    report = call("index", *paths, "--out", "b.e2g", "--json", *SMALL_CHUNKS).json()
+    assert (report["documents"], report["skipped"]) == (1, [])
+    assert call("index", *paths[1:], "--out", "b.e2g", "--json").json()["skipped"] == ["book.txt"]
+    assert call("stats", "b.e2g", "--json").json()["documents"] == 1
+
+
+def test_a_relevance_floor_finds_nothing_where_nothing_is_relevant(tmp_path, book, call):
+    index = tmp_path / "b.e2g"
+    assert call("index", book, "--out", index).code == 0  # the default embedder is calibrated
+    code, out, _ = call("query", index, QUESTION, "--min-relevance", "0.2")
+    assert (code, "Hatter" in out) == (0, True)
+    code, out, _ = call("query", index, "How does a nuclear reactor work?", "--min-relevance", ".2")
+    assert (code, "nothing found" in out) == (1, True)
 
 
 def test_estimate_prints_counts_and_creates_no_file(tmp_path, book, call, monkeypatch):

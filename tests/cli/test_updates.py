@@ -101,7 +101,7 @@ def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypa
     monkeypatch.setattr(fake, "fingerprint", ExtractiveSummarizer().fingerprint, raising=False)
     monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
     edit_texts(folder)
-    index_command = ["index", folder, "--out", index, "--replace"]
+    index_command = ["index", folder, "--out", index]
     arguments = index_command if command == "index" else ["update", index, folder]
     before = index.read_bytes()
     code, out, err = call(*arguments, "--max-llm-calls", "0")

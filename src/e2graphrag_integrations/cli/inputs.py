@@ -31,6 +31,7 @@ from e2graphrag_integrations.store.location import drop_index, index_exists, sho
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.reports import IndexReport
     from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
@@ -281,6 +282,12 @@ def described(
 
     given = [replace(one, metadata={**one.metadata, **metadata}) for one in documents]
     return keep_descriptions(rag.store, given)
+
+
+def changed_ids(documents: Sequence[SourceDocument], report: IndexReport) -> set[str]:
+    """Return the ids of the given documents that a run has written."""
+    given = {document.id for document in documents}
+    return given.difference(report.skipped, report.failed, report.queued)
 
 
 def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:

@@ -259,6 +259,7 @@ def print_report(
     path: str,
     changes: Mapping[str, Sequence[str]] | None = None,
     *,
+    skipped_as: str = "unchanged",
     unread: Sequence[SkippedFile] = (),
     profile: bool = False,
     as_json: bool = False,
@@ -269,6 +270,7 @@ def print_report(
         report: The result.
         path: The index file.
         changes: For an update, the ids of the documents by kind of change.
+        skipped_as: Why documents were skipped, in words.
         unread: Files that were not read; they appear only in the JSON.
         profile: Whether to print the time of each stage.
         as_json: Whether to print JSON, which always contains the times.
@@ -287,16 +289,19 @@ def print_report(
     for change, ids in changes.items():
         for document_id in ids:
             print_line(f"{change}: {document_id}")
-    _print_counts(report, path, size)
+    _print_counts(report, path, size, skipped_as)
     if profile:
         _print_profile(report.seconds)
 
 
-def _print_counts(report: reports.IndexReport, path: str, size: int | None) -> None:
+def _print_counts(
+    report: reports.IndexReport, path: str, size: int | None, skipped_as: str
+) -> None:
+    skipped = f"{len(report.skipped)} {skipped_as}"
     if report.documents:
         graph = f", {report.entities} entities, {report.edges} edges" if report.entities else ""
         print_line(
-            f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
+            f"{path}: {report.documents} document(s) indexed, {skipped}; "
             f"{report.chunks} chunks, {report.summaries} summaries{graph}; {report.embedded} nodes "
             f"embedded, {report.llm_calls} LLM calls ({report.saved_calls} saved), "
             f"{report.tokens} tokens"
@@ -308,11 +313,11 @@ def _print_counts(report: reports.IndexReport, path: str, size: int | None) -> N
             print_line(f"warning: {document_id} contains no text", error=True)
     elif report.queued:
         print_line(
-            f"{path}: {len(report.queued)} document(s) added to the queue, {len(report.skipped)} "
-            f"unchanged; run `e2graphrag work {shlex.quote(path)}` to index them"
+            f"{path}: {len(report.queued)} document(s) added to the queue, {skipped}; "
+            f"run `e2graphrag work {shlex.quote(path)}` to index them"
         )
     else:
-        print_line(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
+        print_line(f"{path}: nothing new, {len(report.skipped)} document(s) {skipped_as}")
 
 
 def _print_size(size: int | None) -> None:

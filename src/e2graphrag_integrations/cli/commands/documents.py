@@ -65,7 +65,6 @@ def update(
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         indexed_ids = {state.id for state in rag.status()}
-        given_ids = {document.id for document in documents}
         # A file that exists but cannot be read keeps its document.
         deleted_ids = sorted(indexed_ids - sources.ids) if prune else []
         with output.progress_bar() as progress:
@@ -79,10 +78,10 @@ def update(
             )
         if deleted_ids:
             rag.delete(deleted_ids)
-    changed_ids = given_ids - set(report.skipped) - set(report.failed)
+    changed_ids = inputs.changed_ids(documents, report)
     changes = {
-        "replaced": sorted((changed_ids - {*report.queued}) & indexed_ids),
-        "added": sorted(changed_ids - {*report.queued} - indexed_ids),
+        "replaced": sorted(changed_ids & indexed_ids),
+        "added": sorted(changed_ids - indexed_ids),
         "deleted": deleted_ids,
     }
     unread = sources.skipped

@@ -9,7 +9,6 @@ import typer
 from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.options import flag, number
-from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.store.location import index_exists, shown_path
 
 
@@ -18,7 +17,13 @@ def index(
     paths: options.Sources,
     *,
     out: Annotated[str, typer.Option(metavar="INDEX", help="Index file; created or extended.")],
-    replace: Annotated[bool, flag("--replace", "Replace documents whose text changed.")] = False,
+    on_duplicate: Annotated[
+        Literal["replace", "skip", "error"],
+        typer.Option(
+            help="For an indexed document whose file has changed: replace it, skip the file, or "
+            "stop with an error before anything is written."
+        ),
+    ] = "replace",
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
     json: options.Json = False,
@@ -50,12 +55,13 @@ def index(
 ) -> ExitCode:
     """Index files and folders.
 
-    Run the command again to add files or to resume after an interruption: unchanged documents
-    are skipped.
+    Run the command again to add new files, to replace documents whose files have changed, or to
+    resume after an interruption. Unchanged documents are skipped.
 
     Examples:
       e2graphrag index novels/ --out novels.e2g
       e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
+      e2graphrag index novels/ --out novels.e2g --on-duplicate skip
       e2graphrag index novels/ --out living.e2g --cut content
       e2graphrag index novels/ --out letters.e2g --metadata tenant=a --metadata year=1895
       e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
@@ -92,21 +98,25 @@ def index(
         if estimate:
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
+        indexed_ids = set(rag.document_ids)
         with output.progress_bar() as progress:
-            try:
-                report = rag.add(
-                    documents,
-                    on_duplicate="replace" if replace else "error",
-                    max_llm_calls=max_llm_calls,
-                    progress=progress,
-                    engine=chosen_engine,
-                    wait=not no_wait,
-                )
-            except DuplicateDocumentError as error:
-                hint = "on the command line, use --replace or `e2graphrag update`"
-                raise DuplicateDocumentError(f"{error}; {hint}") from error
+            report = rag.add(
+                documents,
+                on_duplicate=on_duplicate,
+                max_llm_calls=max_llm_calls,
+                progress=progress,
+                engine=chosen_engine,
+                wait=not no_wait,
+            )
+    changed_ids = inputs.changed_ids(documents, report)
     output.print_report(
-        report, shown_path(out), unread=sources.skipped, profile=profile, as_json=json
+        report,
+        shown_path(out),
+        {"replaced": sorted(changed_ids & indexed_ids)},
+        skipped_as="already indexed" if on_duplicate == "skip" else "unchanged",
+        unread=sources.skipped,
+        profile=profile,
+        as_json=json,
     )
     return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
 
