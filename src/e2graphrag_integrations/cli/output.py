@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
 from e2graphrag_integrations.cli.excerpt import excerpt
+from e2graphrag_integrations.cli.wording import on_command_line
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.text.spacing import on_one_line
@@ -246,7 +247,7 @@ def print_skipped(skipped: Sequence[SkippedFile]) -> None:
     unknown = [file for file in skipped if file.error is None]
     for file in skipped:
         if file.error is not None:
-            print_line(f"failed: {file.document_id}: {file.reason}", error=True)
+            print_line(f"failed: {file.document_id}: {on_command_line(file.reason)}", error=True)
     for file in unknown[:_MAX_SKIPPED]:
         print_line(f"skipped: {file.document_id}: {file.reason}", error=True)
     if len(unknown) > _MAX_SKIPPED:
@@ -283,7 +284,7 @@ def print_report(
         _print_json({**values, "file": path, "bytes": size})
         return
     for document_id, reason in report.failed.items():
-        print_line(f"failed: {document_id}: {reason}", error=True)
+        print_line(f"failed: {document_id}: {on_command_line(reason)}", error=True)
     if report.failed:
         print_line(f"run `e2graphrag resume {path}` to try again", error=True)
     for change, ids in changes.items():
@@ -377,7 +378,7 @@ def print_states(
     for state in states:
         outdated = state.indexed and state.status != "done"
         note = " (the previous version is searchable)" if outdated else ""
-        note += f": {state.reason}" if state.reason else ""
+        note += f": {on_command_line(state.reason)}" if state.reason else ""
         note += f": {state.worker} since {state.since}" if state.worker else ""
         rows.append((state.status, printable(state.id), printable(note)))
     table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]

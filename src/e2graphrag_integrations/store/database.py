@@ -75,8 +75,11 @@ class WriteLock(Protocol):
         """
         ...
 
-    def is_held_elsewhere(self) -> bool:
-        """Return whether another process, or another handle in this one, holds the lock now."""
+    def holder(self) -> str | None:
+        """Return who holds the lock now, and since when; None if nobody does, or only this handle.
+
+        Another handle in this process counts as somebody else.
+        """
         ...
 
 

@@ -30,6 +30,7 @@ def update(
     metadata: options.Metadata = None,
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
@@ -58,7 +59,11 @@ def update(
     inputs.check_index(index)
     sources = inputs.read_sources(paths, index, encoding)
     with inputs.open_index(
-        index, summarizer=summarizer, language=language, concurrency=concurrency
+        index,
+        summarizer=summarizer,
+        language=language,
+        concurrency=concurrency,
+        lock_timeout=lock_timeout,
     ) as rag:
         documents = inputs.described(rag, sources.documents, given_metadata)
         if estimate:
@@ -99,6 +104,7 @@ def delete(
         typer.Argument(metavar="ID", help="Document ids, as `e2graphrag status` prints them."),
     ],
     *,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Delete documents and their summaries.
@@ -106,7 +112,7 @@ def delete(
     Examples:
       e2graphrag delete novels.e2g the_time_machine.txt
     """
-    with inputs.open_index(index) as rag:
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         report = rag.delete(ids)
     text = (
         f"{shown_path(index)}: {report.documents} document(s) deleted with {report.chunks} chunks "

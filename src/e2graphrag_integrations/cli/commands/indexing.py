@@ -26,6 +26,7 @@ def index(
     ] = "replace",
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
@@ -83,10 +84,11 @@ def index(
         E2GraphRAG.open(
             ":memory:" if in_memory else out,
             embedder=embedder,
-            extractor=spacy_model,
+            extractor=inputs.parse_extractors(spacy_model),
             language=language,
             summarizer=summarizer,
             concurrency=concurrency,
+            lock_timeout=lock_timeout,
             chunk_size=chunk_size,
             chunk_overlap=chunk_overlap,
             group_size=group_size,
@@ -126,6 +128,7 @@ def resume(
     index: options.IndexFile,
     *,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
@@ -143,7 +146,9 @@ def resume(
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     chosen_engine = inputs.make_engine(engine, address)
     with (
-        inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
+        inputs.open_index(
+            index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
+        ) as rag,
         output.progress_bar() as progress,
     ):
         report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
@@ -159,6 +164,7 @@ def work(
         bool, flag("--forever", "Wait for further documents when the queue is empty.")
     ] = False,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
@@ -194,8 +200,9 @@ def work(
             index,
             summarizer=summarizer,
             embedder=embedder,
-            extractor=spacy_model,
+            extractor=inputs.parse_extractors(spacy_model),
             concurrency=concurrency,
+            lock_timeout=lock_timeout,
         ) as rag,
         inputs.stopped_by_signals(rag.stop),
         output.progress_bar() as progress,
@@ -210,14 +217,9 @@ def reindex(
     index: options.IndexFile,
     *,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
-    spacy_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name or path of another spaCy pipeline (default: the one of the index).",
-        ),
-    ] = None,
+    spacy_model: options.SpacyModel = None,
 ) -> None:
     """Extract the entities of all documents again, with the newest rules.
 
@@ -228,7 +230,9 @@ def reindex(
       e2graphrag reindex novels.e2g
     """
     with (
-        inputs.open_index(index, extractor=spacy_model) as rag,
+        inputs.open_index(
+            index, extractor=inputs.parse_extractors(spacy_model), lock_timeout=lock_timeout
+        ) as rag,
         output.progress_bar() as progress,
     ):
         report = rag.reindex(progress=progress)
