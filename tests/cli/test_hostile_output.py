@@ -167,7 +167,7 @@ def test_commands_that_read_files_escape_their_names(folder, tmp_path, check):
     assert check(*command, "--estimate").code == 0
     assert check(*command).code == 0
     (folder / NAME).write_text(f"{TEXT} The end.")
-    assert check(*command).code == 2
+    assert check(*command, "--on-duplicate", "error").code == 2
     (folder / f"b{NAME}").write_text(" ")
     assert check("update", out, folder, "--json").code == 0
     assert check("update", out, folder).code == 0

@@ -112,14 +112,42 @@ def test_second_index_call_skips_unchanged_documents_and_adds_new_ones(
     assert (report["documents"], report["skipped"]) == (1, ["book.txt"])
 
 
-def test_changed_document_is_rejected_unless_replace_is_given(book, book_index, call):
+def test_index_run_again_replaces_the_changed_file_and_adds_the_new_one(
+    tmp_path, book, book_index, call
+):
     book.write_text(TEA_PARTY + " The End.", encoding="utf-8")
-    code, _, err = call("index", book, "--out", book_index)
-    assert code == 2
+    (tmp_path / "new.txt").write_text("Bob met Carol in Paris.")
+    files = (book, tmp_path / "new.txt")
+    code, out, err = call("index", *files, "--out", book_index, "--on-duplicate", "error")
+    assert (code, out) == (2, "")
     assert "'book.txt'" in err
-    assert "use --replace or `e2graphrag update`" in err
-    assert call("index", book, "--out", book_index, "--replace", "--json").json()["documents"] == 1
+    code, out, _ = call("index", book, "--out", book_index, "--on-duplicate", "skip")
+    assert (code, out) == (0, f"{book_index}: nothing new, 1 document(s) already indexed\n")
+    code, out, _ = call("index", *files, "--out", book_index)
+    assert code == 0
+    assert out.startswith(f"replaced: book.txt\n{book_index}: 2 document(s) indexed, 0 unchanged; ")
+    _, out, _ = call("index", *files, "--out", book_index)
+    assert out == f"{book_index}: nothing new, 2 document(s) unchanged\n"
     assert call("verify", book_index).code == 0
+
+
+def test_a_file_given_twice_in_any_way_is_one_document(tmp_path, book, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.txt").symlink_to("book.txt")
+    paths = (".", "book.txt", "./book.txt", book, "link.txt", "../" + tmp_path.name)
+    report = call("index", *paths, "--out", "b.e2g", "--json", *SMALL_CHUNKS).json()
+    assert (report["documents"], report["skipped"]) == (1, [])
+    assert call("index", *paths[1:], "--out", "b.e2g", "--json").json()["skipped"] == ["book.txt"]
+    assert call("stats", "b.e2g", "--json").json()["documents"] == 1
+
+
+def test_a_relevance_floor_finds_nothing_where_nothing_is_relevant(tmp_path, book, call):
+    index = tmp_path / "b.e2g"
+    assert call("index", book, "--out", index).code == 0  # the default embedder is calibrated
+    code, out, _ = call("query", index, QUESTION, "--min-relevance", "0.2")
+    assert (code, "Hatter" in out) == (0, True)
+    code, out, _ = call("query", index, "How does a nuclear reactor work?", "--min-relevance", ".2")
+    assert (code, "nothing found" in out) == (1, True)
 
 
 def test_estimate_prints_counts_and_creates_no_file(tmp_path, book, call, monkeypatch):
@@ -182,11 +210,11 @@ def test_verify_distinguishes_intact_from_damaged_files(book_index, call):
         (["query", "{empty}", "Q"], "is an empty file"),
         (["stats", "{empty}"], "is an empty file"),
         (["verify", "{empty}"], "is an empty file"),
-        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "chunk_size="),
-        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_size=0"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "--chunk-size 9999"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "--chunk-size 0"),
         (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
         (["query", "{index}", "  "], "question"),
-        (["query", "{index}", "Q", "-k", "0"], "k=0 must be"),
+        (["query", "{index}", "Q", "-k", "0"], "-k 0 must be"),
     ],
     ids=str,
 )
@@ -249,12 +277,12 @@ def test_content_cutting_is_stored_and_enforced(tmp_path, book, call):
     assert settings["chunk_overlap"] == "0"
     code, stdout, err = call("index", book, "--out", out, "--cut", "fixed")
     assert (code, stdout) == (2, "")
-    assert "chunking=content" in err
+    assert "built with --cut content, not 'fixed': omit --cut" in err
     assert call("index", book, "--out", out).code == 0  # without --cut, the stored value applies
     other = tmp_path / "d.e2g"
     code, _, err = call("index", book, "--out", other, "--cut", "content", "--chunk-overlap", "5")
     assert code == 2
-    assert "chunk_overlap=5" in err
+    assert "--chunk-overlap 5" in err
     assert not other.exists()
 
 
@@ -307,4 +335,4 @@ def test_communities_are_printed_with_entities_sources_and_reports(book_index, c
     assert (code, out) == (1, "no communities\n")
     code, _, err = call("communities", book_index, "--level", "9")
     assert code == 2
-    assert "level=9 does not exist" in err
+    assert "--level 9 does not exist" in err

@@ -101,12 +101,12 @@ def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypa
     monkeypatch.setattr(fake, "fingerprint", ExtractiveSummarizer().fingerprint, raising=False)
     monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
     edit_texts(folder)
-    index_command = ["index", folder, "--out", index, "--replace"]
+    index_command = ["index", folder, "--out", index]
     arguments = index_command if command == "index" else ["update", index, folder]
     before = index.read_bytes()
     code, out, err = call(*arguments, "--max-llm-calls", "0")
     assert (code, out, fake.calls) == (2, "", 0)
-    assert "but max_llm_calls=0" in err
+    assert "but --max-llm-calls 0" in err
     assert index.read_bytes() == before
     assert call(*arguments, "--max-llm-calls", "50")[0] == 0
     assert fake.calls
@@ -400,11 +400,11 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
         (["status", "ghost.e2g"], "index ghost.e2g does not exist"),
         (["compact", "ghost.e2g"], "index ghost.e2g does not exist"),
         (["export", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
-        (["update", "{folder}", "{folder}"], "does not exist: create it"),
+        (["update", "{folder}", "{folder}"], "is a folder: name an index file"),
         (["status", "{alice}"], "e2graphrag index"),
         (["update", "{index}", "ghost.txt"], "ghost.txt does not exist"),
         (["update", "{index}", "{folder}", "--llm-base-url", "u"], "require --llm-model"),
-        (["update", "{index}", "{folder}", "--concurrency", "0"], "concurrency=0"),
+        (["update", "{index}", "{folder}", "--concurrency", "0"], "--concurrency 0"),
         (["resume", "{index}", "--llm-api-key-env", "X"], "require --llm-model"),
         (["update", "{index}", "{folder}", "--llm-model", "m"], "OPENAI_API_KEY contains no API"),
         (["delete", "{index}", "ghost"], "'ghost'"),
@@ -414,7 +414,7 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
         (["export", "{index}", "no/such/out"], "no/such/out"),
         (["export-graph", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
         (["export-graph", "{index}", "{folder}"], "{folder} already exists"),
-        (["export-graph", "{index}", "g", "--min-weight", "-1"], "min_weight=-1.0"),
+        (["export-graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0"),
         (["import", "{folder}", "--out", "x.e2g"], "export"),
         (["import", "ghost", "--out", "x.e2g"], "ghost"),
         (["import", "ghost", "--out", "{index}"], "{index}"),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
 from e2graphrag_integrations.cli.excerpt import excerpt
+from e2graphrag_integrations.cli.wording import on_command_line
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.text.spacing import on_one_line
@@ -246,7 +247,7 @@ def print_skipped(skipped: Sequence[SkippedFile]) -> None:
     unknown = [file for file in skipped if file.error is None]
     for file in skipped:
         if file.error is not None:
-            print_line(f"failed: {file.document_id}: {file.reason}", error=True)
+            print_line(f"failed: {file.document_id}: {on_command_line(file.reason)}", error=True)
     for file in unknown[:_MAX_SKIPPED]:
         print_line(f"skipped: {file.document_id}: {file.reason}", error=True)
     if len(unknown) > _MAX_SKIPPED:
@@ -259,6 +260,7 @@ def print_report(
     path: str,
     changes: Mapping[str, Sequence[str]] | None = None,
     *,
+    skipped_as: str = "unchanged",
     unread: Sequence[SkippedFile] = (),
     profile: bool = False,
     as_json: bool = False,
@@ -269,6 +271,7 @@ def print_report(
         report: The result.
         path: The index file.
         changes: For an update, the ids of the documents by kind of change.
+        skipped_as: Why documents were skipped, in words.
         unread: Files that were not read; they appear only in the JSON.
         profile: Whether to print the time of each stage.
         as_json: Whether to print JSON, which always contains the times.
@@ -281,22 +284,25 @@ def print_report(
         _print_json({**values, "file": path, "bytes": size})
         return
     for document_id, reason in report.failed.items():
-        print_line(f"failed: {document_id}: {reason}", error=True)
+        print_line(f"failed: {document_id}: {on_command_line(reason)}", error=True)
     if report.failed:
         print_line(f"run `e2graphrag resume {path}` to try again", error=True)
     for change, ids in changes.items():
         for document_id in ids:
             print_line(f"{change}: {document_id}")
-    _print_counts(report, path, size)
+    _print_counts(report, path, size, skipped_as)
     if profile:
         _print_profile(report.seconds)
 
 
-def _print_counts(report: reports.IndexReport, path: str, size: int | None) -> None:
+def _print_counts(
+    report: reports.IndexReport, path: str, size: int | None, skipped_as: str
+) -> None:
+    skipped = f"{len(report.skipped)} {skipped_as}"
     if report.documents:
         graph = f", {report.entities} entities, {report.edges} edges" if report.entities else ""
         print_line(
-            f"{path}: {report.documents} document(s) indexed, {len(report.skipped)} unchanged; "
+            f"{path}: {report.documents} document(s) indexed, {skipped}; "
             f"{report.chunks} chunks, {report.summaries} summaries{graph}; {report.embedded} nodes "
             f"embedded, {report.llm_calls} LLM calls ({report.saved_calls} saved), "
             f"{report.tokens} tokens"
@@ -308,11 +314,11 @@ def _print_counts(report: reports.IndexReport, path: str, size: int | None) -> N
             print_line(f"warning: {document_id} contains no text", error=True)
     elif report.queued:
         print_line(
-            f"{path}: {len(report.queued)} document(s) added to the queue, {len(report.skipped)} "
-            f"unchanged; run `e2graphrag work {shlex.quote(path)}` to index them"
+            f"{path}: {len(report.queued)} document(s) added to the queue, {skipped}; "
+            f"run `e2graphrag work {shlex.quote(path)}` to index them"
         )
     else:
-        print_line(f"{path}: nothing new, {len(report.skipped)} document(s) unchanged")
+        print_line(f"{path}: nothing new, {len(report.skipped)} document(s) {skipped_as}")
 
 
 def _print_size(size: int | None) -> None:
@@ -372,7 +378,7 @@ def print_states(
     for state in states:
         outdated = state.indexed and state.status != "done"
         note = " (the previous version is searchable)" if outdated else ""
-        note += f": {state.reason}" if state.reason else ""
+        note += f": {on_command_line(state.reason)}" if state.reason else ""
         note += f": {state.worker} since {state.since}" if state.worker else ""
         rows.append((state.status, printable(state.id), printable(note)))
     table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]

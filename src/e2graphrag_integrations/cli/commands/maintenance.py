@@ -59,13 +59,18 @@ def verify(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
 
 
 @command
-def compact(index: options.IndexFile, *, json: options.Json = False) -> None:
+def compact(
+    index: options.IndexFile,
+    *,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
     """Reclaim disk space from deleted documents.
 
     Examples:
       e2graphrag compact novels.e2g
     """
-    with inputs.open_index(index) as rag:
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         report = rag.compact()
     text = (
         f"{shown_path(index)}: {report.bytes_before} to {report.bytes_after} bytes, "

@@ -45,6 +45,14 @@ def query(
         typer.Option(help="Replace summaries with the nodes below them."),
     ] = "none",
     token_budget: Annotated[int | None, number("Maximum number of tokens in all hits.")] = None,
+    min_relevance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FROM 0 TO 1",
+            help="Leave out hits with a lower relevance, so that a question without an answer "
+            "finds nothing.",
+        ),
+    ] = None,
     scope: options.Scope = None,
     where: options.Where = None,
     tag: Annotated[
@@ -76,6 +84,7 @@ def query(
       e2graphrag query novels.e2g "Why did Filby not believe in the Time Machine?"
       e2graphrag query novels.e2g "Who was Filby?" -k 3 --explain
       e2graphrag query novels.e2g "What did Weena give to the Time Traveller?" --paths
+      e2graphrag query novels.e2g "Who was Filby?" --min-relevance 0.1
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
@@ -107,6 +116,7 @@ def query(
             where=tagged(*tag, where=condition) if tag else condition,
             boost={name: value for name, value in boost.items() if value not in (None, {})},
             paths=paths,
+            min_relevance=min_relevance,
         )
     output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
