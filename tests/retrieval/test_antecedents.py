@@ -23,7 +23,7 @@ def meant(extractor, question, *texts, last="assistant"):
         for number, text in enumerate(reversed(texts))
     ]
     pronouns = list(pronouns_of(question, mentions(question)))
-    return [one.name for one, _ in antecedents_of(pronouns, turns, lambda _: True)]
+    return [one.name for one, _ in antecedents_of(pronouns, turns, lambda _: "name")]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ A candidate is a name in a turn. Its value is the product of four factors:
 * whether the index knows it;
 * recency: each turn counts more than the one before it, the last answer most.
 
-The candidate with the highest value is the antecedent. A pronoun in the plural means names that a
-turn joins with "and", a name in the plural, or else the last two names of a kind.
+Nouns of the user's turns and of short answers are candidates too ("tiramisu"), but a name is more
+likely. The candidate with the highest value is the antecedent. A pronoun in the plural means names
+that a turn joins with "and", a name or noun in the plural, or else the last two candidates.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from e2graphrag_integrations.retrieval.first_names import gender_of, is_first_name, is_title
 from e2graphrag_integrations.retrieval.history import Antecedent, Turn
 from e2graphrag_integrations.retrieval.pronouns import Gender, Kind, Pronoun
 from e2graphrag_integrations.text.sentences import sentence_starts
-from e2graphrag_integrations.text.words import has_unspaced
-from e2graphrag_integrations.types import Mention
+from e2graphrag_integrations.text.words import count_words, has_unspaced
+from e2graphrag_integrations.types import NOUN, Mention
 
 _LEAST = 0.25
 """Least value of an antecedent."""
@@ -47,6 +49,12 @@ _UNKNOWN = 0.7
 _OTHER_GENDER = 0.2
 """Factor of the value of a person whose first name suggests the other gender."""
 
+_WRONG_NUMBER = 0.5
+"""Factor of the value of a noun in the plural, or of names joined with "and", for "it"."""
+
+_SHORT = 5
+"""Maximum number of words of an answer of which nouns are candidates."""
+
 _SINGLE_FOR_PLURAL = 0.6
 """Factor of the value of a single name for a pronoun in the plural."""
 
@@ -55,6 +63,7 @@ _FITS: Mapping[str, Mapping[Kind, float]] = {
     "LOC": {"person": 0.0, "thing": 0.6, "place": 1.0},
     "ORG": {"person": 0.0, "thing": 1.0, "place": 0.6},
     "": {"person": 0.6, "thing": 0.7, "place": 0.4},
+    NOUN: {"thing": 0.6},
 }
 """How well names with a label fit the kinds of pronouns. The labels of short texts are often wrong,
 so few fits are 0."""
@@ -105,6 +114,25 @@ _JOINED = re.compile(
 )
 """What stands between two names that a turn joins."""
 
+_AND = re.compile(r"\b(?:and|or|with)\b|[&、和与與及跟]", re.IGNORECASE)
+
+_PHRASE = re.compile(r"^ (?:(?:of|for) (?:the |a |an )?)?$", re.IGNORECASE)
+"""What stands between two nouns of one phrase."""
+
+_ASKED_NOUN = re.compile(
+    r"\b(?:which|what|how many|how much|this|that|these|those|the same)(?: [\w-]+)? $",
+    re.IGNORECASE,
+)
+"""What stands before a noun that a question asks for, or that refers back itself."""
+
+_PLURAL = re.compile(r"(?<![su'’])s$|\b(?:children|men|women|people)$", re.IGNORECASE)
+"""End of a noun in the plural."""
+
+_VAGUE_NOUNS = frozenset(
+    "answer bit detail example fact help idea info information kind lot name number one people"
+    " person question reason sort stuff thank thanks thing time type way word year".split()
+)
+
 _ASKS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"\b(?:who|whom|whose)\b|[谁誰]|哪位|什么人|什麼人", re.IGNORECASE), "person"),
     (
@@ -126,6 +154,9 @@ _DATE = re.compile(
 Read = tuple[Turn, Sequence[Mention]]
 """A turn and the first mention of each entity in it."""
 
+Known = Callable[[str], Literal["name", "noun", ""]]
+"""Tells whether the index has a name, as a name or only as a noun."""
+
 Meant = tuple[Antecedent, Mention | None]
 """What a pronoun means, with the mention if it is a name rather than a date."""
 
@@ -142,23 +173,30 @@ class _Candidate:
     fits: Mapping[Kind, float]
     gender: Gender
     is_plural: bool
+    is_one: bool = True
 
     def value_for(self, pronoun: Pronoun) -> float:
         """Return how likely the pronoun means the name."""
         if pronoun.noun:
-            name = self.mention.entity.lower()
-            is_part = pronoun.noun in name.split() or (
-                has_unspaced(name) and name.endswith(pronoun.noun)
-            )
-            return self.value if is_part else 0.0
+            return self.value if self._is_named_by(pronoun.noun) else 0.0
         value = self.value * self.fits.get(pronoun.kind, 0.0)
+        if pronoun.kind == "thing" and not self.is_one:
+            value *= _WRONG_NUMBER
         if pronoun.kind == "person" and {self.gender, pronoun.gender} == {"female", "male"}:
             value *= _OTHER_GENDER
         return value
 
+    def _is_named_by(self, noun: str) -> bool:
+        """Return whether a noun is the main word of the name, as in "Vik Theatre"."""
+        name = self.mention.entity.lower()
+        if not self.mention.named or name == noun:
+            return False
+        is_last = name.endswith(noun if has_unspaced(noun) else f" {noun}")
+        return is_last or name.startswith(f"{noun} of ")
+
 
 def antecedents_of(
-    pronouns: Sequence[Pronoun], turns: Sequence[Read], is_known: Callable[[str], bool]
+    pronouns: Sequence[Pronoun], turns: Sequence[Read], known: Known
 ) -> Iterator[Meant]:
     """Yield what each pronoun means, with the mention if it is a name rather than a date.
 
@@ -167,9 +205,9 @@ def antecedents_of(
     Args:
         pronouns: The pronouns of the question.
         turns: The turns, the latest first.
-        is_known: Whether the index knows a name.
+        known: What the index knows of a name.
     """
-    candidates = [one for back in range(len(turns)) for one in _candidates(turns, back, is_known)]
+    candidates = [one for back in range(len(turns)) for one in _candidates(turns, back, known)]
     taken: set[str] = set()
     for pronoun in pronouns:
         if pronoun.kind == "time":
@@ -216,7 +254,12 @@ def _runs(names: Sequence[_Candidate], text: str) -> list[list[_Candidate]]:
             runs[-1].append(one)
         else:
             runs.append([one])
-    return runs
+    # An address has commas only.
+    return [
+        part
+        for run in runs
+        for part in ([run] if _AND.search(text, run[0].end, run[-1].start) else [[n] for n in run])
+    ]
 
 
 def _dates(pronoun: Pronoun, turns: Sequence[Read]) -> Iterator[Meant]:
@@ -228,40 +271,64 @@ def _dates(pronoun: Pronoun, turns: Sequence[Read]) -> Iterator[Meant]:
             return
 
 
-def _candidates(
-    turns: Sequence[Read], number: int, is_known: Callable[[str], bool]
-) -> Iterator[_Candidate]:
-    """Yield the names of a turn, in their order."""
+def _candidates(turns: Sequence[Read], number: int, known: Known) -> Iterator[_Candidate]:
+    """Yield the names and nouns of a turn, in their order."""
     turn, mentions = turns[number]
     names = [one for one in mentions if one.named]
+    nouns: list[Mention] = []
+    is_question = turn.role == "user"
+    if is_question or count_words(turn.text) <= _SHORT:
+        nouns = _phrases([one for one in mentions if not one.named], turn.text)
+        nouns = [one for one in nouns if is_question or not _ARTICLE.search(turn.text[: one.start])]
     text, starts = turn.text, sentence_starts(turn.text)
     previous: _Candidate | None = None
-    for one in names:
-        full = _full_name(one, names)
+    for one in sorted([*names, *nouns], key=lambda one: one.start):
+        full = _full_name(one, names) if one.named else one
+        in_index = known(full.entity) if one.named else "noun"
         start = _last_as_subject(one, text, starts)
         sentence = max((place for place in starts if place <= start), default=0)
         before = text[sentence:start]
-        is_first = not any(sentence <= other.start < start for other in names)
+        is_first = not any(sentence <= other.start < start for other in (*names, *nouns))
         later = sum(place > start for place in starts) / len(starts)
         value = _TURN**number * (1 - _EARLIER_SENTENCES * later)
         value *= 1.0 if is_first else _LATER_IN_SENTENCE
         value *= _AFTER_PREPOSITION if _PREPOSITION.search(before) else 1.0
-        if previous is not None and _JOINED.match(text[previous.end : start]):
+        joined = previous is not None and bool(_JOINED.match(text[previous.end : start]))
+        if joined and previous is not None:
             value = previous.value * _LATER_IN_SENTENCE
-        elif not is_known(full.entity):
+        elif one.named and not in_index:
             value *= _UNKNOWN
-        asked = _asked_for(turns, number) if one is names[0] else None
+        end = start + one.end - one.start
+        asked = _asked_for(turns, number) if one in names[:1] else None
         previous = _Candidate(
             full,
             number + 1,
             value,
             start,
-            start + one.end - one.start,
-            _fits(full, before, asked),
+            end,
+            _FITS[NOUN] if in_index == "noun" else _fits(full, before, asked),
             _gender(full, before),
-            is_plural=_is_plural(full, before),
+            is_plural=_is_plural(full, text[start:end], before),
+            is_one=not (joined or _is_joined(text[end:]) or _is_plural_noun(full, text[start:end])),
         )
         yield previous
+
+
+def _phrases(nouns: Sequence[Mention], text: str) -> list[Mention]:
+    """Return the phrases of the nouns of a turn, such as "library card", without vague ones."""
+    phrases: list[Mention] = []
+    for one in nouns:
+        last = phrases[-1] if phrases else None
+        if last is not None and _PHRASE.match(text[last.end : one.start]):
+            phrases[-1] = Mention(text[last.start : one.end], last.start, one.end)
+        elif one.entity not in _VAGUE_NOUNS and not _ASKED_NOUN.search(text[: one.start]):
+            phrases.append(Mention(text[one.start : one.end], one.start, one.end))
+    return phrases
+
+
+def _is_joined(after: str) -> bool:
+    """Return whether a name is joined with a later one."""
+    return re.match(r"\s*(?:(?:and|or|&)\s|[和与與及、])", after, re.IGNORECASE) is not None
 
 
 def _last_as_subject(name: Mention, text: str, starts: Sequence[int]) -> int:
@@ -313,12 +380,17 @@ def _gender(name: Mention, before: str) -> Gender:
     return (title and gender_of(title[1].lower())) or gender_of(name.entity.lower().split()[0])
 
 
-def _is_plural(name: Mention, before: str) -> bool:
-    """Return whether a name is that of a group, such as "the Beatles" or a company."""
+def _is_plural(name: Mention, surface: str, before: str) -> bool:
+    """Return whether a mention is a group, such as "the Beatles", a company, or "pancakes"."""
+    if not name.named:
+        return _is_plural_noun(name, surface)
     is_person = name.label == "PERSON" and not _is_thing(name.entity.lower().split())
-    return name.label == "ORG" or (
-        name.entity.endswith("s") and bool(_ARTICLE.search(before)) and not is_person
-    )
+    has_article = bool(_ARTICLE.search(before))
+    return name.label == "ORG" or (name.entity.endswith("s") and has_article and not is_person)
+
+
+def _is_plural_noun(name: Mention, surface: str) -> bool:
+    return not name.named and _PLURAL.search(surface) is not None
 
 
 def _is_thing(words: Sequence[str]) -> bool:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
+from typing import Literal
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration, RelevanceCalibration
@@ -35,7 +36,11 @@ from e2graphrag_integrations.retrieval.antecedents import Meant, antecedents_of
 from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role, Turn
 from e2graphrag_integrations.retrieval.pronouns import pronouns_of
 from e2graphrag_integrations.retrieval.question_words import specific_terms
-from e2graphrag_integrations.retrieval.references import back_reference, open_reference
+from e2graphrag_integrations.retrieval.references import (
+    back_reference,
+    ellipsis_of,
+    open_reference,
+)
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -106,7 +111,8 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     among = snapshot.question_languages
     mentions = components.mentions_of(query.question, among) if has_names(snapshot) else ()
     back = back_reference(query.question, mentions)
-    specificity = _specificity(query.question, snapshot.bm25)
+    is_elliptical = bool(ellipsis_of(query.question))
+    specificity = 0.0 if is_elliptical else _specificity(query.question, snapshot.bm25)
     opened = open_reference(query.question, mentions) if specificity < _OPEN else ""
     value = max(0.0, 1 - specificity / _SPECIFIC)
     reason = f"the words of the question have the specificity {specificity:.2f}"
@@ -202,7 +208,14 @@ def _meant(
         return []
     among = snapshot.question_languages
     read = [(turn, components.mentions_of(turn.text, among)) for turn in reversed(turns)]
-    return list(antecedents_of(pronouns, read, lambda name: snapshot.is_name(normal_form(name))))
+
+    def known(name: str) -> Literal["name", "noun", ""]:
+        form = normal_form(name)
+        if snapshot.is_name(form):
+            return "name"
+        return "noun" if form in snapshot.subjects.index else ""
+
+    return list(antecedents_of(pronouns, read, known))
 
 
 def _around(

@@ -63,6 +63,9 @@ _ENGLISH = _References(
     ellipses=re.compile(
         r"(?:^|[.!?,])\W{0,3}(?:(?:and|but|so) )?(?:why|how|when|where|who|whom|which|what)"
         r"(?: (?:not|so|often|long|much|many|far|soon|else|now|for|exactly))?\W*$"
+        r"|^\W*(?:(?:and|so|but) )?how (?:long|much|many|often|far|soon)(?: time| money)?"
+        r" (?:do|does|did|will|would|should|must|can) (?:i|you|we|one|people)"
+        r"(?: (?:need|have to|want))?(?: to)?(?: (?:take|wait|pay|get|do|use|have|stay))?\W*$"
         r"|^\W*(?:(?:and|so|but) )?which is (?:the )?(?:more |most |less |least )?[a-z]+\W*$"
     ),
 )
@@ -149,6 +152,13 @@ def open_reference(question: str, mentions: Sequence[Mention]) -> str:
     if any(one.named for one in mentions):
         return ""  # a name identifies more than an article leaves open
     return next(_definite_nouns(question, mentions), "")
+
+
+def ellipsis_of(question: str) -> str:
+    """Return a question without any content, such as "How long?", or an empty string."""
+    text = readable(question)
+    found = (language.ellipses.fullmatch(text) for language in _LANGUAGES)
+    return next((match.group() for match in found if match), "")
 
 
 def expletives_in(text: str) -> list[tuple[int, int]]:
