@@ -406,6 +406,8 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
     if as_json:
         _print_json(counts)
         return
+    from e2graphrag_integrations.embedders.fingerprints import describe_fingerprint
+
     settings = counts.pop("settings")
     counts["subjects"] = ", ".join(f"{name} {n}" for name, n in stats.subjects.items()) or "-"
     languages = (f"{code} {n}" for code, n in stats.languages.items())
@@ -413,8 +415,13 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
     counts["trusted_sources"] = ", ".join(stats.trusted_sources) or "-"
     lines = (f"{name}: {value}" for name, value in counts.items())
     _print_table(("count", "value"), counts.items(), lines)
-    lines = (f"  {name} = {value}" for name, value in settings.items())
-    _print_table(("setting", "value"), settings.items(), lines)
+    described = {name: describe_fingerprint(value) for name, value in settings.items()}
+    if "embedder" in settings:
+        described["embedder"] = describe_fingerprint(
+            settings["embedder"], settings.get("embedder_name")
+        )
+    lines = (f"  {name} = {value}" for name, value in described.items())
+    _print_table(("setting", "value"), described.items(), lines)
 
 
 def print_entities(entities: Sequence[EntityInfo], *, as_json: bool) -> None:
@@ -582,6 +589,8 @@ def _print_hit(rank: int, node: RetrievedNode, relevance: str) -> None:
     print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
     if node.language != ENGLISH:
         print_styled(f"   language: {node.language}", "dim")
+    if node.also_in:
+        print_styled(f"   also in: {', '.join(node.also_in)}", "dim")
     if node.tags:
         print_styled(f"   tags: {', '.join(node.tags)}", "dim")
     if node.entities:
