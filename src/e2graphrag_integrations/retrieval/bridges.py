@@ -262,9 +262,10 @@ def _names_in(
     entities = np.concatenate([np.empty(0, dtype=np.int64), *found])
     places = np.repeat(np.arange(len(found)), [len(some) for some in found])
     is_name = pagerank.doc_freq[entities] <= _MAX_CHUNKS
-    is_name &= snapshot.subjects.is_subject[entities] | (
-        named.take(entities, mode="clip") & (entities < len(named))
-    )
+    in_graph = entities < len(named)
+    is_named = snapshot.subjects.is_subject[entities]
+    is_named[in_graph] |= named[entities[in_graph]]
+    is_name &= is_named
     is_name &= ~np.isin(entities, np.asarray(sorted(known), dtype=np.int64))
     return entities[is_name], places[is_name]
 

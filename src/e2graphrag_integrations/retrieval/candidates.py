@@ -161,10 +161,10 @@ def _with_first_windows(
     """Add the first window of each node that has none, with the lowest relevance; ascending."""
     window_nodes = snapshot.dense.window_nodes
     missing = np.setdiff1d(rows, window_nodes[windows])
-    first = np.searchsorted(window_nodes, missing)
-    first = first[window_nodes.take(first, mode="clip") == missing]
-    if not len(first):
+    missing = missing[np.isin(missing, window_nodes)]
+    if not len(missing):
         return windows, values
+    first = np.searchsorted(window_nodes, missing)
     joined = np.concatenate([windows, first])
     lowest = values.min() if len(values) else 1.0
     order = np.argsort(joined)
