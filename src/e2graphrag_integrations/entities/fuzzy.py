@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations.entities.name_codes import SPACE, CodePoints, NameCodes, code_points
+from e2graphrag_integrations.entities.name_keys import KeyedCodes, Keys
 
 _MIN_SIMILARITY = 88.0
 """Minimum similarity of a misspelling, from 0 to 100; about one letter in nine may differ."""
@@ -16,6 +19,9 @@ _MAX_MATCHES = 5
 
 _MIN_LENGTH = 5
 """Minimum length of names that are compared, in characters. Shorter names match too easily."""
+
+_BLOCK = 100_000
+"""Number of words that are hashed at a time."""
 
 _Names = tuple[IntArray, IntArray, NDArray[np.uint64]]
 """The rows of names, their lengths and their letter sets."""
@@ -77,8 +83,72 @@ class FuzzyNames:
         return rows, lengths, _letter_sets(codes, exclusive_sums(lengths)[:-1])
 
 
+class NameWords:
+    """The distinct words of names, among which a misspelled word is looked up.
+
+    Args:
+        names: Names with single spaces between words.
+    """
+
+    def __init__(self, names: NameCodes) -> None:
+        spaces = np.flatnonzero(names.codes == SPACE)
+        starts, ends = spaces[:-1] + 1, spaces[1:]
+        long = ends - starts >= _MIN_LENGTH
+        starts, ends = starts[long], ends[long]
+        hashes = np.concatenate(
+            [np.empty(0, dtype=np.uint64), *_hashed_words(names.codes, starts, ends)]
+        )
+        _, rows = np.unique(hashes, return_index=True)
+        self._codes = names.codes
+        self._starts = starts[rows]
+        self._lengths = (ends - starts)[rows]
+        letters = names.codes[concatenated_ranges(self._starts, self._lengths)]
+        self._letters = _letter_sets(letters, exclusive_sums(self._lengths)[:-1])
+        self._first = names.codes[self._starts]
+
+    def one_typo_from(self, word: str) -> list[str]:
+        """Return the words with the same first letter that one typo turns into a word, sorted."""
+        from rapidfuzz.distance import OSA
+
+        if len(word) < _MIN_LENGTH:
+            return []
+        [own] = _letter_sets(code_points(word), np.zeros(1, dtype=np.int64))
+        near = np.flatnonzero(
+            (self._first == ord(word[0])) & (np.abs(self._lengths - len(word)) <= 1)
+        )
+        near = near[np.bitwise_count(self._letters[near] ^ own) <= 2]  # noqa: PLR2004 - one replaced
+        words = (self._word(place) for place in near.tolist())
+        return sorted(one for one in words if OSA.distance(one, word, score_cutoff=1) == 1)
+
+    def _word(self, place: int) -> str:
+        start = int(self._starts[place])
+        return "".join(map(chr, self._codes[start : start + int(self._lengths[place])].tolist()))
+
+
+def typos(form: str, name: str) -> int:
+    """Return the number of typos between two names, regardless of word order.
+
+    A typo is a wrong, a missing or an additional letter, or two letters in the wrong order.
+    """
+    from rapidfuzz.distance import OSA
+
+    first, second = (" ".join(sorted(one.split(" "))) for one in (form, name))
+    return int(OSA.distance(first, second))
+
+
+def _hashed_words(codes: CodePoints, starts: IntArray, ends: IntArray) -> Iterator[Keys]:
+    """Yield the hashes of words, in blocks that limit the memory they need."""
+    for first in range(0, len(starts), _BLOCK):
+        own = slice(first, first + _BLOCK)
+        origin, stop = int(starts[own][0]), int(ends[own][-1])
+        keyed = KeyedCodes(codes[origin:stop])
+        yield keyed.hashes(starts[own] - origin, ends[own] - origin)
+
+
 def _letter_sets(codes: CodePoints, starts: IntArray) -> NDArray[np.uint64]:
     """Return the set of letters of each name as a 64-bit mask. Several letters share one bit."""
     bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    if not len(starts):
+        return np.empty(0, dtype=np.uint64)
     sets: NDArray[np.uint64] = np.bitwise_or.reduceat(bits[codes % 64], starts)
     return sets

@@ -1,77 +1,346 @@
-"""Names of the index in a Chinese question that its extractor did not find.
+"""Names of the index in a question, in any spelling.
 
-In a short question, the extractor misses rare names. Chinese has neither spaces nor capitals that
-would show them. So the names and subjects in the index, which the extractor found in longer texts,
-are looked up in the question.
+An extractor reads a question by its capitals and by its context. A question in lower case or in
+capitals has no capitals that show names, Chinese has none at all, and a short question has little
+context. So the names of the index, which the extractor found in longer texts, are looked up in the
+question: all its parts, by their letters, whatever separates them (`name_keys.py`).
+
+Many names are common words: "Time", "It", "The First Man". A part of the question is a name only if
+its capitals say so, or if the texts use its words almost only as that name (`Evidence`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.aliases import Aliases, plural_endings
 from e2graphrag_integrations.entities.han import has_han
+from e2graphrag_integrations.entities.name_keys import KeyedCodes, Keys, key_letter, key_letters
 from e2graphrag_integrations.entities.normalize import fold_letters
 from e2graphrag_integrations.text.simplified import simplified
-from e2graphrag_integrations.types import NOUN, Mention
+from e2graphrag_integrations.types import Mention
 
 KNOWN = "KNOWN"
 """Label of the mentions that are found because the index knows the name."""
 
-_SHORTEST, _LONGEST = 3, 20
-"""Range of the lengths of names, in characters. Shorter ones are parts of too many words."""
+_SHORTEST_HAN = 3
+"""Minimum length of names in Chinese characters. Shorter ones are parts of too many words."""
+
+_MOST_WORDS = 20
+"""Maximum number of words in a name, or of characters of a script without spaces."""
 
 _REACH = 1_000
 """Number of characters of the question that are searched."""
 
+_MIN_MISSPELLED = 6
+"""Minimum length of a word that may be misspelled. Shorter ones resemble too many others."""
 
-def with_known_names(
-    question: str, mentions: Iterable[Mention], is_name: Callable[[str], bool]
+_MIN_CORRECTED = 9
+"""Minimum number of letters of a name in which a typo is corrected."""
+
+_MOST_BESIDE = 4
+"""Maximum number of words of a name before and after a misspelled word."""
+
+_MOST_SHARING = 4
+"""Maximum number of entities with an alias that the evidence for it is collected from."""
+
+_BREAK = re.compile(r"[?!()\[\]{}\"“”„«»‹›|\n。？！；：，、《》（）]")
+"""Characters that end a name in a question."""
+
+
+_OPENING, _CLOSING = frozenset("\"“„«‘'"), frozenset("\"”“»’'")
+"""Characters before and after a title in quotation marks."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Evidence(Protocol):
+    """How the texts of an index use words."""
+
+    def is_name(self, form: str, rows: IntArray, /) -> bool:
+        """Return whether the texts use the words of a form almost only as names of some entities.
+
+        Args:
+            form: Folded words.
+            rows: The entities that they may mean.
+        """
+        ...
+
+    def is_word(self, word: str, /) -> bool:
+        """Return whether a folded word occurs in the texts."""
+        ...
+
+
+class _Word(NamedTuple):
+    """A word of the question, or a character of a script without spaces.
+
+    Attributes:
+        start, end: Its span in the question.
+        form: The folded word.
+        letters: Its letters for keys.
+        begins: Whether no name may begin before this word and end after it.
+        is_han: Whether it is a Chinese character.
+    """
+
+    start: int
+    end: int
+    form: str
+    letters: str
+    begins: bool
+    is_han: bool
+
+
+class _Part(NamedTuple):
+    """A part of the question.
+
+    Attributes:
+        first, end: The words, half-open.
+        letters: Their letters, without the ending of a plural.
+        cut: Length of that ending.
+    """
+
+    first: int
+    end: int
+    letters: str
+    cut: int = 0
+
+
+class _Parts:
+    """All parts of a question that may be a name, with the hashes of their letters.
+
+    Args:
+        words: The words of the question.
+    """
+
+    def __init__(self, words: Sequence[_Word]) -> None:
+        self._letters = "".join(word.letters for word in words)
+        bounds = [0, *accumulate(len(word.letters) for word in words)]
+        self._places: list[tuple[int, int, int, int, int]] = []
+        for first, word in enumerate(words):
+            least = _SHORTEST_HAN if word.is_han else 1
+            for end in range(first + 1, min(len(words), first + _MOST_WORDS) + 1):
+                if end > first + 1 and words[end - 1].begins:
+                    break
+                start, stop = bounds[first], bounds[end]
+                if end - first >= least:
+                    self._places += [
+                        (first, end, start, stop - cut, cut)
+                        for cut in plural_endings(self._letters[start:stop])
+                        if cut < len(words[end - 1].letters)
+                    ]
+
+    def of(self, place: int) -> _Part:
+        """Return a part."""
+        first, end, start, stop, cut = self._places[place]
+        return _Part(first, end, self._letters[start:stop], cut)
+
+    @lazy
+    def hashes(self) -> Keys:
+        """The hash of each part."""
+        codes = np.array([*map(ord, self._letters)], dtype=np.uint32)
+        places = np.array(self._places, dtype=np.int64).reshape(-1, 5)
+        return KeyedCodes(codes).hashes(places[:, 2], places[:, 3])
+
+
+def known_names(
+    question: str, aliases: Aliases, evidence: Callable[[], Evidence]
 ) -> tuple[Mention, ...]:
-    """Return the mentions, and the known names in Chinese characters that overlap with no name.
+    """Return the names of the index in a question, in order.
 
-    Of overlapping names, the first and longest counts. Nouns within a name are dropped.
+    A name is found in any case, with any separators, in the plural or the possessive, and with one
+    typo in a word that the index does not know. A surname, a first name or initials are found if
+    they mean one entity only. Of overlapping names, the longest counts.
 
     Args:
         question: The question.
-        mentions: The mentions that were found in it.
-        is_name: Whether a normal form is a name or a subject of the index.
+        aliases: The names of the index.
+        evidence: Returns how the texts use words; called only if a part may be a name.
+    """
+    words = _words(question[:_REACH])
+    found = [*_spelled(question, words, aliases, evidence)]
+    found += _misspelled(words, aliases, evidence)
+    taken: set[int] = set()
+    kept: list[Mention] = []
+    for part in sorted(found, key=lambda one: (one.first - one.end, one.first)):
+        places = range(part.first, part.end)
+        if taken.isdisjoint(places):
+            taken.update(places)
+            start, end = words[part.first].start, words[part.end - 1].end
+            kept.append(Mention(question[start:end], start, end, KNOWN))
+    return tuple(sorted(kept, key=lambda mention: mention.start))
 
-    >>> [m.entity for m in with_known_names("红腹锉尾蛇有多长?", (), {"红腹锉尾蛇"}.__contains__)]
-    ['红腹锉尾蛇']
+
+def with_known_names(mentions: Iterable[Mention], known: Sequence[Mention]) -> tuple[Mention, ...]:
+    """Return the mentions, and the known names that overlap with no extracted name.
+
+    Nouns, and shorter names, within a known name are dropped.
     """
     kept = list(mentions)
-    if not has_han(question):
-        return tuple(kept)
-    letters = (fold_letters(character) for character in question[:_REACH])
-    text = "".join(one if len(one) == 1 else " " for one in letters)  # keeps the offsets
-    forms = (text, simplified(text))
-    taken = {place for m in kept if m.label != NOUN for place in range(m.start, m.end)}
-    found: list[Mention] = []
-    start = 0
-    while start <= len(text) - _SHORTEST:
-        found += _name_at(question, forms, start, taken, is_name)
-        start = found[-1].end if found and found[-1].end > start else start + 1
-    inside = {place for m in found for place in range(m.start, m.end)}
-    kept = [m for m in kept if m.label != NOUN or not inside.issuperset(range(m.start, m.end))]
+    found = []
+    for name in known:
+        inside = range(name.start, name.end)
+        over = [one for one in kept if one.start < name.end and name.start < one.end]
+        is_longer = all(set(inside) >= set(range(one.start, one.end)) for one in over)
+        if any(one.start == name.start and one.end == name.end and one.named for one in over):
+            continue
+        if is_longer:
+            kept = [one for one in kept if one not in over]
+            found.append(name)
+        elif not any(one.named for one in over):
+            found.append(name)
     return (*kept, *found)
 
 
-def _name_at(
-    question: str,
-    forms: tuple[str, ...],
-    start: int,
-    taken: set[int],
-    is_name: Callable[[str], bool],
-) -> list[Mention]:
-    """Return the longest known name that begins at an offset, as a list of one mention."""
-    if not has_han(question[start]):
-        return []
-    longest = 0
-    while start + longest < len(forms[0]) and longest < _LONGEST and start + longest not in taken:
-        longest += 1
-    for length in range(longest, _SHORTEST - 1, -1):
-        for form in forms:
-            name = form[start : start + length]
-            if is_name(name):
-                return [Mention(name, start, start + length, KNOWN)]
-    return []
+def has_no_casing(question: str) -> bool:
+    """Return whether the capitals of a question do not tell names from other words.
+
+    >>> has_no_casing("who is weena?"), has_no_casing("Who Is Weena?"), has_no_casing("Who is it?")
+    (True, True, False)
+    """
+    words = _cased_words(question)
+    if not any(word[0].islower() for word in words):
+        return bool(words)
+    return all(word.islower() for word in words)
+
+
+def with_capitals(question: str, known: Iterable[Mention]) -> str:
+    """Return a question in one case as extractors expect it: only names have capitals.
+
+    Other questions, and a single word in capitals, are returned as they are.
+
+    >>> with_capitals("WHO MET WEENA?", [Mention("WEENA", 8, 13, KNOWN)])
+    'who met Weena?'
+    """
+    words = _cased_words(question)
+    is_lower = all(word.islower() for word in words)
+    if not is_lower and not (len(words) > 1 and all(word.isupper() for word in words)):
+        return question
+    letters = [one.lower() if len(one.lower()) == 1 else one for one in question]
+    for name in known:
+        for word in _WORD.finditer(question, name.start, name.end):
+            upper = letters[word.start()].upper()
+            letters[word.start()] = upper if len(upper) == 1 else letters[word.start()]
+    return "".join(letters)
+
+
+def _cased_words(question: str) -> list[str]:
+    return [word for word in _WORD.findall(question) if word.lower() != word.upper()]
+
+
+def as_written(question: str, mentions: Iterable[Mention]) -> tuple[Mention, ...]:
+    """Return mentions in a question that was read with other capitals, with its own capitals."""
+    return tuple(
+        one._replace(entity=question[one.start : one.end])
+        if one.entity.lower() == question[one.start : one.end].lower() and one.named
+        else one
+        for one in mentions
+    )
+
+
+def _words(question: str) -> list[_Word]:
+    folded = [fold_letters(character) for character in question]
+    text = "".join(one if len(one) == 1 else " " for one in folded)  # keeps the offsets
+    letters = [key_letter(one) for one in text]
+    simple = simplified(text)
+    words: list[_Word] = []
+    at, end_of_last = 0, 0
+    while at < len(text):
+        if not letters[at]:
+            at += 1
+            continue
+        end = at + 1
+        is_han = has_han(text[at])
+        while not is_han and end < len(text) and _continues(text, letters, end):
+            end += 1
+        gap = question[end_of_last:at]
+        begins = not words or _BREAK.search(gap) is not None
+        plain = simple[at] if is_han else "".join(letters[at:end])
+        words.append(_Word(at, end, text[at:end], plain, begins, is_han))
+        at = end_of_last = end
+    return words
+
+
+def _continues(text: str, letters: Sequence[str], at: int) -> bool:
+    is_mark = not letters[at] and "\u0300" <= text[at] < "\u0370"
+    return is_mark or (bool(letters[at]) and not has_han(text[at]))
+
+
+def _spelled(
+    question: str, words: Sequence[_Word], aliases: Aliases, evidence: Callable[[], Evidence]
+) -> Iterator[_Part]:
+    """Yield the parts of the question with the letters of a name."""
+    parts = _Parts(words)
+    index = aliases.index
+    has_casing = not has_no_casing(question)
+    rules = (
+        (index.names, aliases.rows_of_letters),
+        (index.aliases, aliases.rows_with_alias),
+        (index.parts, aliases.rows_with_part),
+    )
+    for keys, rule in rules:
+        is_own = keys is index.names
+        for place, candidates in keys.find(parts.hashes):
+            part = parts.of(place)
+            if not is_own and len(candidates) > _MOST_SHARING:
+                continue
+            rows = rule(part.letters)
+            if not len(rows) or (not is_own and len(rows) > 1):
+                continue
+            own = words[part.first : part.end]
+            if _has_comma(question, own) and not any("," in aliases.names[row] for row in rows):
+                continue
+            is_marked = is_own and not part.cut and _is_marked(question, own, has_casing=has_casing)
+            if own[0].is_han or is_marked or _is_evident(part, own, rows, evidence()):
+                yield part
+
+
+def _has_comma(question: str, words: Sequence[_Word]) -> bool:
+    return any("," in question[one.end : other.start] for one, other in pairwise(words))
+
+
+def _is_evident(part: _Part, words: Sequence[_Word], rows: IntArray, evidence: Evidence) -> bool:
+    """Return whether a part is a name, both as written and without the ending of a plural."""
+    form = " ".join(word.form for word in words)
+    forms = [form, *([form[: -part.cut]] if part.cut else [])]
+    return all(evidence.is_name(one, rows) for one in forms)
+
+
+def _is_marked(question: str, words: Sequence[_Word], *, has_casing: bool) -> bool:
+    """Return whether quotation marks show that words are a name, or capitals that several are."""
+    first, last = words[0], words[-1]
+    before, after = question[: first.start][-1:], question[last.end :][:1]
+    if before in _OPENING and after in _CLOSING:
+        return True
+    capitals = question[first.start].isupper() and question[last.start].isupper()
+    return has_casing and first is not last and capitals
+
+
+def _misspelled(
+    words: Sequence[_Word], aliases: Aliases, evidence: Callable[[], Evidence]
+) -> Iterator[_Part]:
+    """Yield the parts of the question that a typo turns into a name."""
+    for place, word in enumerate(words):
+        is_long = len(word.form) >= _MIN_MISSPELLED and word.form.isalpha()
+        if not is_long or evidence().is_word(word.form):
+            continue
+        for other in aliases.words.one_typo_from(word.form):
+            corrected = [*words]
+            corrected[place] = word._replace(form=other, letters=key_letters(other))
+            first = max(0, place - _MOST_BESIDE)
+            parts = _Parts(corrected[first : place + _MOST_BESIDE + 1])
+            for hit, _ in aliases.index.names.find(parts.hashes):
+                part = parts.of(hit)
+                part = part._replace(first=first + part.first, end=first + part.end)
+                if not part.first <= place < part.end or len(part.letters) < _MIN_CORRECTED:
+                    continue
+                own = corrected[part.first : part.end]
+                rows = aliases.rows_of_letters(part.letters)
+                if len(rows) and _is_evident(part, own, rows, evidence()):
+                    yield part

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self
 
-from e2graphrag_integrations.entities.aliases import Aliases
+from e2graphrag_integrations.entities.aliases import Alias, Aliases, Tie
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.normalize import sub_spans, without_honorifics
 from e2graphrag_integrations.types import NOUN, Mention
@@ -30,12 +30,14 @@ class Link:
             entity's chunks as a fraction of the chunks of all entities with this alias. For
             `similar`, the similarity of the spellings. For `part`, the part's fraction of the
             mention's length.
+        others: Other entities that the mention may mean, for `alias` and `similar`, at most five.
     """
 
     mention: str
     entity: str
     how: Literal["user alias", "exact", "stripped", "alias", "similar", "part"]
     score: float
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,16 @@ class Linking:
     """The links of a query, at most one per entity, and the mentions without a link.
 
     Mentions that the user stopped are in neither list.
+
+    Attributes:
+        links: The links.
+        unlinked: The mentions without a link, as written.
+        ties: The entities that some of these mean equally well, by mention.
     """
 
     links: tuple[Link, ...]
     unlinked: tuple[str, ...]
+    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def link(
@@ -69,6 +77,7 @@ def link(
     """
     links: dict[str, Link] = {}
     unlinked: dict[str, None] = {}
+    ties: dict[str, tuple[str, ...]] = {}
     lookups = 0
     for mention in mentions:
         is_noun = mention.label == NOUN
@@ -79,15 +88,19 @@ def link(
             found = _by_name(name, known)
             if found is None and aliases is not None and not is_noun:
                 lookups += 1
-                found = _by_alias(name, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
-            if found is None:
+                other = _by_alias(name, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
+                if isinstance(other, Tie):
+                    ties[mention.entity] = other.entities
+                else:
+                    found = other
+            if found is None and mention.entity not in ties:
                 found = _by_part(name, known, edits)
         if found is None:
             if not name.is_stopped:
                 unlinked[mention.entity] = None
         elif found.entity not in links or links[found.entity].score < found.score:
             links[found.entity] = found
-    return Linking(tuple(links.values()), tuple(unlinked))
+    return Linking(tuple(links.values()), tuple(unlinked), ties)
 
 
 class _Name(NamedTuple):
@@ -139,9 +152,9 @@ def _by_name(name: _Name, entities: Mapping[str, int]) -> Link | None:
     return None
 
 
-def _by_alias(name: _Name, aliases: Aliases) -> Link | None:
+def _by_alias(name: _Name, aliases: Aliases) -> Link | Tie | None:
     found = aliases.find(name.stripped, name.excluded) if name.stripped else None
-    return None if found is None else Link(name.mention, *found)
+    return Link(name.mention, *found) if isinstance(found, Alias) else found
 
 
 def _by_part(name: _Name, entities: Mapping[str, int], edits: EntityEdits) -> Link | None:

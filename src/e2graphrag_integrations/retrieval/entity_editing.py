@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from e2graphrag_integrations.entities.aliases import Tie
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -93,4 +94,7 @@ def known_forms(edits: EntityEdits, snapshot: Snapshot) -> Iterator[str]:
 def suggestion(name: str, snapshot: Snapshot) -> str:
     """Return the end of a message about an unknown name: a similar one, or an empty string."""
     found = snapshot.aliases.find(without_honorifics(snapshot.edits.form(name)))
-    return "" if found is None else f": did you mean {found.entity!r}?"
+    if found is None:
+        return ""
+    entities = found.entities if isinstance(found, Tie) else (found.entity,)
+    return f": did you mean {' or '.join(map(repr, entities))}?"

@@ -8,22 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from string import ascii_lowercase
 
 from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.text.function_words import FUNCTION_WORDS, is_function_word
 from e2graphrag_integrations.types import Mention
 
-_FUNCTION_WORDS = frozenset(
-    "about after again all also am an and any are as at be because been before being between both "
-    "but by can could did do does during each every for from had has have he her hers him his how "
-    "if in into is it its may me might more most must my no not of off on or other our out over "
-    "please shall she should since so some such than that the their theirs them then there these "
-    "they this those through to under until up us used was we were what when where which while who "
-    "whom whose why will with would yes you your".split()
-)
-"""English words of at least two letters without content of their own."""
-
-_LETTERS = frozenset(ascii_lowercase)
 _WORD = re.compile(r"\S+")
 
 _MIN_COMMON = 0.2
@@ -43,15 +32,15 @@ def is_foreign(terms: Sequence[str], bm25: BM25Index) -> bool:
     """
     if is_english(bm25):
         return False
-    common = sum(term in _FUNCTION_WORDS for term in terms)
+    common = sum(term in FUNCTION_WORDS for term in terms)
     return common >= _MIN_COMMON * len(terms) > 0
 
 
 def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
     """Return the words of a question, without function words if the index is not in English."""
-    if _FUNCTION_WORDS.isdisjoint(terms) or is_english(bm25):
+    if FUNCTION_WORDS.isdisjoint(terms) or is_english(bm25):
         return list(terms)
-    return [term for term in terms if term not in _LETTERS and term not in _FUNCTION_WORDS]
+    return [term for term in terms if not is_function_word(term)]
 
 
 def without_function_words(
@@ -75,7 +64,7 @@ def without_function_words(
 def _stripped(mention: Mention) -> Mention | None:
     """Return a mention without function words at its ends; None if nothing remains."""
     words = [(one.group(), *one.span()) for one in _WORD.finditer(mention.entity)]
-    kept = [one for one in words if one[0].lower() not in _FUNCTION_WORDS]
+    kept = [one for one in words if one[0].lower() not in FUNCTION_WORDS]
     if not words or (kept and kept[0] == words[0] and kept[-1] == words[-1]):
         return mention
     if not kept:
@@ -89,4 +78,4 @@ def _stripped(mention: Mention) -> Mention | None:
 
 def is_english(bm25: BM25Index) -> bool:
     """Return whether function words of English are frequent in the index."""
-    return bm25.has_frequent(_FUNCTION_WORDS, _MIN_SHARE)
+    return bm25.has_frequent(FUNCTION_WORDS, _MIN_SHARE)

@@ -442,6 +442,7 @@ class _HybridSearch:
             codes=tuple(one.text for one in self.codes.found),
             links=seeds.linking.links,
             unlinked=seeds.linking.unlinked,
+            ties=seeds.linking.ties,
             overview=is_wide and self.is_overview,
             mixture=self.mixture(),
             title_links=self.followed,

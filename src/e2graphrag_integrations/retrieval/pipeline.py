@@ -16,7 +16,12 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.alias_mentions import translated, with_alias_mentions
-from e2graphrag_integrations.entities.known_names import with_known_names
+from e2graphrag_integrations.entities.known_names import (
+    as_written,
+    known_names,
+    with_capitals,
+    with_known_names,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
@@ -187,13 +192,16 @@ def analyze(
         with measure("load", timings):
             among = snapshot.question_languages
             extractors = components.load_extractors(query.question, among)
+        known = known_names(query.question, snapshot.aliases, lambda: snapshot.name_evidence)
+        read = with_capitals(query.question, known)
         if query.history:  # the question will be an earlier turn of the next one
-            mentions = components.mentions_of(query.question, among)
+            mentions = components.mentions_of(read, among)
         else:
-            mentions = components.find_mentions(query.question, "the question", extractors)
+            mentions = components.find_mentions(read, "the question", extractors)
+        mentions = as_written(query.question, mentions)
         mentions = without_function_words(mentions, lambda: snapshot.bm25)
         mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
-        mentions = with_known_names(query.question, mentions, snapshot.is_name)
+        mentions = with_known_names(mentions, known)
         return replace(query, mentions=mentions, languages=tuple(code for code, _ in extractors))
 
 

@@ -209,4 +209,5 @@ def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linki
     return Linking(
         tuple(one for one in found.links if is_name_or_subject(one)),
         tuple(name for name in found.unlinked if name not in nouns),
+        found.ties,
     )

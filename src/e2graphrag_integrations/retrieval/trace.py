@@ -225,6 +225,7 @@ class Trace:
         codes: Codes of the question that the index contains, such as versions and dates.
         links: Mentions linked to entities in the index.
         unlinked: Mentions without an entity in the index.
+        ties: The entities that some of these mean equally well, by mention. None of them is linked.
         pairs: Pairs of linked entities (`PaperStrategy`, local).
         hop_steps: Each h that was tried, in order (`PaperStrategy`, local).
         chosen_h: The h whose chunks were used (`PaperStrategy`, local).
@@ -262,6 +263,7 @@ class Trace:
     codes: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     unlinked: tuple[str, ...] = ()
+    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     hop_steps: tuple[HopStep, ...] = ()
     chosen_h: int | None = None
@@ -306,7 +308,11 @@ class Trace:
         if self.carried is not None:
             lines.append(f"history: {describe(self.carried)}")
         if self.unlinked:
-            lines.append(f"not in the index: {', '.join(self.unlinked)}")
+            unknown = (
+                f"{name} ({' or '.join(self.ties[name])}?)" if name in self.ties else name
+                for name in self.unlinked
+            )
+            lines.append(f"not in the index: {', '.join(unknown)}")
         for pair in self.pairs:
             hops = "too far apart" if pair.hops is None else f"{pair.hops} hop(s)"
             lines.append(f"pair: {pair.a} - {pair.b}: {hops}, {pair.shared_chunks} shared chunk(s)")
@@ -370,9 +376,14 @@ class Trace:
         return ", ".join(
             link.entity
             if link.how == "exact"
-            else f"{link.entity} ({link.how} of {link.mention!r})"
+            else f"{link.entity} ({link.how} of {link.mention!r}{_or_others(link)})"
             for link in self.links
         )
+
+
+def _or_others(link: Link) -> str:
+    """Return the other entities that a mention may mean."""
+    return f", or {', '.join(link.others)}" if link.others else ""
 
 
 def _first_of(described: Sequence[str]) -> str:

@@ -38,6 +38,7 @@ from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.segmented import SegmentedIndex
+from e2graphrag_integrations.snapshot.name_evidence import NameEvidence
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.text.tags import TagSet
 
@@ -437,6 +438,30 @@ class Snapshot:
             or bool(self.graph.named[row])
             or bool(self.subjects.is_subject[row])
         )
+
+    @lazy
+    def name_evidence(self) -> NameEvidence:
+        """Return whether the texts use words as names, computed when a question asks for it."""
+        return NameEvidence(
+            self.bm25,
+            self.aliases,
+            self.personalized_pagerank,
+            self.nodes.first_leaf,
+            self.dense.window_nodes,
+            self.nodes.level,
+            self._shares_named,
+        )
+
+    @lazy
+    def _shares_named(self) -> NDArray[np.float32]:
+        """The share of the mentions of each subject that are names, not common nouns."""
+        count = len(self.graph.names)
+        _, mentions = apply_edits(self.unedited_names, self.unedited_mentions, self.edits)
+        named = np.bincount(mentions.entities[mentions.named], minlength=count)
+        total = np.bincount(mentions.entities, minlength=count)
+        shares = np.ones(len(self.subjects.names), dtype=np.float32)
+        shares[:count] = named / np.maximum(total, 1)
+        return shares
 
     @lazy
     def aliases(self) -> Aliases:
