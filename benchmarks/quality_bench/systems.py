@@ -185,6 +185,7 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "no-definitions": lambda: WithoutSubjects(HybridStrategy(), headings=False),
     "no-entities": lambda: HybridStrategy(entity_weight=0),
     "no-title-links": lambda: HybridStrategy(title_link_weight=0),
+    "no-bridges": lambda: HybridStrategy(bridge_weight=0),
     "no-bm25": lambda: HybridStrategy(bm25_weight=0),
     "no-dense": lambda: HybridStrategy(dense_weight=0),
     "no-summaries": lambda: HybridStrategy(include_summaries=False),

@@ -196,7 +196,7 @@ class Components:
             name = default_embedder_name(documents)
             if self._embedder is None or _model_name(self._embedder) != name:
                 self._use_embedder(self._load_embedder(name))
-                for key in ("embedder", "embedder_model", "dimension"):
+                for key in ("embedder", "embedder_model", "embedder_name", "dimension"):
                     self._manifest.pop(key, None)
 
     def _use_embedder(self, embedder: Embedder | None) -> None:
@@ -259,7 +259,8 @@ class Components:
             raise SettingsMismatchError(
                 f"{self._path} has vectors of dimension {self._manifest['dimension']}, but "
                 f"{self._parameters['embedder']}= ({readable_name(self._embedder)}) returns "
-                f"dimension {dimension}: pass the embedder that built the index, or use a new file"
+                f"dimension {dimension}: pass the embedder that built the index"
+                f"{self._built_by()}, or use a new file"
             )
 
     def revalidate(self, manifest: Mapping[str, str]) -> None:
@@ -516,8 +517,7 @@ class Components:
             )
         entries = {
             "embedder": self.embedder_fingerprint,
-            "embedder_model": _model_name(self._embedder)
-            or self._manifest.get("embedder_model", ""),
+            **self._embedder_names(),
             "dimension": str(self.embedder.dimension),
             **extractors,
             "summarizer": self.summarizer_fingerprint if is_named else "callable",
@@ -529,6 +529,14 @@ class Components:
                 raise self._mismatch(component, stored, entries[component])
         self._manifest |= entries
         return entries
+
+    def _embedder_names(self) -> dict[str, str]:
+        """Return the name by which the embedder can be loaded, and else the name of its model."""
+        name = _model_name(self._embedder) or self._manifest.get("embedder_model", "")
+        if name or not is_probe(self.embedder_fingerprint):  # a declared fingerprint is a name
+            return {"embedder_model": name}
+        known = self._manifest.get("embedder_name") or readable_name(self._embedder)
+        return {"embedder_model": "", "embedder_name": known}
 
     def check_queued(
         self, queued_manifest: Mapping[str, str], languages: Collection[str] = (ENGLISH,)
@@ -553,7 +561,8 @@ class Components:
             if expected != current[component] and not is_same_extractor:
                 raise SettingsMismatchError(
                     f"the queued documents in {self._path} were added with the {component} "
-                    f"{_shorten(expected)}, not {_shorten(current[component])}: open the index "
+                    f"{_shorten(expected, queued_manifest.get('embedder_name'))}, not "
+                    f"{_shorten(current[component], current.get('embedder_name'))}: open the index "
                     f"with that {component}, or add() the documents again"
                 )
 
@@ -563,13 +572,22 @@ class Components:
 
     def _missing(self, component: str) -> SettingsMismatchError:
         parameter, described = self._describe(component)
-        stored = describe_fingerprint(self._manifest[component])
+        stored = self._shown(component, self._manifest[component])
         if component == "embedder":
             stored += f" ({self._manifest['dimension']}-d)"
         return SettingsMismatchError(
             f"{self._path} was built with the {described} {stored}, which cannot be loaded by "
             f"name: pass {parameter}"
         )
+
+    def _built_by(self) -> str:
+        name = self._manifest.get("embedder_model") or self._manifest.get("embedder_name")
+        return f", {name}" if name else ""
+
+    def _shown(self, component: str, fingerprint: str) -> str:
+        """Return a fingerprint of the manifest for a message."""
+        name = self._manifest.get("embedder_name") if component == "embedder" else None
+        return _shorten(fingerprint, name)
 
     def _describe(self, component: str) -> tuple[str, str]:
         """Return the parameter for a component, and words for the component."""
@@ -580,7 +598,7 @@ class Components:
 
     def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
         parameter, described = self._describe(component)
-        was, now = (_shorten(own_fingerprint(one)) for one in (stored, actual))
+        was, now = (self._shown(component, own_fingerprint(one)) for one in (stored, actual))
         if component == "embedder":
             was = f"{was} ({self._manifest['dimension']}-d)"
             now = readable_name(self._embedder)
@@ -596,8 +614,8 @@ class Components:
         )
 
 
-def _shorten(fingerprint: str) -> str:
-    fingerprint = describe_fingerprint(fingerprint)
+def _shorten(fingerprint: str, name: str | None = None) -> str:
+    fingerprint = describe_fingerprint(fingerprint, name)
     return fingerprint if len(fingerprint) <= _MAX_SHOWN else fingerprint[:_MAX_SHOWN] + "..."
 
 

@@ -1032,7 +1032,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         `E2GraphRAG.import_from` recreates the index from this folder, with the same `export()`.
 
         Raises:
-            InvalidInputError: If the folder already exists.
+            InvalidInputError: If the folder already exists, or its name has the suffix of a file.
             StoreError: If the folder cannot be written.
         """
         export_folder(self._store, checked_path(folder))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +51,57 @@ def test_only_the_calling_thread_is_limited_and_only_inside_the_context():
         checked.set()
         running.result()
     assert seen == {"inside": 1, "after": THREADS}
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_limit_holds_for_matrix_products_after_set_num_threads():
+    """MKL takes its number of threads from PyTorch's, not from OpenMP's."""
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    if not hasattr(library, "MKL_Get_Max_Threads"):
+        pytest.skip("this PyTorch has no MKL")
+    limiter, mkl_threads = SingleThread(), library.MKL_Get_Max_Threads
+    with ThreadPoolExecutor(1) as pool:
+        before, elsewhere = mkl_threads(), pool.submit(mkl_threads).result()
+        assert min(before, elsewhere) > 1
+        with limiter.active():
+            assert mkl_threads() == 1
+            assert pool.submit(mkl_threads).result() == elsewhere
+            with limiter.active():
+                assert mkl_threads() == 1
+            assert mkl_threads() == 1
+    assert mkl_threads() == before
+
+
+def test_a_question_costs_the_cpu_of_one_thread_whatever_the_numbers():
+    """Run in a new process, because OpenMP reads OMP_NUM_THREADS once."""
+    code = """
+import time, torch
+torch.set_num_threads(2)
+from sentence_transformers import SentenceTransformer
+from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, find_model
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+
+class Wrapped:
+    dimension, max_tokens = 384, 254
+    def __init__(self):
+        self.model = SentenceTransformer(str(find_model(DEFAULT_MODEL)), device="cpu")
+    def embed(self, texts):
+        return self.model.encode(texts, show_progress_bar=False)
+    def embed_query(self, text):
+        return self.model.encode([text], show_progress_bar=False)[0]
+
+embedder = WindowedEmbedder(Wrapped())
+question = "Who gave Anna the map of the harbour, and what did the captain say? " * 3
+embedder.embed_query(question)
+used = time.process_time(), time.thread_time()
+for number in range(20):
+    embedder.embed_query(f"{question}{number}")
+print((time.process_time() - used[0]) / (time.thread_time() - used[1]))
+"""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 1.2
 
 
 @pytest.mark.usefixtures("three_threads")

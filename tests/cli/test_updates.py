@@ -408,12 +408,18 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
     code, out, err = call("export-graph", index, folder)
     assert (code, err) == (0, "")
     assert out.startswith(f"wrote {folder}: 3 Document, ")
-    options = ("--format", "graphml", "--no-texts", "--no-communities", "--json")
+    options = ("--no-texts", "--no-communities", "--json")
     found = call("export-graph", index, tmp_path / "g.graphml", *options).json()
     assert found["path"] == str(tmp_path / "g.graphml")
     assert found["counts"]["Entity"] == len((folder / "entity.csv").read_bytes().splitlines()) - 1
     assert found["counts"]["Community"] == 0
     assert 'attr.name="text"' not in (tmp_path / "g.graphml").read_text(encoding="utf-8")
+    code, out, err = call("export-graph", index, tmp_path / "g.gml")
+    assert (code, out) == (2, "")
+    assert ".graphml, .gexf, .json" in err
+    code, out, err = call("export", index, tmp_path / "g.gexf")
+    assert (code, out) == (2, "")
+    assert "e2graphrag export-graph" in err
 
 
 # Invalid input

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
@@ -105,7 +103,8 @@ def test_prompts_of_a_wrapper_count_toward_the_limit(model):
 def test_a_remote_model_has_no_tokenizer():
     assert LangChainEmbedder(Digits()).tokens is None
     assert LangChainEmbedder(Digits()).max_tokens is None
-    unusable = SimpleNamespace(_client=object())
+    unusable = Digits()
+    unusable._client = object()
     assert LangChainEmbedder(unusable).tokens is None
 
 

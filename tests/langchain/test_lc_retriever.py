@@ -28,6 +28,7 @@ from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
+    LangChainEmbedder,
     create_e2graphrag_tool,
 )
 from fakes import STORY, NameExtractor
@@ -59,6 +60,7 @@ KEYS = {
     "e2_children",
     "e2_tags",
     "e2_language",
+    "e2_also_in",
 }
 SCORE_KEYS = {"e2_relevance", "e2_score", "e2_found_by", "e2_entities", "e2_reasons"}
 CALL_OPTIONS = [
@@ -217,8 +219,34 @@ async def test_an_invalid_call_option_is_rejected(retriever, options, error):
 
 @pytest.mark.parametrize("value", [None, "novel.e2g", E2GraphRAGIndex, object()])
 def test_only_indexes_are_accepted(value):
-    with pytest.raises(ValidationError, match="is not an index: pass"):
-        E2GraphRAGRetriever(index=value)
+    for arguments, fields in (((), {"index": value}), ((value,), {})):
+        with pytest.raises(ValidationError, match="is not an index: pass"):
+            E2GraphRAGRetriever(*arguments, **fields)
+    if not isinstance(value, str):
+        with pytest.raises(InvalidInputError, match=r"retriever is .*pass index\.as_retriever"):
+            create_e2graphrag_tool(value)
+    with pytest.raises(InvalidInputError, match=r"embeddings is .*pass an object such as"):
+        LangChainEmbedder(value)
+
+
+def test_the_index_may_be_positional(index):
+    assert E2GraphRAGRetriever(index, k=2).invoke(QUERY) == index.as_retriever(k=2).invoke(QUERY)
+    with pytest.raises(InvalidInputError, match="only the index is positional"):
+        E2GraphRAGRetriever(index, 2)
+
+
+def test_search_kwargs_must_be_a_mapping(index):
+    for wrong in (5, "k", ["k"]):
+        with pytest.raises(InvalidInputError, match=r"search_kwargs=.* must map options"):
+            index.as_retriever(search_kwargs=wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("top_k", "k"), ("where", "filter"), ("similarity_cutoff", "min_relevance")]
+)
+def test_names_of_other_retrievers_lead_to_those_here(retriever, name, here):
+    with pytest.raises(InvalidInputError, match=f"did you mean '{here}'\\? The arguments are"):
+        retriever.invoke(QUERY, **{name: 1})
 
 
 def test_fields_can_be_assigned(retriever):

@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import inspect
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -332,10 +333,10 @@ def test_anything_but_a_list_of_documents_raises(given):
 
 
 def test_anything_but_a_node_raises():
-    with pytest.raises(ValueError, match="nodes must be a list of Node"):
+    with pytest.raises(ValueError, match="not a BaseNode"):
         E2GraphRAGIndex(["text"], **MODELS)
     for given in (["text"], [TextNode(text="a"), None]):
-        with pytest.raises(InvalidInputError, match="not a LlamaIndex node"):
+        with pytest.raises(InvalidInputError, match="not a BaseNode"):
             E2GraphRAGIndex([], **MODELS).insert_nodes(given)
 
 
@@ -899,3 +900,76 @@ def test_a_transformation_may_describe_an_image(index_of):
     assert [node.get_content() for node in index.docstore.docs.values()] == [
         "Kit paints a red barn."
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("nodes", "text", "must be a list of BaseNode"),
+        ("nodes", [5], r"nodes\[0\] is a int, not a BaseNode"),
+        ("objects", [5], r"objects\[0\] is a int, not a IndexNode"),
+        ("transformations", 5, "must be a list of TransformComponent"),
+        ("storage_context", "folder", "from_persist_dir"),
+        ("index_struct", {}, "from_storage"),
+        ("callback_manager", 5, "not a CallbackManager"),
+        ("embed_model", 5, "pass a LlamaIndex embedding, a model name"),
+        ("embed_model", HashingEmbedder, "class HashingEmbedder"),
+        ("extractor", 5, "it needs extract"),
+        ("token_counter", 5, "it needs count, spans"),
+    ],
+)
+def test_a_wrong_object_is_refused_by_the_constructor(name, wrong, message):
+    arguments = {"embed_model": HashingEmbedder(16)} | {name: wrong}
+    with pytest.raises(InvalidInputError, match=message):
+        E2GraphRAGIndex(**arguments)
+
+
+def test_wrong_objects_are_refused_by_the_loaders_and_writers(index_of):
+    index = index_of([])
+    for wrong in (None, "folder", 5):
+        with pytest.raises(InvalidInputError, match=r"storage_context is .*from_persist_dir"):
+            E2GraphRAGIndex.from_storage(wrong)
+        with pytest.raises(InvalidInputError, match="must be a list of BaseNode"):
+            index.insert_nodes(wrong)
+    for wrong in (None, 5):
+        with pytest.raises(InvalidInputError, match="must be a str or a Path"):
+            E2GraphRAGIndex.from_persist_dir(wrong)
+        with pytest.raises(InvalidInputError, match="ref_doc_id must be a string"):
+            index.delete_ref_doc(wrong)
+
+
+@pytest.fixture
+def global_settings(monkeypatch):
+    """Return LlamaIndex's settings without a parser, as in a new process."""
+    monkeypatch.setattr(Settings, "_node_parser", None)
+    monkeypatch.setattr(Settings, "_transformations", None)
+    return Settings
+
+
+def notices(caplog):
+    found = [one.getMessage() for one in caplog.records if "not used" in one.getMessage()]
+    caplog.clear()
+    return found
+
+
+def test_a_chunk_size_of_the_settings_that_is_not_used_is_logged_once(global_settings, caplog):
+    documents, model = [Document(text=STORY)], HashingEmbedder(16)
+    build = partial(E2GraphRAGIndex.from_documents, documents, embed_model=model)
+    assert global_settings.chunk_size == 1024  # another index created the default parser
+    assert global_settings.transformations
+    build()
+    assert notices(caplog) == []
+    global_settings.chunk_size = 256
+    index = build()
+    (notice,) = notices(caplog)
+    assert notice.startswith(
+        "Settings.chunk_size=256 is not used: E2GraphRAGIndex makes chunks of "
+    )
+    assert "1,200 tokens" in notice
+    index.insert(Document(text="Gus ran."))
+    index.as_retriever().retrieve("Who ran?")
+    E2GraphRAGIndex.from_storage(index.storage_context, embed_model=model)
+    build(chunk_size=300)
+    assert notices(caplog) == []
+    global_settings.transformations = [SentenceSplitter(), RecordingTransformation()]
+    assert "Settings.transformations is not used" in "".join(build() and notices(caplog))

@@ -658,10 +658,9 @@ def test_every_option_of_the_installed_engines_is_accepted(method):
     ],
 )
 def test_unknown_options_raise_with_a_suggestion(index, name, suggestion):
-    hint = (
-        f"did you mean '{suggestion}'?" if suggestion else "the options are mode, similarity_top_k"
-    )
-    message = re.escape(f"unknown argument '{name}': {hint}")
+    hint = f"did you mean '{suggestion}'? The" if suggestion else "the"
+    allowed = f"{hint} arguments are mode, similarity_top_k, token_budget"
+    message = re.escape(f"unknown argument '{name}': {allowed}")
     with pytest.raises(InvalidInputError, match=message):
         index.as_retriever(**{name: 3})
     if name != "llm":
@@ -670,6 +669,35 @@ def test_unknown_options_raise_with_a_suggestion(index, name, suggestion):
     for constructor in (E2GraphRAGRetriever, GraphProximitySelector):
         with pytest.raises(InvalidInputError, match=message):
             constructor(index, **{name: 3})
+
+
+@pytest.mark.parametrize("engine", ["as_query_engine", "as_chat_engine"])
+def test_engines_reject_what_neither_they_nor_the_retriever_know(index, engine):
+    for part in (index, index.scoped({"author": "Ann"})):
+        if not hasattr(part, engine):
+            continue
+        create = getattr(part, engine)
+        with pytest.raises(InvalidInputError, match=r"the arguments are mode, .*response_mode"):
+            create(llm=MockLLM(), colour=1)
+        with pytest.raises(InvalidInputError, match="did you mean 'response_mode'"):
+            create(llm=MockLLM(), response_mod="compact")
+        for wrong in (5, "gpt", object()):
+            with pytest.raises(InvalidInputError, match="not a LlamaIndex LLM: pass an object"):
+                create(llm=wrong)
+    if engine == "as_chat_engine":
+        with pytest.raises(InvalidInputError, match=r"chat_mode='contxt': choose one of .*context"):
+            index.as_chat_engine(chat_mode="contxt", llm=MockLLM())
+
+
+@pytest.mark.parametrize("wrong", [None, "novel.e2g", 5, [1], E2GraphRAGIndex, object()])
+def test_wrong_objects_are_refused_with_what_is_expected(index, wrong):
+    for constructor in (E2GraphRAGRetriever, GraphProximitySelector):
+        with pytest.raises(InvalidInputError, match=r"is not an index: pass an E2GraphRAGIndex"):
+            constructor(wrong)
+    if not isinstance(wrong, str):
+        for ask in (index.as_retriever().search, index.as_retriever().explain):
+            with pytest.raises(InvalidInputError, match=r"query is .*pass a question as a str"):
+                ask(wrong)
 
 
 def test_the_error_for_mmr_names_the_setting_for_diverse_nodes(index):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 import threading
 
@@ -12,7 +13,7 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
-from e2graphrag_integrations.portability import graph_files
+from e2graphrag_integrations.portability import graph_files, graph_formats
 from e2graphrag_integrations.portability.property_graph import NODE_LABELS, GraphOptions
 from fakes import STORY
 
@@ -27,7 +28,7 @@ DOCUMENTS = [
     SourceDocument("empty", " \n", "Nothing"),
 ]
 CUT = {"chunk_size": 12, "chunk_overlap": 2, "group_size": 3}
-FORMATS = graph_files.FORMATS
+FORMATS = graph_formats.FORMATS
 
 
 @pytest.fixture
@@ -154,6 +155,66 @@ def test_graphml_is_valid_xml_that_networkx_reads(rag, tmp_path):
     assert graph.nodes["anna"]["named"] is True
     weights = {(a, b): d["weight"] for a, b, d in graph.edges(data=True) if "weight" in d}
     assert weights == {(r.source, r.target): r.value for r in relations if r.label == "CO_OCCURS"}
+
+
+def test_gexf_and_json_contain_the_same_graph_as_graphml(rag, tmp_path):
+    for suffix in ("graphml", "gexf", "json"):
+        rag.export_graph(tmp_path / f"graph.{suffix}")  # the suffix decides
+    expected = nx.read_graphml(tmp_path / "graph.graphml", force_multigraph=True)
+    gexf = nx.MultiDiGraph(nx.read_gexf(tmp_path / "graph.gexf"))
+    exported = json.loads((tmp_path / "graph.json").read_bytes())
+    exported = nx.node_link_graph(exported, edges="edges")
+    nodes, relations = described(rag)
+    for graph in (gexf, exported):
+        assert set(graph) == set(nodes)
+        found = {
+            (a, b, d["label"], d.get("weight"), d.get("count")) for a, b, d in graph.edges.data()
+        }
+        assert found == {
+            (r.source, r.target, r.label, r.properties.get("weight"), r.properties.get("count"))
+            for r in relations
+        }
+        assert graph.number_of_edges() == len(relations)
+    assert dict(gexf.nodes(data=True)) == dict(expected.nodes(data=True))
+    for id_, data in exported.nodes(data=True):  # JSON has the characters that XML forbids
+        own = dict(nodes[id_].properties)
+        assert {name: data[name] for name in own if name != "meta_kind"} == {
+            name: value for name, value in own.items() if name != "meta_kind"
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "message"),
+    [
+        ("g.xml", None, r"g.xml has the suffix '\.xml'.*\.graphml, \.gexf, \.json, or a folder"),
+        ("g.csv", None, r"suffix '\.csv'.*a folder without a suffix"),
+        ("v1.2", None, r"suffix '\.2'"),
+        ("g.graphml", "neo4j-csv", r"g.graphml cannot have the format 'neo4j-csv'"),
+        ("g.json", "graphml", r"g.json cannot have the format 'graphml'"),
+    ],
+)
+def test_a_suffix_that_is_unknown_or_contradicts_the_format_is_refused(
+    rag, tmp_path, name, format_, message
+):
+    with pytest.raises(InvalidInputError, match=message):
+        rag.export_graph(tmp_path / name, format_)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_named_format_allows_any_other_name(rag, tmp_path):
+    rag.export_graph(tmp_path / "v1.2", "neo4j-csv")
+    rag.export_graph(tmp_path / "graph", "gexf")
+    assert (tmp_path / "v1.2" / "chunk.csv").exists()
+    assert (tmp_path / "graph").read_bytes().startswith(b"<?xml")
+    rag.export_graph(tmp_path / "g.GraphML")
+    assert len(nx.read_graphml(tmp_path / "g.GraphML"))
+
+
+def test_an_export_of_the_index_is_never_named_like_a_file(rag, tmp_path):
+    for name in ("g.graphml", "g.json", "index.JSONL", "all.zip"):
+        with pytest.raises(InvalidInputError, match=r"an export is a folder.*export_graph"):
+            rag.export_to(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parquet_has_typed_columns(rag, tmp_path):

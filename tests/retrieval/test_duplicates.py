@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.views.answer import answer_view
 
 TEXT = "The turbine at Halsen failed because the gearbox ran dry."
 COPIES = [SourceDocument(f"copy{n}", TEXT, metadata={"tenant": "ab"[n % 2]}) for n in range(6)]
@@ -49,3 +50,147 @@ def test_a_filter_holds_for_the_other_documents(rag, tenant):
 
 def test_the_trace_counts_the_copies(rag):
     assert rag.retrieve("Why did the turbine at Halsen fail?", k=5).trace.cuts["duplicates"] > 0
+
+
+# Nearly equal texts
+
+
+REPORT = (
+    "The annual report of Norwind says the turbine at Halsen failed because of a cracked blade "
+    "that an inspector had already noticed in spring, and it lists the costs of the repair as well."
+)
+NEAR = {
+    "report": REPORT,
+    "verb": REPORT.replace("noticed", "seen"),
+    "adverb": REPORT.replace("already ", ""),
+    "small letters": REPORT.lower().replace("had already", "had"),
+}
+DIFFERENT = {
+    "name": REPORT.replace("Halsen", "Morvik"),
+    "name in small letters": REPORT.lower().replace("halsen", "kolvik"),
+    "number": REPORT.replace("a cracked", "2 cracked"),
+    "number word": REPORT.replace("a cracked", "two cracked"),
+    "date": REPORT.replace("spring", "2024-05-01"),
+    "other date": REPORT.replace("spring", "2025-05-01"),
+    "code": REPORT.replace("blade", "RTX4090"),
+    "other code": REPORT.replace("blade", "RTX4080"),
+    "noun": REPORT.replace("repair", "inspection"),
+    "negation": REPORT.replace("had already", "had not already"),
+    "opposite": REPORT.replace("cracked", "uncracked"),
+    "condition": REPORT.replace("because of", "despite of"),
+    "order": REPORT.replace("Norwind", "X").replace("Halsen", "Norwind").replace("X", "Halsen"),
+    "more": f"{REPORT} The owner paid.",
+}
+SPECIES = (
+    "Peristoreus {} is a species of true weevil. It is endemic to New Zealand. It is associated "
+    'with plants of the genus "Muehlenbeckia".'
+)
+DIFFERENT |= {name: SPECIES.format(name) for name in ("fulvus", "viridipennis")}
+
+
+@pytest.fixture(scope="module")
+def reports():
+    with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        texts = {**NEAR, **DIFFERENT}
+        rag.add(
+            [
+                SourceDocument(name, text, metadata={"secret": name in ("adverb", "report")})
+                for name, text in texts.items()
+            ]
+        )
+        yield rag
+
+
+@pytest.mark.parametrize("options", [{"k": 30}, {"token_budget": 2000}], ids=str)
+def test_texts_that_differ_in_few_small_words_take_one_place(reports, options):
+    nodes = reports.retrieve("Why did the turbine at Halsen fail?", **options).nodes
+    chunks = {node.document_id: node for node in nodes if not node.level}
+    near = NEAR.keys() - {"small letters"}
+    shown = [chunk for name, chunk in chunks.items() if name in near]
+    assert len(shown) == 1
+    assert near <= {shown[0].document_id, *shown[0].also_in}
+
+
+@pytest.mark.parametrize("options", [{"k": 30}, {"token_budget": 2000}], ids=str)
+def test_texts_that_differ_in_a_telling_word_stay(reports, options):
+    nodes = reports.retrieve("Why did the turbine at Halsen fail?", **options).nodes
+    assert DIFFERENT.keys() <= {node.document_id for node in nodes if not node.level}
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_scope_holds_for_nearly_equal_texts(reports, secret):
+    scope = reports.scoped({"secret": secret})
+    for reader, where in ((scope, None), (reports, {"secret": secret})):
+        nodes = reader.retrieve("Why did the turbine fail?", k=30, where=where).nodes
+        named = {node.document_id for node in nodes}.union(*(node.also_in for node in nodes))
+        hidden = {"verb"} if secret else {"adverb", "report"}
+        assert named.isdisjoint(hidden)
+    assert any(node.also_in for node in nodes) == secret
+
+
+# The other documents in the metadata of both faces
+
+
+QUESTION = "Why did the turbine at Halsen fail?"
+
+
+@pytest.mark.parametrize("options", [{"k": 3}, {}], ids=["nodes", "budget"])
+def test_langchain_documents_name_the_other_sources_in_a_string(options):
+    chroma = pytest.importorskip("langchain_chroma")
+    core = pytest.importorskip("langchain_core.documents")
+    from e2graphrag_integrations.langchain import E2GraphRAGIndex, create_e2graphrag_tool
+
+    index = E2GraphRAGIndex.open(":memory:", embeddings=HashingEmbedder(64))
+    texts = {"a.txt": TEXT, "b.txt": TEXT, "c.txt": TEXT, "d.txt": OTHERS[0].text}
+    index.add_documents(
+        [core.Document(text, id=name, metadata={"source": name}) for name, text in texts.items()]
+    )
+    found = index.as_retriever(**options).invoke(QUESTION)
+    by_text = {hit.page_content: hit for hit in found if not hit.metadata["e2_level"]}
+    copy = by_text[TEXT].metadata
+    assert {copy["e2_source_id"], *copy["e2_also_in"].split(", ")} == {"a.txt", "b.txt", "c.txt"}
+    assert by_text[OTHERS[0].text].metadata["e2_also_in"] == ""
+    store = chroma.Chroma("copies", embedding_function=None, client_settings=None)
+    values = [{"e2_also_in": hit.metadata["e2_also_in"]} for hit in found]
+    vectors = HashingEmbedder(64).embed([hit.page_content for hit in found]).tolist()
+    ids = [hit.id for hit in found]
+    store._collection.add(ids, embeddings=vectors, metadatas=values)
+    assert store._collection.count() == len(found)
+    passages = create_e2graphrag_tool(index.as_retriever()).invoke({"query": QUESTION})
+    assert f"also in {copy['e2_also_in']}" in passages
+    index.close()
+
+
+@pytest.mark.parametrize("options", [{"similarity_top_k": 3}, {}], ids=["nodes", "budget"])
+def test_llama_index_nodes_name_the_other_trees_in_a_string(options):
+    pytest.importorskip("llama_index.core")
+    from llama_index.core import Document
+    from llama_index.core.schema import MetadataMode
+
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    texts = {"a": TEXT, "b": TEXT, "c": TEXT, "d": OTHERS[0].text}
+    index = E2GraphRAGIndex.from_documents(
+        [
+            Document(id_=name, text=text, metadata={"secret": name == "c"})
+            for name, text in texts.items()
+        ],
+        embed_model=HashingEmbedder(64),
+    )
+    for part in (index, index.scoped({"secret": False})):
+        nodes = [hit.node for hit in part.as_retriever(**options).retrieve(QUESTION)]
+        copy = next(node for node in nodes if node.text == TEXT and not node.metadata["e2_level"])
+        expected = {"a", "b", "c"} if part is index else {"a", "b"}
+        assert {copy.ref_doc_id, *copy.metadata["e2_also_in"].split(", ")} == expected
+        assert not any("e2_also_in" in node.metadata for node in nodes if node.text != TEXT)
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+            assert "e2_also_in" not in copy.get_content(mode)
+    assert "e2_also_in" not in index.docstore.get_node(copy.node_id).metadata
+
+
+def test_the_page_the_command_line_and_notebooks_name_the_other_documents(rag):
+    result = rag.retrieve(QUESTION, k=5)
+    copy = next(node for node in result.nodes if node.also_in)
+    views = {node.node_id: node for node in answer_view(result).nodes}
+    assert views[copy.node_id].also_in == copy.also_in
+    assert f"also in {', '.join(copy.also_in)}" in result._repr_html_()

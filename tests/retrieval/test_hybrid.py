@@ -100,7 +100,7 @@ def graph_weight(rag, question, strategy):
     ],
 )
 def test_the_score_is_the_weighted_sum_of_reciprocal_ranks(rag, question, settings):
-    strategy = HybridStrategy(diversity=0, **settings)
+    strategy = HybridStrategy(diversity=0, bridge_weight=0, **settings)
     result = rag.retrieve(question, k=999, strategy=strategy)
     entity_weight = graph_weight(rag, question, strategy) * strategy.entity_weight
     links = result.trace.lists.get("title_links")
@@ -284,12 +284,13 @@ def test_without_a_linked_name_there_is_no_entity_list(rag):
         ({"entity_weight": 0}, {"entities"}),
         ({"title_link_weight": 0}, {"title_links"}),
         ({"title_link_sources": 0}, {"title_links"}),
+        ({"bridge_weight": 0}, {"bridges"}),
     ],
 )
 def test_weight_0_leaves_out_a_list(rag, settings, missing):
     question = "Where is Oslo and what did Anna give Cleo?"
     lists = rag.retrieve(question).trace.lists
-    assert set(lists) == RELEVANCE_LISTS | {"entities", "title_links"}
+    assert set(lists) == RELEVANCE_LISTS | {"entities", "title_links", "bridges"}
     fewer = rag.retrieve(question, strategy=HybridStrategy(**settings)).trace.lists
     assert set(fewer) == set(lists) - missing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -462,27 +463,38 @@ def test_a_larger_budget_only_appends_nodes(documents, question, budget, mode):
         assert [node.node_id for node in large[: len(small)]] == [node.node_id for node in small]
 
 
-def test_window_scores_are_relevance_times_the_boost_of_every_list(open_index):
+def test_a_window_score_mixes_its_boosted_relevance_with_the_fused_score_of_its_node(open_index):
     rag = open_index(embedder=HashingEmbedder(max_tokens=6), group_size=2)
     titled = SourceDocument("t", "It lies in the north. Ships call there.", title="Oslo")
     rag.add([SourceDocument("s", STORY), titled])
+    strategy = HybridStrategy(
+        include_summaries=False,
+        rrf_k=2,
+        gate=0,
+        coverage_factor=0,
+        entity_weight=0.5,
+        bridge_weight=0,
+        diversity=0,
+    )
     question = "What did Anna give Cleo in Oslo?"
-
-    def asked(**options):
-        strategy = HybridStrategy(include_summaries=False, rrf_k=2, coverage_factor=0, **options)
-        return rag.retrieve(question, token_budget=10_000, strategy=strategy)
-
-    plain = {node.node_id: node.score for node in asked(entity_weight=0, title_link_weight=0).nodes}
-    lists = asked(gate=0, entity_weight=0.5).trace.lists
+    nodes = rag.retrieve(question, token_budget=10_000, strategy=strategy).nodes
+    lists = rag.retrieve(question, token_budget=10_000, strategy=strategy).trace.lists
     assert set(lists) >= {"entities", "title_links"}
-    factor = dict.fromkeys(plain, 1.0)
     best = min(1, lists["title_links"][0].figures["score"])
-    for name, weight in (("entities", 0.5), ("title_links", best)):
+    weights = {"relevance": 1, "entities": 0.5, "title_links": best}
+    relevance = {one.node_id: one.figures["relevance"] for one in lists["relevance"]}
+    boosted, fused = dict(relevance), dict.fromkeys(relevance, 0.0)
+    for name, weight in weights.items():
         for one in lists[name]:
-            factor[one.node_id] *= 1 + weight * 3 / (2 + one.rank)
-    for node in asked(gate=0, entity_weight=0.5).nodes:
-        expected = plain[node.node_id] * factor[node.node_id]
-        assert node.score == pytest.approx(expected, rel=1e-5)
+            fused[one.node_id] += weight / (2 + one.rank)
+            boosted[one.node_id] *= 1 if name == "relevance" else 1 + weight * 3 / (2 + one.rank)
+    snapshot = rag._session.snapshot()
+    for node in nodes:
+        row = np.asarray([snapshot.nodes.row_of[node.node_id]])
+        share = 0.7 / snapshot.dense.window_counts(row)[0]
+        expected = (1 - share) * boosted[node.node_id] / max(boosted.values())
+        expected += share * fused[node.node_id] / max(fused.values())
+        assert node.score == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("budget", [30, 60, 120, 240])

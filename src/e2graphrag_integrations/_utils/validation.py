@@ -6,8 +6,9 @@ import difflib
 import inspect
 import numbers
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from e2graphrag_integrations._utils.redaction import redact_error
@@ -148,6 +149,44 @@ def instance_or_default(name: str, value: Any, kind: type[T], default: type[T] |
     return value
 
 
+def check_instance(name: str, value: Any, kind: type, advice: str) -> Any:
+    """Return an argument that must be an instance of a class.
+
+    Args:
+        name: Name of the argument.
+        value: The argument.
+        kind: The class.
+        advice: What to pass, for the end of the message.
+
+    Raises:
+        InvalidInputError: If it is anything else.
+    """
+    if not isinstance(value, kind):
+        raise InvalidInputError(
+            f"{name} is a {type_name(value)}, not a {kind.__name__}: {advice}"
+            if value is not None
+            else f"{name} is None: {advice}"
+        )
+    return value
+
+
+def check_items(name: str, items: Any, kind: type) -> None:
+    """Check that an argument is a list of instances of a class.
+
+    Raises:
+        InvalidInputError: If it is anything else; the message names the first wrong item.
+    """
+    if not isinstance(items, Collection) or isinstance(items, str | bytes | Mapping):
+        raise InvalidInputError(
+            f"{name}={short_repr(items)} must be a list of {kind.__name__} objects"
+        )
+    for number, item in enumerate(items):
+        if not isinstance(item, kind):
+            raise InvalidInputError(
+                f"{name}[{number}] is a {type_name(item)}, not a {kind.__name__}"
+            )
+
+
 def check_protocol(name: str, component: object, protocol: type) -> None:
     """Check that a user's component has the members of a protocol.
 
@@ -210,16 +249,22 @@ def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any])
     raise unknown_argument(next(iter(unknown)), own)
 
 
-def unknown_argument(name: str, known: Sequence[str], what: str = "argument") -> InvalidInputError:
+def unknown_argument(
+    name: str,
+    known: Sequence[str],
+    what: str = "argument",
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
+) -> InvalidInputError:
     """Return the error for an unknown argument: it suggests the closest name and lists all.
 
     Args:
         name: The unknown name.
         known: The known names.
         what: What the names are, in the singular.
+        elsewhere: Names in other libraries, mapped to the known names that mean the same.
     """
-    near = difflib.get_close_matches(str(name), known, 1, 0.6)
-    hint = f"did you mean {near[0]!r}? The" if near else "the"
+    near = difflib.get_close_matches(str(name), [*known, *elsewhere], 1, 0.6)
+    hint = f"did you mean {elsewhere.get(near[0], near[0])!r}? The" if near else "the"
     return InvalidInputError(
         f"unknown {what} {short_repr(name)}: {hint} {what}s are {', '.join(known)}"
     )

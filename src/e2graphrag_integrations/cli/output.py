@@ -482,6 +482,8 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
     if as_json:
         _print_json(counts)
         return
+    from e2graphrag_integrations.embedders.fingerprints import describe_fingerprint
+
     settings = counts.pop("settings")
     counts["subjects"] = ", ".join(f"{name} {n}" for name, n in stats.subjects.items()) or "-"
     languages = (f"{code} {n}" for code, n in stats.languages.items())
@@ -489,8 +491,13 @@ def print_stats(stats: reports.Stats, *, as_json: bool) -> None:
     counts["trusted_sources"] = ", ".join(stats.trusted_sources) or "-"
     lines = (f"{name}: {value}" for name, value in counts.items())
     _print_table(("count", "value"), counts.items(), lines)
-    lines = (f"  {name} = {value}" for name, value in settings.items())
-    _print_table(("setting", "value"), settings.items(), lines)
+    described = {name: describe_fingerprint(value) for name, value in settings.items()}
+    if "embedder" in settings:
+        described["embedder"] = describe_fingerprint(
+            settings["embedder"], settings.get("embedder_name")
+        )
+    lines = (f"  {name} = {value}" for name, value in described.items())
+    _print_table(("setting", "value"), described.items(), lines)
 
 
 def print_entities(entities: Sequence[EntityInfo], *, as_json: bool) -> None:

@@ -29,6 +29,14 @@ _SECRET = ("key", "token", "secret", "password", "credential")
 _TRANSPORT = ("timeout", "retries", "url", "base", "header", "client", "callback", "verbose")
 """Settings whose names contain one of these substrings do not affect a model's output."""
 
+_NAME_ATTRIBUTES = (
+    *("model_name", "model", "model_id", "deployment_name", "deployment", "repo_id", "fingerprint"),
+)
+"""Attributes with the name of a model, in the classes of the frameworks."""
+
+_UNKNOWN = "unknown"
+"""The name of a model in LlamaIndex that has none."""
+
 _LIMIT_SUFFIX = "tokens"
 """Settings such as `max_tokens` affect the output even though their names contain `token`."""
 
@@ -75,12 +83,17 @@ def is_probe(fingerprint: str) -> bool:
     return fingerprint.startswith(_PREFIX)
 
 
-def describe_fingerprint(fingerprint: str) -> str:
-    """Return a fingerprint for an error message; vectors become a short checksum."""
+def describe_fingerprint(fingerprint: str, name: str | None = None) -> str:
+    """Return a fingerprint for an error message; vectors become a short checksum.
+
+    Args:
+        fingerprint: The fingerprint.
+        name: The name of a model that its vectors identify, if it is known.
+    """
     if not is_probe(fingerprint):
         return fingerprint
     digest = hashlib.sha256(fingerprint.encode()).hexdigest()[:8]
-    return f"model with unknown name (vectors {digest})"
+    return f"{name or 'model with unknown name'} (vectors {digest})"
 
 
 def readable_name(embedder: Any) -> str:
@@ -92,8 +105,9 @@ def readable_name(embedder: Any) -> str:
 def model_name(embedder: Any) -> str | None:
     """Return the name of an embedder's model, or its fingerprint; None if it has neither."""
     wrapped = _wrapped_model(embedder)
-    names = (getattr(wrapped, name, None) for name in ("model_name", "model", "fingerprint"))
-    return next((name for name in names if isinstance(name, str) and name), None)
+    names = (getattr(wrapped, name, None) for name in _NAME_ATTRIBUTES)
+    known = (name for name in names if isinstance(name, str) and name not in ("", _UNKNOWN))
+    return next(known, None)
 
 
 def _wrapped_model(embedder: Any) -> Any:

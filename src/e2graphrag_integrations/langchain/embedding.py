@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
+from e2graphrag_integrations._utils.validation import check_instance
 from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
 from e2graphrag_integrations.protocols import FloatArray, TokenCounter
 
@@ -20,10 +21,15 @@ class LangChainEmbedder:
     Args:
         embeddings: The embedding model.
         max_tokens: Maximum number of tokens per text. None uses the model's own limit, if known.
+
+    Raises:
+        InvalidInputError: If `embeddings` is not a LangChain model.
     """
 
     def __init__(self, embeddings: Embeddings, max_tokens: int | None = None) -> None:
-        self.embeddings = embeddings
+        self.embeddings = check_instance(
+            "embeddings", embeddings, Embeddings, "pass an object such as OpenAIEmbeddings(...)"
+        )
         self._wrapped = WrappedModel(embeddings)
         self._max_tokens = max_tokens
         self._dimension: int | None = None

@@ -75,7 +75,8 @@ from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
-from e2graphrag_integrations.portability.graph_files import GraphExports, GraphFormat
+from e2graphrag_integrations.portability.graph_files import GraphExports
+from e2graphrag_integrations.portability.graph_formats import GraphFormat
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
@@ -717,7 +718,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     async def aexport_graph(
         self,
         path: str | os.PathLike[str],
-        format: GraphFormat = "neo4j-csv",  # noqa: A002 - the name that users know
+        format: GraphFormat | None = None,  # noqa: A002 - the name that users know
         *,
         texts: bool = True,
         communities: bool = True,

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
-from typing import Annotated, Any, Literal, Protocol, Self, Unpack, get_args, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    Unpack,
+    get_args,
+    runtime_checkable,
+)
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -56,6 +66,21 @@ from e2graphrag_integrations.types import Segment, Span
 
 ROUTE_EVENT = "e2graphrag.route"
 """Name of the custom event that reports the route and trace of a retrieval."""
+
+_OTHER_NAMES = {
+    "top_k": "k",
+    "n_results": "k",
+    "similarity_top_k": "k",
+    "filters": "filter",
+    "where": "filter",
+    "metadata_filter": "filter",
+    "max_tokens": "token_budget",
+    "relevance_threshold": "min_relevance",
+    "similarity_cutoff": "min_relevance",
+    "memory": "history",
+    "chat_history": "history",
+}
+"""Names of options in other retrievers, mapped to the equivalent option here."""
 
 _DEFAULT_LAMBDA = 0.5
 """The default `lambda_mult` of LangChain's vector stores."""
@@ -186,6 +211,14 @@ class E2GraphRAGRetriever(BaseRetriever):
     history: Any = Field(default=None, repr=False)
     paths: bool = False
 
+    if not TYPE_CHECKING:  # type checkers read the signature from the fields
+
+        def __init__(self, *index: Any, **fields: Any) -> None:
+            if len(index) > 1:
+                raise InvalidInputError("only the index is positional: pass k=5, mode='local', ...")
+            # The retriever for LlamaIndex has a positional index as well.
+            super().__init__(**({"index": index[0]} if index else {}), **fields)
+
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, values: Any) -> Any:
@@ -198,8 +231,8 @@ class E2GraphRAGRetriever(BaseRetriever):
     def _check_index(cls, value: Any) -> Any:
         if isinstance(value, type) or not isinstance(value, SearchableIndex):
             raise ValueError(  # noqa: TRY004 - pydantic converts it to a ValidationError
-                f"index={short_repr(value)} is not an index: pass E2GraphRAG.open(...) or an "
-                "E2GraphRAGIndex"
+                f"index={short_repr(value)} is not an index: pass E2GraphRAG.open(...), an "
+                "E2GraphRAGIndex of this package's integration for LangChain, or its scoped(...)"
             )
         return value
 
@@ -446,6 +479,10 @@ def check_search_kwargs(value: Mapping[str, Any]) -> None:
     Raises:
         InvalidInputError: If a name is unknown or the threshold is not from 0 to 1.
     """
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"search_kwargs={short_repr(value)} must map options to values, such as {{'k': 3}}"
+        )
     _check_known(value, CallOptions.__annotations__, "search_kwargs key")
     check_threshold(value.get("score_threshold"))
 
@@ -459,7 +496,7 @@ def _check_known(given: Iterable[str], known: Iterable[str], what: str = "argume
     names = list(known)
     for name in given:
         if name not in names:
-            raise unknown_argument(name, names, what)
+            raise unknown_argument(name, names, what, elsewhere=_OTHER_NAMES)
 
 
 def check_threshold(value: Any) -> None:
@@ -559,6 +596,7 @@ def _to_document(
         "e2_children": list(node.child_ids),
         "e2_tags": list(node.tags),
         "e2_language": node.language,
+        "e2_also_in": ", ".join(node.also_in),  # vector stores such as Chroma refuse empty lists
     }
     if include_scores:
         metadata |= {

@@ -7,13 +7,17 @@ from typing import Any, Unpack
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.documents import Document
 from langchain_core.prompts import BasePromptTemplate, format_document
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import patch_config
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from e2graphrag_integrations._utils.redaction import redact_error
-from e2graphrag_integrations._utils.validation import reject_unknown_arguments, unknown_argument
+from e2graphrag_integrations._utils.validation import (
+    check_instance,
+    reject_unknown_arguments,
+    unknown_argument,
+)
 from e2graphrag_integrations.langchain.options import CallOptions, NoOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.pages import describe_pages
@@ -78,6 +82,9 @@ def create_e2graphrag_tool(
         InvalidInputError: If an argument is unknown or invalid.
     """
     reject_unknown_arguments(unknown, create_e2graphrag_tool)
+    check_instance(
+        "retriever", retriever, Runnable, "pass index.as_retriever() or an E2GraphRAGRetriever"
+    )
     options: CallOptions = {}
     if k is not None:
         options["k"] = k
@@ -161,5 +168,6 @@ def _format_passage(number: int, document: Document) -> str:
     kind = "summary of" if metadata["e2_level"] else "from"
     span = f"characters {', '.join(metadata['e2_spans'])}"
     source = metadata.get("source") or metadata["e2_source_id"]
-    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span)))
+    copies = f"also in {metadata['e2_also_in']}" if metadata["e2_also_in"] else ""
+    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span, copies)))
     return f"[{number}] {kind} {place}\n{document.page_content}"

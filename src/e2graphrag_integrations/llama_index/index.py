@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NoReturn, TypeVar, Unpack
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks import CallbackManager
+from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
 from llama_index.core.graph_stores import SimpleGraphStore
 from llama_index.core.indices.base import BaseIndex
@@ -27,7 +29,11 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
 from e2graphrag_integrations._utils.validation import (
+    check_choice,
+    check_instance,
     check_int,
+    check_items,
+    check_text,
     instance_or_default,
     reject_unknown_arguments,
     type_name,
@@ -52,6 +58,7 @@ from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
 from e2graphrag_integrations.llama_index.entity_reader import EntityReader
 from e2graphrag_integrations.llama_index.filters import node_filter
+from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
 from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer, page_of, resolve_tree_per
 from e2graphrag_integrations.llama_index.indexing.pipeline import InsertPipeline, Plan
@@ -61,12 +68,18 @@ from e2graphrag_integrations.llama_index.options import (
     BuildOptions,
     EngineOptions,
     OpenOptions,
+    QueryEngineOptions,
     VectorStoreIndexOptions,
+    llm_for_answers,
+    reject_engine_options,
     reject_retriever_options,
 )
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
 from e2graphrag_integrations.llama_index.scopes import ScopedIndex
-from e2graphrag_integrations.llama_index.storage.context import SafeStorageContext
+from e2graphrag_integrations.llama_index.storage.context import (
+    SafeStorageContext,
+    check_storage_context,
+)
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
 from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
@@ -110,8 +123,8 @@ _IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, Si
 class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents with summary trees and an entity graph.
 
-    Use it like a `VectorStoreIndex`. It splits texts itself and ignores `Settings.chunk_size` and
-    `Settings.transformations`.
+    Use it like a `VectorStoreIndex`. It splits texts itself; if `Settings.chunk_size` or
+    `Settings.transformations` are set, a new index logs that it does not use them.
 
     The docstore of the `StorageContext` stores the texts, the vector store stores the vectors, and
     the index struct stores the trees and the graph. Any docstore and any vector store can be
@@ -233,7 +246,22 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         }
         reject_unknown_arguments(unknown, type(self).__init__)
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
-        context = SafeStorageContext.of(storage_context or StorageContext.from_defaults())
+        check_instance("index_struct", struct, E2GraphRAGIndexStruct, "open it with from_storage()")
+        if storage_context is None:
+            storage_context = StorageContext.from_defaults()
+        check_storage_context(storage_context)
+        for name, value, kind in (
+            ("nodes", nodes, BaseNode),
+            ("objects", objects, IndexNode),
+            ("transformations", transformations, TransformComponent),
+        ):
+            if value is not None:
+                check_items(name, value, kind)
+        if callback_manager is not None:
+            check_instance(
+                "callback_manager", callback_manager, CallbackManager, "pass LlamaIndex's, or None"
+            )
+        context = SafeStorageContext.of(storage_context)
         # Assign every attribute before super().__init__(), which builds the index.
         self.storage = IndexStorage(struct, context)
         self.storage.check()
@@ -247,6 +275,9 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             "scope_keys": scope_keys,
         }
         settings = resolve_settings(requested, struct.made_with, self.storage.where)
+        if not struct.made_with and transformations is None:
+            is_sized = chunk_size is not None or chunk_overlap is not None
+            warn_about_ignored_settings(settings.chunk_size, has_chunk_size=is_sized)
         models = Models(
             llm,
             embed_model,
@@ -398,6 +429,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         Raises:
             IndexingError: If a model fails; nothing changes.
         """
+        check_text("ref_doc_id", ref_doc_id)
         self._write(
             lambda planner: planner.plan_deletion(ref_doc_id, from_docstore=delete_from_docstore)
         )
@@ -406,6 +438,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Delete a document like `delete_ref_doc`, without blocking the event loop."""
+        check_text("ref_doc_id", ref_doc_id)
         await self._awrite(
             lambda planner: planner.plan_deletion(ref_doc_id, from_docstore=delete_from_docstore)
         )
@@ -631,6 +664,47 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             verbose=verbose,
         )
 
+    def as_query_engine(  # type: ignore[override] # the base class accepts any keyword
+        self, llm: LLM | str | None = None, **options: Unpack[QueryEngineOptions]
+    ) -> BaseQueryEngine:
+        """Return a query engine.
+
+        Args:
+            llm: Writes the answers; None means `Settings.llm`.
+            **options: Options of `as_retriever`, such as `similarity_top_k`, and of LlamaIndex's
+                query engines and response synthesizers, such as `response_mode`.
+
+        Raises:
+            InvalidInputError: If `llm` is not an LLM, or an option is unknown or out of range.
+            FilterError: If a filter is invalid, or is passed under a name that other packages use.
+        """
+        reject_engine_options(options)
+        return super().as_query_engine(llm_for_answers(llm, self._callback_manager), **options)
+
+    def as_chat_engine(  # type: ignore[override] # the base class accepts any keyword
+        self,
+        chat_mode: ChatMode = ChatMode.BEST,
+        llm: LLM | str | None = None,
+        **options: Unpack[QueryEngineOptions],
+    ) -> BaseChatEngine:
+        """Return a chat engine.
+
+        Args:
+            chat_mode: How the engine uses the retriever; see LlamaIndex's `ChatMode`.
+            llm: Writes the answers; None means `Settings.llm`.
+            **options: Options of `as_retriever`, such as `similarity_top_k`, and of LlamaIndex's
+                chat engines, such as `memory`.
+
+        Raises:
+            InvalidInputError: If `llm` is not an LLM, or an option is unknown or out of range.
+            FilterError: If a filter is invalid, or is passed under a name that other packages use.
+        """
+        check_choice("chat_mode", chat_mode, tuple(mode.value for mode in ChatMode))
+        reject_engine_options(options)
+        return super().as_chat_engine(
+            chat_mode, llm_for_answers(llm, self._callback_manager), **options
+        )
+
     # Properties and methods beyond the base class
 
     @property
@@ -820,6 +894,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             InvalidInputError: If there is no index, or there are several and `index_id` is None.
             StoreError: If the index is damaged, or was built with different settings or models.
         """
+        check_storage_context(storage_context)
         return cls(
             index_struct=find_struct(storage_context, index_id),
             storage_context=storage_context,
@@ -994,11 +1069,8 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
 
     def _take_objects(self, nodes: Sequence[BaseNode]) -> None:
         """Move the objects of index nodes to the object map: a docstore cannot store them."""
-        for number, node in enumerate(nodes):
-            if not isinstance(node, BaseNode):
-                raise InvalidInputError(
-                    f"node {number} is a {type(node).__name__}, not a LlamaIndex node"
-                )
+        check_items("nodes", nodes, BaseNode)
+        for node in nodes:
             if isinstance(node, IndexNode) and node.obj is not None:
                 self._object_map[node.index_id] = node.obj
                 node.obj = None

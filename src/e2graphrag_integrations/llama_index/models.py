@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations._utils.processes import process_lock
-from e2graphrag_integrations._utils.validation import type_name
+from e2graphrag_integrations._utils.validation import check_protocol, type_name
 from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
@@ -24,6 +25,7 @@ from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchEr
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.protocols import (
     Embedder,
+    EntityExtractor,
     FloatArray,
     Summarizer,
     TokenCounter,
@@ -177,6 +179,10 @@ class Models:
                 f"llm is a {type_name(self.llm)}, not a LlamaIndex LLM: pass an object such as "
                 f"OpenAILike(...), or {EXTRACTIVE!r} to summarize without an LLM"
             )
+        check_protocol("token_counter", self.counter, TokenCounter)
+        _check_embed_model(self.embed_model)
+        if not isinstance(self.extractor, str | os.PathLike | Mapping | None):
+            check_protocol("extractor", self.extractor, EntityExtractor)
         if self.callback_manager is not None:  # LlamaIndex's own indexes pass it on as well
             for model in (self.llm, self.embed_model):
                 if isinstance(model, LLM | BaseEmbedding):
@@ -256,12 +262,8 @@ class Models:
             return EmbedModel(model, self.embed_max_tokens)
         if isinstance(model, str):
             return embedder_from_name(model.removeprefix("local:"))
-        if not isinstance(model, Embedder):
-            raise InvalidInputError(
-                f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
-                "or an object with dimension, max_tokens, embed and embed_query"
-            )
-        return model
+        _check_embed_model(model)
+        return model  # type: ignore[no-any-return] # the check says so
 
     def _load_embedder(self, name: str) -> Embedder:
         """Return an embedder by name, the same one for all components of the index."""
@@ -269,3 +271,11 @@ class Models:
             if name not in self._named_embedders:
                 self._named_embedders[name] = embedder_from_name(name)
             return self._named_embedders[name]
+
+
+def _check_embed_model(model: Any) -> None:
+    if isinstance(model, type) or not isinstance(model, BaseEmbedding | Embedder | str | None):
+        raise InvalidInputError(
+            f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
+            "or an object with dimension, max_tokens, embed and embed_query"
+        )

@@ -22,7 +22,7 @@ from e2graphrag_integrations._utils.event_loop import (
     OwnLoop,
 )
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
-from e2graphrag_integrations._utils.validation import reject_unknown_arguments
+from e2graphrag_integrations._utils.validation import check_items, reject_unknown_arguments
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
@@ -176,6 +176,7 @@ class SummaryTreeNodeParser(NodeParser):
             self.grouping,
         )
         counter = ApproximateTokenCounter()
+        check_items("nodes", documents, BaseNode)
         for document in documents:
             check_has_text(document)
         # Use only the texts: metadata would leak into the summaries.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from llama_index.core import Settings
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
+from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
+from e2graphrag_integrations._utils.validation import type_name, unknown_argument
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
@@ -134,9 +136,11 @@ class EngineOptions(TypedDict, total=False):
 
 
 class QueryEngineOptions(RetrieverOptions, EngineOptions, total=False):
-    """Options of `as_query_engine` of a scope: those of its retriever, and of the engine."""
+    """Options of query and chat engines: those of the retriever, and of the engine."""
 
     callback_manager: CallbackManager | None
+    object_map: dict[str, Any] | None
+    objects: list[IndexNode] | None
     verbose: bool
 
 
@@ -160,20 +164,53 @@ _DIVERSITY_NAMES = ("vector_store_query_mode", "vector_store_kwargs", "mmr_thres
 """Option names with which other retrievers select diverse nodes."""
 
 
-def reject_retriever_options(unknown: Iterable[str]) -> None:
-    """Raise an error for the first name; none of the names is a retriever option.
+def reject_retriever_options(
+    unknown: Iterable[str], known: Iterable[str] = RetrieverOptions.__annotations__
+) -> None:
+    """Raise an error for the first name; none of the names is an option.
+
+    Args:
+        unknown: The names.
+        known: The names of all options, for the message.
 
     Raises:
         FilterError: If other retrievers use this name for a filter.
         InvalidInputError: For any other name; the message suggests the closest option.
     """
-    known = list(RetrieverOptions.__annotations__)
     for name in unknown:
         if name in _FILTER_NAMES:
             raise FilterError(f"unknown argument {name!r}: pass filters=MetadataFilters(...)")
-        close = difflib.get_close_matches(name, [*known, *_OTHER_NAMES], 1)
-        suggestion = _OTHER_NAMES.get(close[0], close[0]) if close else ""
-        hint = f"did you mean {suggestion!r}?" if close else f"the options are {', '.join(known)}"
-        if close and close[0] in _DIVERSITY_NAMES:
-            hint += " For diverse nodes ('mmr'), pass strategy=HybridStrategy(diversity=0.5)"
-        raise InvalidInputError(f"unknown argument {name!r}: {hint}")
+        error = unknown_argument(name, list(known), elsewhere=_OTHER_NAMES)
+        if name not in _DIVERSITY_NAMES:
+            raise error
+        raise InvalidInputError(
+            f"{error}. For diverse nodes ('mmr'), pass strategy=HybridStrategy(diversity=0.5)"
+        )
+
+
+def reject_engine_options(options: Iterable[str]) -> None:
+    """Raise an error for the first name that neither a retriever nor an engine has.
+
+    Raises:
+        FilterError: If other retrievers use this name for a filter.
+        InvalidInputError: For any other name; the message suggests the closest option.
+    """
+    known = QueryEngineOptions.__annotations__
+    reject_retriever_options((name for name in options if name not in known), known)
+
+
+def llm_for_answers(llm: Any, callback_manager: CallbackManager | None = None) -> LLM:
+    """Return the LLM that writes the answers of an engine; None means `Settings.llm`.
+
+    Raises:
+        InvalidInputError: If it is not an LLM.
+    """
+    if llm is None:
+        return Settings.llm
+    try:
+        return resolve_llm(llm, callback_manager=callback_manager)
+    except (AssertionError, ValueError, AttributeError) as error:
+        raise InvalidInputError(
+            f"llm is a {type_name(llm)}, not a LlamaIndex LLM: pass an object such as "
+            "OpenAILike(...), or set Settings.llm"
+        ) from error

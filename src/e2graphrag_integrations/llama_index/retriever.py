@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
 from llama_index.core import instrumentation
@@ -19,7 +19,7 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations._utils.validation import short_repr, type_name
+from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.chat_history import (
     ChatHistory,
@@ -28,7 +28,7 @@ from e2graphrag_integrations.llama_index.chat_history import (
 )
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
-from e2graphrag_integrations.llama_index.storage.nodes import excerpt
+from e2graphrag_integrations.llama_index.storage.nodes import shown
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     check_fields,
@@ -99,6 +99,7 @@ class E2RoutingEvent(BaseEvent):
         return "E2RoutingEvent"
 
 
+@runtime_checkable
 class SearchableIndex(Protocol):
     """The part of an index that a retriever uses; `E2GraphRAGIndex` describes each member."""
 
@@ -165,7 +166,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
-        InvalidInputError: If an argument is unknown or out of range.
+        InvalidInputError: If an argument is unknown, out of range, or of a wrong type.
         FilterError: If a filter is invalid.
         BoostError: If `boost` is invalid. Unknown tags and documents raise at retrieval.
     """
@@ -196,7 +197,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         not_options = ("index", "unknown", "callback_manager", "object_map", "objects")
         self._arguments = arguments_of(locals(), "not_options", *not_options)
         reject_retriever_options(unknown)
-        self._index = index
+        self._index = _checked_index(index)
         # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
@@ -253,14 +254,12 @@ class E2GraphRAGRetriever(BaseRetriever):
         `result.subgraph()` returns the nodes, their entities and the paths as a networkx graph. The
         spans refer to the text of a node's tree, which can span several documents.
         """
-        bundle = QueryBundle(query) if isinstance(query, str) else query
-        return self._search(bundle, read_history(self._history))[0]
+        return self._search(_bundle(query), read_history(self._history))[0]
 
     async def asearch(self, query: QueryType) -> RetrievalResult:
         """Run `search` in a thread."""
-        bundle = QueryBundle(query) if isinstance(query, str) else query
         turns = await aread_history(self._history)
-        return (await asyncio.to_thread(self._search, bundle, turns))[0]
+        return (await asyncio.to_thread(self._search, _bundle(query), turns))[0]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         turns = read_history(self._history)
@@ -318,7 +317,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         )
         scores = falling_relevance(result.nodes)
         return [
-            NodeWithScore(node=excerpt(nodes[node.node_id], node), score=score)
+            NodeWithScore(node=shown(nodes[node.node_id], node), score=score)
             for node, score in zip(result.nodes, scores, strict=True)
         ]
 
@@ -327,6 +326,22 @@ def _rebuild(
     cls: type[E2GraphRAGRetriever], index: SearchableIndex, options: dict[str, Any]
 ) -> E2GraphRAGRetriever:
     return cls(index, **options)
+
+
+def _checked_index(index: Any) -> SearchableIndex:
+    if isinstance(index, type) or not isinstance(index, SearchableIndex):
+        raise InvalidInputError(
+            f"index={short_repr(index)} is not an index: pass an E2GraphRAGIndex, or its "
+            "scoped(...); E2GraphRAGIndex.from_e2g(path) opens an index file"
+        )
+    return index
+
+
+def _bundle(query: Any) -> QueryBundle:
+    if isinstance(query, str):
+        return QueryBundle(query)
+    bundle: QueryBundle = check_instance("query", query, QueryBundle, "pass a question as a str")
+    return bundle
 
 
 def _parse_mode(mode: str | RetrieverMode) -> Mode:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, Unpack
 
-from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.llms import LLM
-from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo
 
+from e2graphrag_integrations._utils.validation import check_instance
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.llama_index.entity_reader import EntityReader
 from e2graphrag_integrations.llama_index.options import (
     QueryEngineOptions,
     RetrieverOptions,
-    reject_retriever_options,
+    llm_for_answers,
+    reject_engine_options,
 )
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index.storage.nodes import OWN_KEYS
@@ -124,9 +124,7 @@ class ScopedIndex(EntityReader):
             InvalidInputError: If an option is unknown, if the retriever does not belong to this
                 scope, or if it is given together with options of `as_retriever`.
         """
-        reject_retriever_options(
-            name for name in options if name not in QueryEngineOptions.__annotations__
-        )
+        reject_engine_options(options)
         engine_options: dict[str, Any] = dict(options)
         names = RetrieverOptions.__annotations__.keys() & engine_options.keys()
         retriever_options: Any = {name: engine_options.pop(name) for name in names}
@@ -137,11 +135,13 @@ class ScopedIndex(EntityReader):
                 f"retriever= is given: pass {', '.join(sorted(retriever_options))} to "
                 "as_retriever()"
             )
+        check_instance(
+            "retriever", retriever, E2GraphRAGRetriever, "pass as_retriever() of this scope"
+        )
         searched: object = retriever.searched_index
         if searched is not self:
             raise InvalidInputError("retriever= must come from as_retriever() of this scope")
-        llm = resolve_llm(llm) if llm else Settings.llm
-        return RetrieverQueryEngine.from_args(retriever, llm=llm, **engine_options)
+        return RetrieverQueryEngine.from_args(retriever, llm=llm_for_answers(llm), **engine_options)
 
     def answer(
         self, query: Query, strategy: Strategy

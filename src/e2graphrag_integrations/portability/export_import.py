@@ -37,6 +37,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
 from e2graphrag_integrations.portability.copying import copy_store
+from e2graphrag_integrations.portability.graph_formats import FILE_FORMATS
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.build import check_row_counts
@@ -70,6 +71,11 @@ _INVALID_LINE = (
 """Errors that an invalid line can cause. `write_document` raises `IndexingError` if lines
 contradict each other."""
 
+_FILE_SUFFIXES = frozenset(
+    {*FILE_FORMATS, ".csv", ".gml", ".jsonl", ".npz", ".parquet", ".xml", ".zip"}
+)
+"""Suffixes of files that a user may expect instead of a folder."""
+
 
 def export_folder(store: Store, folder: str | Path) -> None:
     """Write the index to a new folder, atomically.
@@ -79,11 +85,17 @@ def export_folder(store: Store, folder: str | Path) -> None:
         folder: The folder to create.
 
     Raises:
-        InvalidInputError: If the path already exists.
+        InvalidInputError: If the path already exists, or is named like a file.
         StoreError: If the folder cannot be written.
         CorruptStoreError: If a row does not match its checksum or references a missing row.
     """
     target = Path(folder)
+    if target.suffix.lower() in _FILE_SUFFIXES:
+        raise InvalidInputError(
+            f"{target.name} is named like a file, but an export is a folder: leave out the suffix, "
+            "or write a graph with export_graph (e2graphrag export-graph), which knows "
+            f"{', '.join(FILE_FORMATS)}"
+        )
     if target.exists():
         raise InvalidInputError(f"{target} already exists: choose a new folder")
     temporary = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")

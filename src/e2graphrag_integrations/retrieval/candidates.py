@@ -14,9 +14,16 @@ from e2graphrag_integrations.retrieval.breadth import spread_over_documents
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Route
-from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_rows
+from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
+
+_NODE_SHARE = 0.7
+"""Share of the score of its node in that of a window that is the only one of its node."""
+
+
+_TINY = 1e-12
+"""Lower bound for a divisor, so that it is never zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +38,8 @@ class WeightedList:
         rows: Node rows, best first, shape (n,).
         scores: Scores, shape (n,).
         windows: The windows that make the nodes relevant; None if all of their windows are.
+        gains: What the list adds to each score, shape (n,), instead of a share by rank; None to use
+            ranks.
     """
 
     name: str
@@ -40,9 +49,12 @@ class WeightedList:
     rows: IntArray
     scores: Floats
     windows: IntArray | None = None
+    gains: Floats | None = None
 
     def contributions(self, rrf_k: float) -> Floats:
-        """Return `weight / (rrf_k + rank)` for each node, shape (n,)."""
+        """Return `weight / (rrf_k + rank)` or the gain of each node, shape (n,)."""
+        if self.gains is not None:
+            return self.gains
         ranks = np.arange(1, len(self.rows) + 1)
         return np.asarray(self.weight * reciprocal_rank(ranks, rrf_k))
 
@@ -74,43 +86,56 @@ def window_candidates(
     snapshot: Snapshot,
     diversity: float,
 ) -> Sequence[Candidate]:
-    """Rank windows by their relevance, boosted by the other lists and spread over documents.
+    """Rank windows by their relevance and by the fused score of their node, spread over documents.
 
-    Each other list multiplies the relevance of its chunks' windows by
-    `1 + weight * (1 + rrf_k) / (rrf_k + rank)`, which is `1 + weight` for its best chunk. A chunk
-    that appears only in the other lists has no relevant window, so its first window is ranked after
-    all relevant windows. A list with windows of its own adds `weight / (rrf_k + rank)` times the
-    highest score to these windows instead, so that they come first if its weight is high.
+    Each list of the graph multiplies the relevance of its chunks' windows by
+    `1 + weight * (1 + rrf_k) / (rrf_k + rank)`, which is `1 + weight` for its best chunk. A window
+    then scores::
+
+        (1 - share) * relevance + share * fused * own
+
+    * relevance: its multiplied relevance, relative to the best window;
+    * fused: the score of its node in `fuse`, relative to the best node;
+    * own: its relevance, relative to the best window of its node;
+    * share: 0.7 / windows of the node. The rank of a short passage is that of its window, and
+      the rank of a long chunk says less about each of its windows.
+
+    A node that is only in lists of the graph has no relevant window, so its first window stands for
+    it. A list with windows of its own adds `weight / (rrf_k + rank)` times the highest score to
+    these windows instead, so that they come first if its weight is high.
 
     Returns:
         A lazy sequence, best first: a token budget usually needs only its beginning.
     """
     window_nodes = snapshot.dense.window_nodes
-    boosts = [one for one in lists if one.route == "local" and one.windows is None]
+    ranked_lists = [one for one in lists if one.windows is None]
     exact = [one for one in lists if one.windows is not None]
-    windows, relevance_scores = _with_exact(relevance, exact)
-    parts = [window_nodes[windows], *(one.rows for one in boosts)]
-    rows, places = np.unique(np.concatenate(parts), return_inverse=True)
-    window_places, *boost_places = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
-    factors, contributions = np.ones(len(rows)), np.zeros(len(rows))
-    for one, listed in zip(boosts, boost_places, strict=True):
-        factors[listed] *= 1 + (1 + rrf_k) * one.contributions(rrf_k)
-        contributions[listed] += one.contributions(rrf_k)
-    scores = relevance_scores * factors[window_places]
-    scores += scores.max(initial=0.0) * sum(
+    windows, values = _with_exact(relevance, exact)
+    rows, fused = fuse(ranked_lists, rrf_k, len(snapshot.nodes.ids))
+    windows, values = _with_first_windows(windows, values, rows, snapshot)
+    if not len(windows):
+        return ()
+    owners, starts, places = np.unique(
+        window_nodes[windows], return_index=True, return_inverse=True
+    )
+    own = values / np.maximum(np.maximum.reduceat(values, starts), _TINY)[places]
+    factors = np.ones(len(owners))
+    for one in ranked_lists:
+        if one.route == "local":
+            factors *= 1 + (1 + rrf_k) * _by_row(one.rows, one.contributions(rrf_k), owners)
+    boosted = values * factors[places]
+    of_nodes = _by_row(rows, fused, owners) / max(float(fused.max(initial=0.0)), _TINY)
+    share = _NODE_SHARE / snapshot.dense.window_counts(owners)[places]
+    scores = (1 - share) * boosted / max(float(boosted.max()), _TINY)
+    scores += share * own * of_nodes[places]
+    scores += scores.max() * sum(
         (_of_windows(one, windows, window_nodes, rrf_k) for one in exact), np.zeros(len(windows))
     )
     order = np.lexsort((windows, -scores))
     documents = snapshot.nodes.document[window_nodes[windows[order]]]
     scores[order] = spread_over_documents(scores[order], documents, diversity)
     order = np.lexsort((windows, -scores))
-    # Chunks without a relevant window score no higher than the lowest-scoring window.
-    lowest = scores[order[-1]] if len(order) else 1.0
-    highest = contributions.max(initial=0.0)
-    contributions[window_places] = 0
-    others = top_rows(contributions, len(contributions))
-    ranked = np.concatenate([windows[order], np.searchsorted(window_nodes, rows[others])])
-    ranked_scores = np.concatenate([scores[order], lowest * contributions[others] / highest])
+    ranked, ranked_scores = windows[order], scores[order]
 
     def candidate(place: int) -> Candidate:
         window, score = ranked[place], float(ranked_scores[place])
@@ -119,6 +144,31 @@ def window_candidates(
         return Candidate(row, score, *found, span, is_window=True, relevance=relevance.of_node(row))
 
     return LazySequence(len(ranked), candidate)
+
+
+def _by_row(rows: IntArray, values: Floats, wanted: IntArray) -> Floats:
+    """Return the value of each wanted row, ascending; 0 for one that has none."""
+    found = np.zeros(len(wanted))
+    places = np.searchsorted(wanted, rows)
+    is_wanted = wanted.take(places, mode="clip") == rows
+    found[places[is_wanted]] = values[is_wanted]
+    return found
+
+
+def _with_first_windows(
+    windows: IntArray, values: Floats, rows: IntArray, snapshot: Snapshot
+) -> tuple[IntArray, Floats]:
+    """Add the first window of each node that has none, with the lowest relevance; ascending."""
+    window_nodes = snapshot.dense.window_nodes
+    missing = np.setdiff1d(rows, window_nodes[windows])
+    missing = missing[np.isin(missing, window_nodes)]
+    if not len(missing):
+        return windows, values
+    first = np.searchsorted(window_nodes, missing)
+    joined = np.concatenate([windows, first])
+    lowest = values.min() if len(values) else 1.0
+    order = np.argsort(joined)
+    return joined[order], np.append(values, np.full(len(first), lowest))[order]
 
 
 def _with_exact(relevance: Relevance, lists: Sequence[WeightedList]) -> tuple[IntArray, Floats]:
@@ -156,7 +206,7 @@ def found_by_and_reasons(
     for one in lists:
         rank = one.ranks.get(row)
         if rank is not None:
-            contribution = one.weight * reciprocal_rank(rank, rrf_k)
+            contribution = float(one.contributions(rrf_k)[rank - 1])
             if contribution > most or not reasons:
                 found_by, most = one.name, contribution
             reasons.append(f"{one.name}: rank {rank}")

@@ -22,16 +22,25 @@ the question's own. A turn of the user also adds its vector to that of the quest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import Literal
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration, RelevanceCalibration
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
+from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.retrieval.antecedents import Meant, antecedents_of
 from e2graphrag_integrations.retrieval.history import Carried, CarriedTurn, Role, Turn
+from e2graphrag_integrations.retrieval.pronouns import pronouns_of
 from e2graphrag_integrations.retrieval.question_words import specific_terms
-from e2graphrag_integrations.retrieval.references import back_reference, open_reference
+from e2graphrag_integrations.retrieval.references import (
+    back_reference,
+    ellipsis_of,
+    open_reference,
+)
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -74,6 +83,12 @@ _NAME_WEIGHTS = {"user": 0.5, "assistant": 0.2}
 _MAX_NAMES = 16
 """Maximum number of names to carry over, the highest weights first."""
 
+_DECIDED = 0.5
+"""Value of an antecedent from which turns without it count less."""
+
+_AROUND = 0.1
+"""Factor of the weight of a turn that contains a likely antecedent. Turns without it have none."""
+
 
 def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Query:
     """Return the query completed from its `history`, with `carried` set.
@@ -96,7 +111,8 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     among = snapshot.question_languages
     mentions = components.mentions_of(query.question, among) if has_names(snapshot) else ()
     back = back_reference(query.question, mentions)
-    specificity = _specificity(query.question, snapshot.bm25)
+    is_elliptical = bool(ellipsis_of(query.question))
+    specificity = 0.0 if is_elliptical else _specificity(query.question, snapshot.bm25)
     opened = open_reference(query.question, mentions) if specificity < _OPEN else ""
     value = max(0.0, 1 - specificity / _SPECIFIC)
     reason = f"the words of the question have the specificity {specificity:.2f}"
@@ -117,7 +133,9 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     carried = Carried(value, reason)
     if not chosen:
         return replace(query, carried=carried)
-    return _completed(replace(query, vector=vector), chosen, carried, snapshot, components)
+    meant = _meant(query, turns, snapshot, components) if (back or opened) and needs_any else []
+    parts = _around(chosen, meant), meant
+    return _completed(replace(query, vector=vector), carried, parts, snapshot, components)
 
 
 def has_names(snapshot: Snapshot) -> bool:
@@ -181,37 +199,77 @@ def _relatedness(cosine: float, calibration: Calibration) -> float:
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
+def _meant(
+    query: Query, turns: Sequence[Turn], snapshot: Snapshot, components: Components
+) -> list[Meant]:
+    """Return what the pronouns of the question mean."""
+    pronouns = list(pronouns_of(query.question, query.mentions))
+    if not pronouns or query.mode == "global" or not has_names(snapshot):
+        return []
+    among = snapshot.question_languages
+    read = [(turn, components.mentions_of(turn.text, among)) for turn in reversed(turns)]
+
+    def known(name: str) -> Literal["name", "noun", ""]:
+        form = normal_form(name)
+        if snapshot.is_name(form):
+            return "name"
+        return "noun" if form in snapshot.subjects.index else ""
+
+    return list(antecedents_of(pronouns, read, known))
+
+
+def _around(
+    chosen: Sequence[tuple[Turn, CarriedTurn]], meant: Sequence[Meant]
+) -> list[tuple[Turn, CarriedTurn]]:
+    """Return the turns that matter beside the antecedents.
+
+    If a likely antecedent says what the question is about, the others words of its turns are about
+    the earlier question, and turns without it about something else.
+    """
+    decided = [one.name for one, mention in meant if mention and one.value >= _DECIDED]
+    if not decided:
+        return list(chosen)
+    return [
+        (turn, replace(one, weight=round(one.weight * _AROUND, 4)))
+        for turn, one in chosen
+        if any(name in turn.text for name in decided)
+    ]
+
+
 def _completed(
     query: Query,
-    chosen: Sequence[tuple[Turn, CarriedTurn]],
     carried: Carried,
+    parts: tuple[Sequence[tuple[Turn, CarriedTurn]], Sequence[Meant]],
     snapshot: Snapshot,
     components: Components,
 ) -> Query:
-    """Return the query with the words, names and vectors of the chosen turns."""
+    """Return the query with the words, names and vectors of the turns, and the antecedents."""
+    chosen, meant = parts
     own = set(terms_of(query.question))
     own_names = {one.entity for one in query.mentions}
     terms: dict[str, float] = {}
     names: dict[str, tuple[float, Mention]] = {}
+
+    def add(text: str, mentions: Iterable[Mention], of_term: float, of_name: float) -> None:
+        for term in terms_of(text):
+            if term not in own:
+                terms[term] = max(terms.get(term, 0.0), round(of_term, 4))
+        for mention in mentions:
+            if mention.named and mention.entity not in own_names:
+                known = names.get(mention.entity, (0.0, mention))
+                names[mention.entity] = max(known, (round(of_name, 4), mention), key=itemgetter(0))
+
+    for antecedent, mention in meant:
+        add(antecedent.name, [mention] if mention else [], 1.0, 1.0)
+    reads_names = query.mode != "global" and has_names(snapshot)
     vectors = [query.unit_vector]
     for turn, one in chosen:
-        for term in terms_of(turn.text):
-            if term not in own:
-                weight = one.weight * _TERM_WEIGHTS[turn.role]
-                terms[term] = max(terms.get(term, 0.0), round(weight, 4))
-        if turn.role == "user":
-            vectors.append(one.weight * components.vector_of(turn.text))
-        if query.mode == "global" or not has_names(snapshot):
-            continue
-        for mention in components.mentions_of(turn.text, snapshot.question_languages):
-            weight = round(one.weight * _NAME_WEIGHTS[turn.role], 4)
-            known = names.get(mention.entity)
-            if (
-                mention.named
-                and mention.entity not in own_names
-                and (known is None or known[0] < weight)
-            ):
-                names[mention.entity] = weight, mention
+        among = snapshot.question_languages
+        mentions = components.mentions_of(turn.text, among) if reads_names else ()
+        role, weight = turn.role, one.weight
+        add(turn.text, mentions, weight * _TERM_WEIGHTS[role], weight * _NAME_WEIGHTS[role])
+        if role == "user":
+            vectors.append(weight * components.vector_of(turn.text))
     best = sorted(names.values(), key=lambda item: -item[0])[:_MAX_NAMES]
     return replace(
         query,
@@ -223,5 +281,6 @@ def _completed(
             names={mention.entity: weight for weight, mention in best},
             terms=terms,
             context=tuple(turn.text for turn, _ in reversed(chosen) if turn.role == "user"),
+            antecedents=tuple(one for one, _ in meant),
         ),
     )

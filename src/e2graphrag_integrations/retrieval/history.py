@@ -84,6 +84,25 @@ class CarriedTurn:
     relatedness: float
 
 
+@dataclass(frozen=True, slots=True)
+class Antecedent:
+    """What a pronoun of the question means.
+
+    Attributes:
+        words: The pronoun.
+        name: The name or date that it means.
+        turns_back: Number of turns between the one that names it and the question, plus 1.
+        role: Who names it.
+        value: How likely it is meant, in (0, 1].
+    """
+
+    words: str
+    name: str
+    turns_back: int
+    role: Role
+    value: float
+
+
 @dataclass(frozen=True)
 class Carried:
     """What a question takes over from earlier turns, and why.
@@ -96,6 +115,8 @@ class Carried:
         terms: BM25 terms taken over, with their weights in (0, 1]. The weight of the question's own
             terms is 1.
         context: The turns of the user among `turns`, oldest first.
+        antecedents: What the pronouns of the question mean. Their names and words count as those of
+            the question.
     """
 
     incompleteness: float = 0.0
@@ -104,6 +125,7 @@ class Carried:
     names: Mapping[str, float] = field(default_factory=dict)
     terms: Mapping[str, float] = field(default_factory=dict)
     context: tuple[str, ...] = ()
+    antecedents: tuple[Antecedent, ...] = ()
 
 
 NOTHING = Carried()
@@ -120,6 +142,8 @@ def describe(carried: Carried) -> str:
     names = ", ".join(f"{name} {weight:.2f}" for name, weight in shown) or "none"
     more = len(carried.names) - len(shown)
     more_names = f", {more} more" if more else ""
+    for one in carried.antecedents:
+        why += f"; {one.words!r} means {one.name} ({one.role} {one.turns_back} back)"
     return f"{why}; turns: {turns}; names: {names}{more_names}; words: {len(carried.terms)}"
 
 

@@ -19,6 +19,8 @@ from e2graphrag_integrations.embedders.calibration import Calibration, check_cal
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.breadth import cover_question, is_overview
+from e2graphrag_integrations.retrieval.bridges import NAME as BRIDGES
+from e2graphrag_integrations.retrieval.bridges import find_bridges
 from e2graphrag_integrations.retrieval.candidates import (
     WeightedList,
     found_by_and_reasons,
@@ -33,6 +35,7 @@ from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.title_links import title_links
 from e2graphrag_integrations.retrieval.trace import (
+    FollowedName,
     FollowedSubject,
     Listing,
     Mixture,
@@ -50,7 +53,7 @@ no score from that list."""
 MAX_POOL = 1000
 """Largest number of nodes from which the result may be selected, unless `k` is larger."""
 
-_FULL_NAME = 0.6
+_FULL_NAME = 0.8
 """Minimum factor for the covered share of a question with a full name that few chunks have. Words
 cannot tell the texts with both words of a name from those with the name."""
 
@@ -65,6 +68,7 @@ _FLOAT_RANGES = {
     "bm25_weight": (0, 1000),
     "entity_weight": (0, 1000),
     "title_link_weight": (0, 1000),
+    "bridge_weight": (0, 1000),
     "code_weight": (0, 1000),
     "idf_power": (0, 10),
     "relevance_power": (0.1, 10),
@@ -97,6 +101,9 @@ class HybridStrategy:
     of the best title link, at most 1. With a small `rrf_k`, the top of one list outweighs
     agreement between lists.
 
+    Bridges then lift chunks that share a specific name with one of the best chunks, but never above
+    that chunk (`retrieval/bridges.py`).
+
     The paper (arXiv 2505.24226) chooses between local and global retrieval. Here, the specificity
     of the query's entities, in [0, 1], sets the weight of local evidence. The specificity is 0 if
     there is no entity or every chunk mentions it, and 1 if a single chunk mentions it
@@ -120,6 +127,8 @@ class HybridStrategy:
         bm25_weight: Weight of BM25 in the relevance; 0 skips BM25.
         entity_weight: Weight of the lists from the entity graph; 0 leaves them out.
         title_link_weight: Weight of the title links; 0 leaves them out.
+        bridge_weight: Weight of the names that lead from the best chunks to chunks of other
+            documents; 0 follows none.
         code_weight: Weight of the chunks with the codes of the question, such as a version or a
             date, and again of those where a line begins with one (`retrieval/code_matches.py`),
             times the specificity of the rarest code to the power of `gate`; 0 leaves them out.
@@ -165,6 +174,7 @@ class HybridStrategy:
     bm25_weight: float = 1.0
     entity_weight: float = 1.0
     title_link_weight: float = 1.0
+    bridge_weight: float = 1.0
     code_weight: float = 3.0
     idf_power: float = 1.0
     relevance_power: float = 2.0
@@ -269,6 +279,7 @@ class _HybridSearch:
         self.codes = CodeMatches(query, snapshot, self.allowed)
         self.specificity = self.graph_weight = 0.0
         self.followed: tuple[FollowedSubject, ...] = ()
+        self.crossed: tuple[FollowedName, ...] = ()
         if strategy.entity_weight and self.seeds.ranked:
             self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
             self.graph_weight = float(self.specificity**strategy.gate)
@@ -319,7 +330,25 @@ class _HybridSearch:
         follows = strategy.title_link_weight > 0 and strategy.title_link_sources > 0
         if mode == "auto" and follows and self.snapshot.subjects.can_link:
             lists.append(self.title_links(lists))
+        if mode == "auto" and strategy.bridge_weight:
+            lists.append(self.bridges(lists))
         return lists
+
+    def bridges(self, lists: Sequence[WeightedList]) -> WeightedList:
+        """Follow the names of the best chunks of the other lists."""
+        nodes, index = self.snapshot.nodes, self.snapshot.subjects.index
+        found = find_bridges(
+            *fuse(lists, self.strategy.rrf_k, len(nodes.ids)),
+            self.snapshot,
+            self.relevance,
+            known={index[one.entity] for one in self.seeds.linking.links},
+            allowed=self.allowed,
+            weight=self.strategy.bridge_weight,
+        )
+        self.crossed = found.followed(self.snapshot)
+        return WeightedList(
+            BRIDGES, "gain", 1.0, "local", found.rows, found.gains, gains=found.gains
+        )
 
     def best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
         """Return the node rows of the best allowed chunks, best first, and their scores."""
@@ -416,6 +445,7 @@ class _HybridSearch:
             overview=is_wide and self.is_overview,
             mixture=self.mixture(),
             title_links=self.followed,
+            bridges=self.crossed,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},
         )

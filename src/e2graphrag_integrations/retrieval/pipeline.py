@@ -20,6 +20,7 @@ from e2graphrag_integrations.entities.known_names import with_known_names
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.breadth import cover_topics
+from e2graphrag_integrations.retrieval.bridges import with_sentences
 from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
@@ -136,6 +137,7 @@ def retrieve(
             candidates = mix_summaries(candidates, query, reader)
     with measure("pack", timings):
         nodes, trace = select(query, candidates, trace, duplicates, components)
+    nodes = with_sentences(nodes, trace.bridges, reader.texts)
     paths = paths_of(query, nodes, trace, reader)
     trace = _explain_nothing(query, nodes, trace)
     if trace.mixture is not None:
@@ -263,6 +265,19 @@ def distinct(
     return duplicates.collapse([*kept, *added])[:count]
 
 
+def filled(
+    candidates: Sequence[Candidate], query: Query, duplicates: Duplicates
+) -> Sequence[Candidate]:
+    """Return the candidates filled up to `k` by the nearest nodes, without duplicates."""
+    count = query.k
+    while True:
+        found = fill_to_k(candidates, replace(query, k=count), duplicates.reader.snapshot)
+        kept = duplicates.collapse(found)[: query.k]
+        if len(kept) == query.k or len(found) < count:
+            return kept
+        count *= 2
+
+
 def paths_of(
     query: Query, nodes: Sequence[RetrievedNode], trace: Trace, reader: NodeReader
 ) -> tuple[EntityPath, ...] | None:
@@ -294,7 +309,7 @@ def select(
         trace = trace.with_cut("k", len(expanded) - len(candidates))
     if query.fill and len(candidates) < query.k and len(reader.snapshot.dense.window_nodes):
         query = embed(query, components, reader.timings)
-        candidates = fill_to_k(candidates, query, reader.snapshot)
+        candidates = filled(candidates, query, duplicates)
     if query.token_budget is not None and query.max_nodes is not None:
         candidates, beyond = _of_best_nodes(candidates, query.max_nodes)
         trace = trace.with_cut("k", beyond)

@@ -37,13 +37,18 @@ _ENGLISH = _References(
         # Not after a noun: "the film that was directed by ..."
         r"|(?:^\W*|\b(?:is|was|does|did|do|can|could|would|will|and|but|if|why|how|when|what) )"
         r"that\b"
+        r"|\b(?:in|at|on|of|to|for|from|by|with|about|during|since|until|after|before) that"
+        r"(?= [a-z])|\bthat (?:year|day|time|month|week|decade|century)\b"
+        r"|\bat the time(?=\W*$)"
         r"|^\W*(?:what|how) about\b"
         r"|\bi (?:mean|meant)\b|\bi(?: a|['’])m (?:asking|talking|referring)\b"
         r"|\b(?!no\b|which\b|any\b|each\b|every\b)[a-z-]{1,20} ones?(?=\W*$|[.,?!])"
     ),
     expletives=re.compile(
-        r"\bit (?:is|was|makes?|takes?|seems?)\b"
-        r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary)\b"
+        # Not at the end: "how long does it take?" asks about something named before.
+        r"(?:\bit (?:is|was|makes?|takes?|seems?)"
+        r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary))\b"
+        r"(?!\W*(?:$|[.?!]|please\b|then\b|now\b|overall\b|in total\b|altogether\b|exactly\b))"
         r"|\b(?:is|are|was|were|isn't|aren't) there\b|\bthere (?:is|are|was|were)\b"
         r"|\b(?:known|famous|noted|named) for (?:its|his|her|their)\b"
     ),
@@ -58,6 +63,9 @@ _ENGLISH = _References(
     ellipses=re.compile(
         r"(?:^|[.!?,])\W{0,3}(?:(?:and|but|so) )?(?:why|how|when|where|who|whom|which|what)"
         r"(?: (?:not|so|often|long|much|many|far|soon|else|now|for|exactly))?\W*$"
+        r"|^\W*(?:(?:and|so|but) )?how (?:long|much|many|often|far|soon)(?: time| money)?"
+        r" (?:do|does|did|will|would|should|must|can) (?:i|you|we|one|people)"
+        r"(?: (?:need|have to|want))?(?: to)?(?: (?:take|wait|pay|get|do|use|have|stay))?\W*$"
         r"|^\W*(?:(?:and|so|but) )?which is (?:the )?(?:more |most |less |least )?[a-z]+\W*$"
     ),
 )
@@ -116,16 +124,15 @@ _NEARBY = 40
 
 def back_reference(question: str, mentions: Sequence[Mention]) -> str:
     """Return the first words before any name that refer back, or an empty string."""
-    text, first_name = _readable(question), _first_name(question, mentions)
-    found = []
-    for language in _LANGUAGES:
-        expletives = [match.span() for match in language.expletives.finditer(text)]
-        found += [
-            match
-            for match in language.back.finditer(text)
-            if match.start() < first_name
-            and not any(first <= match.start() < end for first, end in expletives)
-        ]
+    text, before = readable(question), first_name(question, mentions)
+    expletives = expletives_in(text)
+    found = [
+        match
+        for language in _LANGUAGES
+        for match in language.back.finditer(text)
+        if match.start() < before
+        and not any(first <= match.start() < end for first, end in expletives)
+    ]
     return min(found, key=re.Match.start).group().strip() if found else ""
 
 
@@ -135,24 +142,37 @@ def open_reference(question: str, mentions: Sequence[Mention]) -> str:
     These are continuations ("And ...", "Explain ..."), ellipses ("How often?"), and nouns with a
     definite article that nothing in the question identifies ("the fee").
     """
-    text, first_name = _readable(question), _first_name(question, mentions)
+    text, before = readable(question), first_name(question, mentions)
     for language in _LANGUAGES:
         for pattern in (language.continuations, language.ellipses):
             match = pattern.search(text)
             # An ellipsis may consist of a name: "那曹操呢" asks the same about someone else.
-            if match and match.start() <= first_name:
+            if match and match.start() <= before:
                 return match.group().strip(" .,?!？！，。")
     if any(one.named for one in mentions):
         return ""  # a name identifies more than an article leaves open
     return next(_definite_nouns(question, mentions), "")
 
 
-def _readable(question: str) -> str:
+def ellipsis_of(question: str) -> str:
+    """Return a question without any content, such as "How long?", or an empty string."""
+    text = readable(question)
+    found = (language.ellipses.fullmatch(text) for language in _LANGUAGES)
+    return next((match.group() for match in found if match), "")
+
+
+def expletives_in(text: str) -> list[tuple[int, int]]:
+    """Return the spans of expletive phrases in a lowercase question, such as "is it possible"."""
+    return [match.span() for language in _LANGUAGES for match in language.expletives.finditer(text)]
+
+
+def readable(question: str) -> str:
     """Return a question in lowercase, with spaces instead of titles."""
     return _QUOTED.sub(lambda match: " " * len(match.group()), question.lower())
 
 
-def _first_name(question: str, mentions: Sequence[Mention]) -> int:
+def first_name(question: str, mentions: Sequence[Mention]) -> int:
+    """Return where the first name of a question starts, or its length if it has none."""
     return min((one.start for one in mentions if one.named), default=len(question))
 
 

@@ -206,6 +206,7 @@ def _node_html(node: RetrievedNode, rank: str = "", relevance: str = "relevance"
         *([f"entities: {', '.join(node.entities)}"] if node.entities else []),
         *([f"tags: {', '.join(node.tags)}"] if node.tags else []),
         *([f"language: {node.language}"] if node.language != ENGLISH else []),
+        *([f"also in {', '.join(node.also_in)}"] if node.also_in else []),
     ]
     return "".join(
         (

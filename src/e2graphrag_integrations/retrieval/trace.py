@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -27,7 +28,7 @@ Route = Literal["local", "global"]
 RelevanceKind = Literal["calibrated", "cosine", "names", "words"]
 
 _MAX_SHOWN = 5
-"""Maximum number of subjects of title links that `explain` names."""
+"""Maximum number of subjects of title links, and of names of bridges, that `explain` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,21 @@ class FollowedSubject:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedName:
+    """A name that led from one of the best chunks to another chunk.
+
+    Attributes:
+        name: The normal form of the name.
+        source: Id of the node from which it leads.
+        target: Id of the node to which it leads.
+    """
+
+    name: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class AppliedBoosts:
     """The boosts of a retrieval; the list `boosted` has the factor of each node.
 
@@ -218,6 +234,8 @@ class Trace:
             windows do (`HybridStrategy(budget_summaries=)`).
         title_links: The subjects whose title links were followed, strongest first
             (`HybridStrategy`).
+        bridges: The names that led from the best chunks to others, strongest first, at most 20
+            (`HybridStrategy`).
         layers: The layers that were visited, from the roots down (`TreeTraversalStrategy`).
         boosts: The user's boosts, if there are any.
         lists: The ranked lists by name, before any cut.
@@ -250,6 +268,7 @@ class Trace:
     overview: bool = False
     mixture: Mixture | None = None
     title_links: tuple[FollowedSubject, ...] = ()
+    bridges: tuple[FollowedName, ...] = ()
     layers: tuple[TreeLayer, ...] = ()
     boosts: AppliedBoosts | None = None
     lists: Mapping[str, tuple[Ranked, ...]] = field(default_factory=dict)
@@ -305,8 +324,7 @@ class Trace:
                 f"mixture ({self.mixture.reason}): {self.mixture.summaries} summary(s) and "
                 f"{self.mixture.chunks} chunk(s)"
             )
-        if self.title_links:
-            lines.append(f"title links: {self._describe_title_links()}")
+        lines += self._describe_followed()
         if self.boosts is not None:
             settings = ", ".join(f"{name}={one}" for name, one in self.boosts.settings.items())
             counts = f"{self.boosts.changed} of {self.boosts.candidates} candidate(s)"
@@ -335,11 +353,14 @@ class Trace:
             return []
         return [f"freshness: {freshness.describe()}"]
 
-    def _describe_title_links(self) -> str:
-        shown = self.title_links[:_MAX_SHOWN]
-        described = [f"{one.subject} ({one.source}, {one.chunks} chunk(s))" for one in shown]
-        more = len(self.title_links) - len(shown)
-        return ", ".join([*described, *([f"{more} more"] if more else [])])
+    def _describe_followed(self) -> list[str]:
+        titles = [
+            f"{one.subject} ({one.source}, {one.chunks} chunk(s))" for one in self.title_links
+        ]
+        names = Counter(one.name for one in self.bridges)
+        bridges = [f"{name} ({count} chunk(s))" for name, count in names.items()]
+        parts = {"title links": titles, "bridges": bridges}
+        return [f"{name}: {_first_of(found)}" for name, found in parts.items() if found]
 
     def _describe_links(self) -> str:
         if self.mode == "global":
@@ -352,6 +373,11 @@ class Trace:
             else f"{link.entity} ({link.how} of {link.mention!r})"
             for link in self.links
         )
+
+
+def _first_of(described: Sequence[str]) -> str:
+    more = len(described) - _MAX_SHOWN
+    return ", ".join([*described[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])])
 
 
 @contextmanager

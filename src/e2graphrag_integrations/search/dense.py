@@ -111,8 +111,14 @@ class NodeSearch(ABC):
     def windows_of(self, nodes: IntArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all windows of some nodes, and for each window, the position of its node."""
         first = np.searchsorted(self.window_nodes, nodes)
-        sizes = np.searchsorted(self.window_nodes, nodes, side="right") - first
+        sizes = self.window_counts(nodes)
         return concatenated_ranges(first, sizes), np.repeat(np.arange(len(nodes)), sizes)
+
+    def window_counts(self, nodes: IntArray) -> IntArray:
+        """Return the number of windows of each of some nodes, shape (nodes,)."""
+        first, end = (np.searchsorted(self.window_nodes, nodes, side) for side in ("left", "right"))
+        counts: IntArray = end - first
+        return counts
 
     def search(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None

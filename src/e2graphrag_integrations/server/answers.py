@@ -14,6 +14,7 @@ class Hit:
 
     `spans` are the character ranges of the text in the document, `[start, end)`. A summary, whose
     `level` is 1 or above, is not a quotation of its range; `outline` lists its parts by `node_id`.
+    Documents in `also_in` have the same text.
     """
 
     document_id: str
@@ -24,6 +25,7 @@ class Hit:
     node_id: str | None = None
     title: str | None = None
     pages: str | None = None
+    also_in: list[str] | None = None
     truncated: bool = False
 
 

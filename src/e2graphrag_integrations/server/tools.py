@@ -322,6 +322,7 @@ def _hit(node: RetrievedNode, pieces: Sequence[tuple[Span, str]]) -> Hit:
         node.node_id if node.level else None,
         node.title,
         describe_pages(node.metadata) or None,
+        list(node.also_in) or None,
     )
 
 

@@ -72,6 +72,7 @@ class NodeView:
     entities: tuple[str, ...]
     tags: tuple[str, ...]
     language: str
+    also_in: tuple[str, ...]
     metadata: Mapping[str, Any]
     ranks: Mapping[str, int]
     factor: float
@@ -308,6 +309,7 @@ def _node_view(
         node.entities,
         node.tags,
         node.language,
+        node.also_in,
         node.metadata,
         {name: own[node.node_id] for name, own in ranks.items() if node.node_id in own},
         factors.get(node.node_id, 1.0),

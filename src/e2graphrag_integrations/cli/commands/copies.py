@@ -35,12 +35,12 @@ def export_graph(
     out: Annotated[str, typer.Argument(metavar="OUT", help="File or folder to create.")],
     *,
     format: Annotated[  # noqa: A002 - the name of the option
-        Literal["neo4j-csv", "graphml", "parquet"],
+        Literal["neo4j-csv", "graphml", "gexf", "json", "parquet"] | None,
         typer.Option(
-            help="A folder of CSV files for neo4j-admin, a GraphML file, or a folder of Parquet "
-            "files."
+            help="A folder of CSV files for neo4j-admin or of Parquet files, or one file. Default: "
+            "that of the suffix of OUT."
         ),
-    ] = "neo4j-csv",
+    ] = None,
     no_texts: Annotated[bool, flag("--no-texts", "Leave out the texts.")] = False,
     no_communities: Annotated[
         bool, flag("--no-communities", "Leave out the communities of entities.")
@@ -53,11 +53,12 @@ def export_graph(
 ) -> None:
     """Export an index as a property graph.
 
-    The nodes are documents, chunks, summaries, entities and communities.
+    The nodes are documents, chunks, summaries, entities and communities. OUT is a file that ends in
+    .graphml, .gexf or .json, or a folder.
 
     Examples:
       e2graphrag export-graph novels.e2g novels-graph
-      e2graphrag export-graph novels.e2g novels.graphml --format graphml --no-texts
+      e2graphrag export-graph novels.e2g novels.graphml --no-texts
       e2graphrag export-graph novels.e2g novels-parquet --format parquet
     """
     with inputs.open_index(index) as rag:

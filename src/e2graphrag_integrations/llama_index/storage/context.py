@@ -20,6 +20,7 @@ from llama_index.core.storage.storage_context import DEFAULT_PERSIST_DIR, IMAGE_
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_FNAME as VECTOR_STORE_FNAME
 
 from e2graphrag_integrations._utils.processes import process_rlock
+from e2graphrag_integrations._utils.validation import check_instance
 from e2graphrag_integrations.llama_index.storage.persisted_folder import replace_files
 
 
@@ -89,3 +90,17 @@ class SafeStorageContext(StorageContext):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the stores with a lock of their own."""
         vars(self).update(state, lock=process_rlock())
+
+
+def check_storage_context(context: Any) -> None:
+    """Check that an argument is a storage context.
+
+    Raises:
+        InvalidInputError: If it is anything else, such as the path of a folder.
+    """
+    check_instance(
+        "storage_context",
+        context,
+        StorageContext,
+        "pass StorageContext.from_defaults(...); from_persist_dir(folder) opens a saved index",
+    )

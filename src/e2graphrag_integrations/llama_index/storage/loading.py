@@ -16,6 +16,7 @@ from llama_index.core.storage.index_store import SimpleIndexStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
@@ -98,6 +99,8 @@ def load_context(
         MissingDependencyError: If the vectors need LlamaIndex's FAISS integration, which is not
             installed.
     """
+    if not isinstance(persist_dir, str | os.PathLike):
+        raise InvalidInputError(f"persist_dir={short_repr(persist_dir)} must be a str or a Path")
     folder = Path(persist_dir)
     if not folder.is_dir():
         raise InvalidInputError(f"persist_dir={str(folder)!r} is not a folder")

@@ -33,6 +33,9 @@ PAGES = "e2_pages"
 """Metadata key for the parts of a chunk that lie on different pages, as JSON."""
 SPANS = "e2_spans"
 """Metadata key of a chunk that a token budget has shortened: the parts in its text."""
+ALSO_IN = "e2_also_in"
+"""Metadata key of a result node: the ids of the other trees that contain the same text, joined by
+`", "`. Many vector stores refuse lists."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE, PAGES, PAGE_ID)
 
 _PAGE_KEYS = (*PAGE_KEYS, *PAGE_KEYS.values())
@@ -237,7 +240,16 @@ def set_position(text_node: BaseNode, node: Node) -> None:
     text_node.excluded_llm_metadata_keys = _with_own_keys(text_node.excluded_llm_metadata_keys)
 
 
-def excerpt(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
+def shown(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
+    """Return a node as a result shows it; the same node if nothing differs.
+
+    The metadata key `e2_also_in` names the other trees with the same text, if there are any.
+    """
+    node = _excerpt(text_node, hit)
+    return _with_metadata(node, ALSO_IN, ", ".join(hit.also_in)) if hit.also_in else node
+
+
+def _excerpt(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
     """Return a node with the text of a result node; the same node if that is complete.
 
     The offsets of a shortened chunk enclose its text, and the metadata key `e2_spans` lists its
@@ -252,10 +264,16 @@ def excerpt(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
         return cast("BaseNode", shortened)
     spans = [(start + one.start - hit.start, start + one.end - hit.start) for one in hit.spans]
     shortened.start_char_idx, shortened.end_char_idx = spans[0][0], spans[-1][1]
-    shortened.metadata = {**text_node.metadata, SPANS: [f"{first}-{end}" for first, end in spans]}
-    shortened.excluded_embed_metadata_keys = [*text_node.excluded_embed_metadata_keys, SPANS]
-    shortened.excluded_llm_metadata_keys = [*text_node.excluded_llm_metadata_keys, SPANS]
-    return cast("BaseNode", shortened)
+    return _with_metadata(shortened, SPANS, [f"{first}-{end}" for first, end in spans])
+
+
+def _with_metadata(node: BaseNode, key: str, value: str | list[str]) -> BaseNode:
+    """Return a copy of a node with metadata that neither embeddings nor prompts contain."""
+    changed: Any = node.model_copy()
+    changed.metadata = {**node.metadata, key: value}
+    changed.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, key]
+    changed.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, key]
+    return cast("BaseNode", changed)
 
 
 def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray) -> TextNode:

@@ -97,6 +97,7 @@ function renderHit(node, rank, view, options) {
       renderText(node),
       node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
       renderEntities(node),
+      renderAlsoIn(node),
       renderMetadata(node),
       renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold),
     ),
@@ -190,6 +191,13 @@ function renderEntities(node) {
     "Entities: ",
     node.entities.map((name) => h("a", { class: "entity", href: viewLink("graph", { entity: name }) }, name)),
   );
+}
+
+/** Return the other documents with the same text, if there are any; an old report does not name them. */
+function renderAlsoIn(node) {
+  if (!node.also_in?.length) return null;
+  const links = node.also_in.flatMap((id, index) => [index ? ", " : "", h("a", { href: viewLink("tree", { document: id }) }, id)]);
+  return h("p", { class: "hint also-in" }, "Also in ", links);
 }
 
 function renderMetadata(node) {

@@ -1,0 +1,155 @@
+"""Bridges: a name in one of the best chunks leads to chunks of other documents."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
+
+LOCAL_NAMES = {"diversity": 0, "title_link_weight": 0}
+QUESTION = "Who mended Oslo, and why?"
+
+
+@pytest.fixture
+def notes(open_index):
+    """Index texts as documents d0, d1, ..., of one chunk each."""
+
+    def make(*texts, **options):
+        rag = open_index(chunk_size=100, **options)
+        rag.add([SourceDocument(f"d{n}", text) for n, text in enumerate(texts)])
+        return rag
+
+    return make
+
+
+def bridged(rag, question=QUESTION, *, where=None, **settings):
+    """Return what bridges add to each document, and the trace."""
+    strategy = HybridStrategy(**LOCAL_NAMES, **settings)
+    result = rag.retrieve(question, k=99, strategy=strategy, where=where)
+    without = rag.retrieve(
+        question, k=99, where=where, strategy=HybridStrategy(**LOCAL_NAMES, bridge_weight=0)
+    )
+    before = {node.document_id: node.score for node in without.nodes}
+    added = {n.document_id: n.score - before.get(n.document_id, 0) for n in result.nodes}
+    return {id_: gain for id_, gain in added.items() if gain > 1e-9}, result.trace
+
+
+FILLER = tuple(f"plain words about topic{n}." for n in range(20))
+
+
+def test_a_name_in_the_best_chunk_lifts_another_document_with_it(notes):
+    rag = notes("Oslo was mended by Bert.", "Bert knows why.", *FILLER)
+    gains, trace = bridged(rag)
+    assert set(gains) == {"d1"}
+    [followed] = trace.bridges
+    ids = {node.node_id: node.document_id for node in rag.retrieve(QUESTION, k=99).nodes}
+    assert (followed.name, ids[followed.source], ids[followed.target]) == ("bert", "d0", "d1")
+
+
+def test_the_gain_is_strength_times_missing_words_and_relevance(notes):
+    rag = notes("Oslo is old, says Bert.", "Bert knows why.", *FILLER)
+    strategy = HybridStrategy(**LOCAL_NAMES)
+    gains, trace = bridged(rag)
+    snapshot = rag._session.snapshot()
+    idf = {word: snapshot.bm25.idf(word) for word in ("why", "oslo")}
+    idf |= dict.fromkeys(("who", "and", "mended"), snapshot.bm25.idf_of_unique)
+    total = sum(idf.values())
+    chunks, n = len(snapshot.chunk_nodes), 2
+    specificity = math.log((chunks + 1) / (n + 1)) / math.log((chunks + 1) / 2)
+    strength = (0.3 + idf["oslo"] / total) * specificity / math.log2(1 + n)
+    missing = idf["why"] / (total - idf["oslo"])
+    best = rag.retrieve(QUESTION, k=1, strategy=strategy).nodes[0]
+    least = best.score * strength * missing
+    assert least < gains["d1"] < least + best.score * strength  # relevance is at most 2
+    assert trace.bridges[0].name == "bert"
+
+
+def test_a_lifted_chunk_stays_below_its_source(notes):
+    rag = notes("Oslo was mended by Bert.", "Bert knows why.", *FILLER)
+    nodes = rag.retrieve(
+        QUESTION, k=99, strategy=HybridStrategy(**LOCAL_NAMES, bridge_weight=1000)
+    ).nodes
+    assert [node.document_id for node in nodes[:2]] == ["d0", "d1"]
+    assert nodes[1].score == pytest.approx(0.8 * nodes[0].score, rel=1e-6)
+
+
+def test_names_of_the_question_and_names_in_many_chunks_lead_nowhere(notes):
+    crowd = tuple(f"Bert saw word{n}." for n in range(101))
+    rag = notes("Oslo was mended by Bert.", "Oslo knows why.", *crowd)
+    assert bridged(rag)[1].bridges == ()
+
+
+def test_a_name_leads_to_other_documents_only(open_index):
+    rag = open_index(chunk_size=8, chunk_overlap=0)
+    rag.add([SourceDocument("d0", "Oslo was mended by Bert. " + "Bert knows well why. " * 5)])
+    rag.add([SourceDocument(f"f{n}", text) for n, text in enumerate(FILLER)])
+    assert bridged(rag)[1].bridges == ()
+
+
+def test_bridges_neither_start_nor_end_outside_the_filter(open_index):
+    rag = open_index(chunk_size=100)
+    texts = "Oslo was mended by Bert.", "Bert knows why.", "Bert says why.", *FILLER
+    rag.add(
+        [
+            SourceDocument(f"d{n}", text, metadata={"open": n != 1, "late": n > 1})
+            for n, text in enumerate(texts)
+        ]
+    )
+    assert set(bridged(rag, where={"open": True})[0]) == {"d2"}
+    assert bridged(rag, where={"late": True})[1].bridges == ()
+
+
+def test_the_reason_quotes_the_sentence_that_has_the_name(notes):
+    rag = notes(
+        "Today it rains. Oslo was mended by Bert. Later it snows.", "Bert knows why.", *FILLER
+    )
+    nodes = rag.retrieve(QUESTION, k=5, strategy=HybridStrategy(**LOCAL_NAMES)).nodes
+    [reason] = [
+        one
+        for node in nodes
+        if node.document_id == "d1"
+        for one in node.reasons
+        if one.startswith("bridges")
+    ]
+    assert reason == ("bridges: rank 1, through bert, in the sentence 'Oslo was mended by Bert.'")
+
+
+def test_explain_names_the_bridges(notes):
+    rag = notes("Oslo was mended by Bert.", "Bert knows why.", *FILLER)
+    assert "bridges: bert (1 chunk(s))" in rag.retrieve(QUESTION).trace.explain()
+
+
+PEOPLE = (
+    ("Nils Brandt", "Solund Library", "1921", "pneumonia"),
+    ("Greta Lang", "Arden Theatre", "1934", "a fever"),
+    ("Emil Strand", "Mosby Hospital", "1908", "tuberculosis"),
+    ("Karin Dahl", "Ferring School", "1947", "a stroke"),
+    ("Oskar Lien", "Tofte Museum", "1952", "malaria"),
+    ("Hedda Vik", "Ranvik Gallery", "1919", "a fall"),
+)
+
+
+def two_hop_notes():
+    """Return notes about founders: who founded a place, how they died, and what became of it."""
+    for person, place, year, cause in PEOPLE:
+        yield f"{person} founded the {place} in {year}."
+        yield f"{person} died of {cause} in the spring."
+        yield f"The {place} was sold to the town after the war."
+        yield f"Before that, {person} had traveled as a salesman."
+
+
+@pytest.mark.parametrize("budget", [None, 120])
+def test_two_hop_questions_over_plain_notes_find_both_notes(budget):
+    """With real vectors and names, as five notes or as a context that holds about seven."""
+    notes = list(two_hop_notes())
+    found = 0
+    with E2GraphRAG.open(":memory:") as rag:
+        rag.add([SourceDocument(str(n), text) for n, text in enumerate(notes)])
+        for number, (_, place, _, _) in enumerate(PEOPLE):
+            question = f"Of what did the founder of the {place} die?"
+            size = {"k": 5} if budget is None else {"token_budget": budget}
+            ids = {node.document_id for node in rag.retrieve(question, **size).nodes}
+            found += ids >= {str(4 * number), str(4 * number + 1)}
+    assert found >= len(PEOPLE) - 1
