@@ -2,7 +2,7 @@ r"""Train the classifier of requests (`retrieval/request_kinds.py`) and write it
 
     python training/requests/train.py --data ../shared/data
 
-Its examples are `questions.py` and, as questions about something particular, the dev halves of the
+Its examples are `questions.txt` and, as questions about something particular, the dev halves of the
 sets of questions. `--measure` prints precision and recall on `tests/data/requests.jsonl` and on the
 report halves, and changes nothing.
 """
@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from questions import written
 from scipy.optimize import minimize
 
 from e2graphrag_integrations.protocols import FloatArray
@@ -26,7 +27,6 @@ from e2graphrag_integrations.retrieval.request_kinds import (
     features_of,
     request_model,
 )
-from questions import ENDING, ENDING_ZH, OTHER, OTHER_ZH, OVERVIEW, OVERVIEW_ZH, expanded
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = Path(request_kinds.__file__).with_name("request_weights.json")
@@ -39,7 +39,7 @@ _STEPS = 300
 _MIN_COUNT = 3
 """Minimum number of examples with a feature that has weights."""
 
-_LEAST = 0.8
+_LEAST = 0.85
 """Least probability of an overview or an ending."""
 
 _WHOLE = ("general",)
@@ -63,16 +63,7 @@ def of_sets(data: Path, half: int) -> list[tuple[str, str]]:
 
 def examples(data: Path) -> list[Example]:
     """Return the questions to learn from, and their kinds."""
-    parts: list[tuple[str, RequestKind]] = [
-        (OVERVIEW, "overview"),
-        (OVERVIEW_ZH, "overview"),
-        (ENDING, "ending"),
-        (ENDING_ZH, "ending"),
-        (OTHER, "other"),
-        (OTHER_ZH, "other"),
-    ]
-    written: list[Example] = [(text, kind) for lines, kind in parts for text in expanded(lines)]
-    return [*written, *((text, "other") for _, text in of_sets(data, 0))]
+    return [*written(), *((text, "other") for _, text in of_sets(data, 0))]
 
 
 def train(known: list[Example]) -> RequestModel:
@@ -132,6 +123,7 @@ def measure(model: RequestModel, data: Path) -> None:
 
 
 def main() -> None:
+    """Train, or measure the weights of the package."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--measure", action="store_true")

@@ -28,8 +28,11 @@ KINDS: tuple[RequestKind, ...] = ("overview", "ending", "other")
 CONTENT = "CONTENT"
 """Class of the words in no class."""
 
+ENDING_CLASS = "END"
+"""Class of the words for the end of something."""
+
 _MAX_LENGTH = 300
-"""Number of characters of a question from which it is not read: a request is short."""
+"""Maximum number of characters of a question that is read: a request is short."""
 
 _MAX_CONTENT = 3
 """Number of words in no class that are counted."""
@@ -56,6 +59,12 @@ def classes_of(question: str) -> Iterator[str]:
             yield WORDS[word.group()]
             end = word.end()
         yield from [CONTENT] * (end < len(token))
+
+
+def names_ending(question: str) -> bool:
+    """Return whether a short question has a word for the end of something."""
+    is_short = len(question) <= _MAX_LENGTH
+    return is_short and any(one.startswith(ENDING_CLASS) for one in classes_of(question))
 
 
 def features_of(question: str) -> dict[str, float]:
