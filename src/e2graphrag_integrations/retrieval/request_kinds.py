@@ -9,6 +9,7 @@ word in no class names something particular, and nearly always means that the qu
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,6 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Literal
-
-import numpy as np
 
 from e2graphrag_integrations.retrieval.request_words import HAN_WORD, WORDS
 
@@ -95,21 +94,23 @@ class RequestModel:
 
     def probabilities(self, question: str) -> list[float]:
         """Return the probability of each kind, in the order of `KINDS`."""
-        sums = np.asarray(self.bias, dtype=np.float64)
+        overview, ending, other = self.bias
         for feature, value in features_of(question).items():
-            if feature in self.weights:
-                sums = sums + value * np.asarray(self.weights[feature])
-        powers = np.exp(sums - sums.max())
-        values: list[float] = (powers / powers.sum()).tolist()
-        return values
+            if weights := self.weights.get(feature):
+                overview += value * weights[0]
+                ending += value * weights[1]
+                other += value * weights[2]
+        most = max(overview, ending, other)
+        powers = [math.exp(one - most) for one in (overview, ending, other)]
+        return [one / sum(powers) for one in powers]
 
     def kind_of(self, question: str) -> RequestKind:
         """Return what a question asks of a text as a whole."""
         if len(question) > _MAX_LENGTH:
             return "other"
         values = self.probabilities(question)
-        best = int(np.argmax(values))
-        return KINDS[best] if values[best] >= self.least else "other"
+        best = max(values)
+        return KINDS[values.index(best)] if best >= self.least else "other"
 
 
 @cache
