@@ -811,6 +811,15 @@ class E2GraphRAG(IndexReader, GraphExports):
     # Reading
 
     @property
+    def embedder(self) -> Embedder:
+        """The embedding model, loaded on first use.
+
+        Raises:
+            MissingDependencyError: If the package of the model is not installed.
+        """
+        return self._index.components.embedder.embedder
+
+    @property
     def strategy(self) -> Strategy:
         """The default retrieval strategy."""
         return self._strategy
@@ -1148,9 +1157,9 @@ class E2GraphRAG(IndexReader, GraphExports):
         """Whether a language model writes the summaries of new documents."""
         return bool(getattr(self._index.components.summarizer, "uses_llm", True))
 
-    def is_written_elsewhere(self) -> bool:
-        """Return whether another process, or another handle, is writing to the file now."""
-        return self._store.index_lock.is_held_elsewhere()
+    def writer(self) -> str | None:
+        """Return which other process or handle is writing, and since when; None if none is."""
+        return self._store.index_lock.holder()
 
     def read_transaction(self) -> AbstractContextManager[None]:
         """Make all reads in a `with` block see the same state; writers in other threads wait."""

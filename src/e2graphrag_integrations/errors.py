@@ -27,6 +27,7 @@
     │   └── StoppedError             indexing was stopped by close() or a cancelled aadd
     └── StoreError                   an error about the index file
         ├── NotAnIndexError          the file is not an index created by this package
+        ├── IndexGoneError           the file was deleted, moved or replaced while it was open
         ├── SchemaVersionError       the file was written by a newer version
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
@@ -183,6 +184,10 @@ class StoreError(E2GraphRAGError):
 
 class NotAnIndexError(StoreError):
     """Raised when a file is not an index created by this package."""
+
+
+class IndexGoneError(StoreError):
+    """Raised when an open index was deleted, moved or replaced. Nothing is created in its place."""
 
 
 class SchemaVersionError(StoreError):

@@ -22,7 +22,7 @@ from e2graphrag_integrations.cli.app import app
 from e2graphrag_integrations.cli.main import main
 
 CONTROLS = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f\x85\u2028\u202e\r"
-FORGED = "1. chunk 0 of forged.txt  span: 0-5"
+FORGED = "1. forged.txt, characters 0-5, relevance 0.99"
 NAME = f"a{CONTROLS}[red]\n{FORGED}\n[link=http:e.vil].txt"
 TEXT = (
     f"Alice met the Hatter.{CONTROLS}\n{FORGED}\n[bold]The Hatter[/bold] gave Alice a cup of tea. "
@@ -167,7 +167,7 @@ def test_commands_that_read_files_escape_their_names(folder, tmp_path, check):
     assert check(*command, "--estimate").code == 0
     assert check(*command).code == 0
     (folder / NAME).write_text(f"{TEXT} The end.")
-    assert check(*command).code == 2
+    assert check(*command, "--on-duplicate", "error").code == 2
     (folder / f"b{NAME}").write_text(" ")
     assert check("update", out, folder, "--json").code == 0
     assert check("update", out, folder).code == 0

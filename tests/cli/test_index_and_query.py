@@ -71,12 +71,32 @@ def test_query_prints_route_spans_and_reasons(book_index, call):
     assert out.startswith("route: ")
     assert "list entities: " in out
     assert re.search(r"reasons: relevance: rank \d; entities: rank 1", out)
-    assert "   entities: hatter - alice" in out
+    assert "   entities: hatter, alice" in out
     code, out, _ = call("query", book_index, QUESTION, "--explain", "--strategy", "paper")
     assert code == 0
     assert out.startswith("route: local\n")
     assert "1 hop(s)" in out
-    assert re.search(r"^1\. chunk \d of book\.txt  span: \d+-\d+$", out, re.MULTILINE)
+    assert re.search(
+        r"^1\. book\.txt, characters \d+-\d+, names found \d\.\d\d$", out, re.MULTILINE
+    )
+
+
+def test_hits_are_printed_compactly_with_where_relevance_and_excerpt(tmp_path, book, call):
+    (tmp_path / "copy.txt").write_text(TEA_PARTY, encoding="utf-8")
+    index = tmp_path / "two.e2g"
+    assert call("index", tmp_path, "--out", index, *SMALL_CHUNKS).code == 0
+    code, out, _ = call("query", index, QUESTION)
+    assert code == 0
+    route, why, place, text, also_in, *others = out.splitlines()
+    assert (route.startswith("route: "), why.startswith("why: ")) == (True, True)
+    assert re.fullmatch(r"1\. book\.txt, characters \d+-\d+, relevance \d\.\d\d", place)
+    assert text.startswith("   Alice met the Hatter")
+    assert also_in == "   also in: copy.txt"
+    assert all(others)
+    _, out, _ = call("query", index, QUESTION, "--context")
+    assert re.match(r"\[1\] book\.txt, characters 0-\d+ \(also in copy\.txt\)\nAlice met", out)
+    answer = call("query", index, QUESTION, "--context", "--json").json()
+    assert answer["context"] == out.removesuffix("\n")
 
 
 def test_question_without_known_entities_goes_global(book_index, call):
@@ -89,7 +109,8 @@ def test_context_prints_a_prompt_within_the_token_budget(book_index, call):
     code, out, _ = call("query", book_index, QUESTION, "--context", "--token-budget", "40")
     assert code == 0
     assert "hatter" in out.lower()
-    assert len(out.split()) <= 40
+    passages = re.sub(r"^\[\d\] book\.txt, characters .*\n", "", out, flags=re.MULTILINE)
+    assert len(passages.split()) <= 40
 
 
 def test_query_exits_with_1_if_nothing_is_found(book_index, call):
@@ -112,14 +133,42 @@ def test_second_index_call_skips_unchanged_documents_and_adds_new_ones(
     assert (report["documents"], report["skipped"]) == (1, ["book.txt"])
 
 
-def test_changed_document_is_rejected_unless_replace_is_given(book, book_index, call):
+def test_index_run_again_replaces_the_changed_file_and_adds_the_new_one(
+    tmp_path, book, book_index, call
+):
     book.write_text(TEA_PARTY + " The End.", encoding="utf-8")
-    code, _, err = call("index", book, "--out", book_index)
-    assert code == 2
+    (tmp_path / "new.txt").write_text("Bob met Carol in Paris.")
+    files = (book, tmp_path / "new.txt")
+    code, out, err = call("index", *files, "--out", book_index, "--on-duplicate", "error")
+    assert (code, out) == (2, "")
     assert "'book.txt'" in err
-    assert "use --replace or `e2graphrag update`" in err
-    assert call("index", book, "--out", book_index, "--replace", "--json").json()["documents"] == 1
+    code, out, _ = call("index", book, "--out", book_index, "--on-duplicate", "skip")
+    assert (code, out) == (0, f"{book_index}: nothing new, 1 document(s) already indexed\n")
+    code, out, _ = call("index", *files, "--out", book_index)
+    assert code == 0
+    assert out.startswith(f"replaced: book.txt\n{book_index}: 2 document(s) indexed, 0 unchanged; ")
+    _, out, _ = call("index", *files, "--out", book_index)
+    assert out == f"{book_index}: nothing new, 2 document(s) unchanged\n"
     assert call("verify", book_index).code == 0
+
+
+def test_a_file_given_twice_in_any_way_is_one_document(tmp_path, book, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.txt").symlink_to("book.txt")
+    paths = (".", "book.txt", "./book.txt", book, "link.txt", "../" + tmp_path.name)
+    report = call("index", *paths, "--out", "b.e2g", "--json", *SMALL_CHUNKS).json()
+    assert (report["documents"], report["skipped"]) == (1, [])
+    assert call("index", *paths[1:], "--out", "b.e2g", "--json").json()["skipped"] == ["book.txt"]
+    assert call("stats", "b.e2g", "--json").json()["documents"] == 1
+
+
+def test_a_relevance_floor_finds_nothing_where_nothing_is_relevant(tmp_path, book, call):
+    index = tmp_path / "b.e2g"
+    assert call("index", book, "--out", index).code == 0  # the default embedder is calibrated
+    code, out, _ = call("query", index, QUESTION, "--min-relevance", "0.2")
+    assert (code, "Hatter" in out) == (0, True)
+    code, out, _ = call("query", index, "How does a nuclear reactor work?", "--min-relevance", ".2")
+    assert (code, "nothing found" in out) == (1, True)
 
 
 def test_estimate_prints_counts_and_creates_no_file(tmp_path, book, call, monkeypatch):
@@ -182,11 +231,11 @@ def test_verify_distinguishes_intact_from_damaged_files(book_index, call):
         (["query", "{empty}", "Q"], "is an empty file"),
         (["stats", "{empty}"], "is an empty file"),
         (["verify", "{empty}"], "is an empty file"),
-        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "chunk_size="),
-        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "chunk_size=0"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "--chunk-size 9999"),
+        (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "--chunk-size 0"),
         (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
         (["query", "{index}", "  "], "question"),
-        (["query", "{index}", "Q", "-k", "0"], "k=0 must be"),
+        (["query", "{index}", "Q", "-k", "0"], "-k 0 must be"),
     ],
     ids=str,
 )
@@ -249,12 +298,12 @@ def test_content_cutting_is_stored_and_enforced(tmp_path, book, call):
     assert settings["chunk_overlap"] == "0"
     code, stdout, err = call("index", book, "--out", out, "--cut", "fixed")
     assert (code, stdout) == (2, "")
-    assert "chunking=content" in err
+    assert "built with --cut content, not 'fixed': omit --cut" in err
     assert call("index", book, "--out", out).code == 0  # without --cut, the stored value applies
     other = tmp_path / "d.e2g"
     code, _, err = call("index", book, "--out", other, "--cut", "content", "--chunk-overlap", "5")
     assert code == 2
-    assert "chunk_overlap=5" in err
+    assert "--chunk-overlap 5" in err
     assert not other.exists()
 
 
@@ -307,4 +356,4 @@ def test_communities_are_printed_with_entities_sources_and_reports(book_index, c
     assert (code, out) == (1, "no communities\n")
     code, _, err = call("communities", book_index, "--level", "9")
     assert code == 2
-    assert "level=9 does not exist" in err
+    assert "--level 9 does not exist" in err

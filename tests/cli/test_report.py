@@ -38,7 +38,7 @@ def test_read_only_index_has_a_report(call, book_index, tmp_path):
     [
         (("--out", "missing/book.html"), "the folder missing does not exist"),
         (("--out", "."), "is a folder"),
-        (("--out", "book.html", "--max-mb", "-1"), "max_mb"),
+        (("--out", "book.html", "--max-mb", "-1"), "--max-mb -1.0"),
         (("--out", "book.html", "--scope", "[]"), "--scope"),
         (("--out", "book.html", "--scope", "{}"), "empty filter"),
         ((), "--out"),

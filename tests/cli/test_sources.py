@@ -202,7 +202,7 @@ def test_failed_later_run_and_paid_summaries_keep_the_file(tmp_path, call, monke
     summarizer.rejects = False
     assert call(*command).code == 0
     (tmp_path / "a.txt").write_text("changed")
-    assert call(*command).code == 2
+    assert call(*command, "--on-duplicate", "error").code == 2
     assert call("status", out).code == 0
 
 

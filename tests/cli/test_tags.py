@@ -59,8 +59,11 @@ def test_queries_use_tags_and_boosts(tickets, call):
         (("query", QUESTION, "--boost-tag", "card=nan"), "nan must be a number"),
         (("query", QUESTION, "--boost-tag", "sea=2"), "unknown tag 'sea'"),
         (("query", QUESTION, "--tag", "sea"), "unknown tag 'sea'"),
-        (("query", QUESTION, "--boost-date-field", "day"), "without half_life_days"),
-        (("query", QUESTION, "--boost-half-life-days", "0"), "half_life_days=0"),
+        (
+            ("query", QUESTION, "--boost-date-field", "day"),
+            "--boost-date-field and --boost-now have no effect without --boost",
+        ),
+        (("query", QUESTION, "--boost-half-life-days", "0"), "--boost-half-life-days 0"),
         (("tag", "card", "Card"), "'card' and 'Card'"),
         (("tag", "card", "--clear"), "--clear removes all tags"),
         (("tag", "--file", "missing.json"), "missing.json cannot be read"),

@@ -101,12 +101,12 @@ def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypa
     monkeypatch.setattr(fake, "fingerprint", ExtractiveSummarizer().fingerprint, raising=False)
     monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
     edit_texts(folder)
-    index_command = ["index", folder, "--out", index, "--replace"]
+    index_command = ["index", folder, "--out", index]
     arguments = index_command if command == "index" else ["update", index, folder]
     before = index.read_bytes()
     code, out, err = call(*arguments, "--max-llm-calls", "0")
     assert (code, out, fake.calls) == (2, "", 0)
-    assert "but max_llm_calls=0" in err
+    assert "but --max-llm-calls 0" in err
     assert index.read_bytes() == before
     assert call(*arguments, "--max-llm-calls", "50")[0] == 0
     assert fake.calls
@@ -211,18 +211,52 @@ def test_delete_with_an_unknown_id_deletes_nothing(index, call):
 
 
 def test_status_prints_the_state_of_each_document(index, failed_index, call):
-    expected = "done\talice.txt\ndone\tqueen.md\ndone\tsub/ship.txt\n"
+    rows = "done\talice.txt\ndone\tqueen.md\ndone\tsub/ship.txt\n"
+    expected = f"{index}: 3 document(s): 3 done\n{rows}"
     assert call("status", index) == (0, expected, "")
     documents = call("status", index, "--json").json()["documents"]
     assert all(document["status"] == "done" for document in documents)
-    code, out, _ = call("status", failed_index)
+    code, out, err = call("status", failed_index)
     assert code == 3
-    assert out.splitlines()[0] == "done\talice.txt"
+    assert out.splitlines()[0] == f"{failed_index}: 4 document(s): 3 done, 1 failed"
     assert out.splitlines()[1].startswith("failed\tjabber.txt: ")
+    assert out.splitlines()[2] == "done\talice.txt"
+    assert err == f"run `e2graphrag resume {failed_index}` to index what is not done\n"
     documents = call("status", failed_index, "--json").json(3)["documents"]
     [failed] = [document for document in documents if document["status"] == "failed"]
     assert (failed["id"], failed["indexed"]) == ("jabber.txt", False)
     assert "content filter" in failed["reason"]
+
+
+def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
+    folder, index = tmp_path / "many", tmp_path / "m.e2g"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number:02}.txt").write_text(f"Anna{number} met Bert in Oslo.")
+    call("index", folder, "--out", index, "--embedder", "hashing", "--no-wait")
+    code, out, err = call("query", index, "Who met Bert?")
+    assert code == 1
+    assert "30 document(s) are not indexed yet" in out
+    assert f"run `e2graphrag resume {index}`" in err
+    code, out, err = call("status", index)
+    assert code == 3
+    first, *rows, last = out.splitlines()
+    assert first == f"{index}: 30 document(s): 30 pending"
+    assert rows == [f"pending\t{number:02}.txt" for number in range(20)]
+    assert last == "... and 10 more: --all lists them"
+    assert f"run `e2graphrag resume {index}`" in err
+    assert len(call("status", index, "--all").out.splitlines()) == 31
+    states = call("status", index, "--json").json(3)
+    assert (states["counts"], len(states["documents"])) == ({"pending": 30}, 30)
+    with E2GraphRAG.open(index) as writer, writer.write_lock():
+        told = re.compile(rf"{re.escape(str(index))} is being written by process \d+ .* since 20")
+        status, query = call("status", index).err, call("query", index, "Who met Bert?").err
+        assert told.search(status)
+        assert told.search(query)
+        assert "resume" not in status  # it would wait for the writer
+        assert call("status", index, "--json").json(3)["writer"].startswith("process ")
+    assert call("resume", index).code == 0
+    assert call("query", index, "Who met Bert?").err == ""
 
 
 def test_status_says_that_the_previous_version_is_searchable(failed_index, folder, call):
@@ -400,11 +434,11 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
         (["status", "ghost.e2g"], "index ghost.e2g does not exist"),
         (["compact", "ghost.e2g"], "index ghost.e2g does not exist"),
         (["export", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
-        (["update", "{folder}", "{folder}"], "does not exist: create it"),
+        (["update", "{folder}", "{folder}"], "is a folder: name an index file"),
         (["status", "{alice}"], "e2graphrag index"),
         (["update", "{index}", "ghost.txt"], "ghost.txt does not exist"),
         (["update", "{index}", "{folder}", "--llm-base-url", "u"], "require --llm-model"),
-        (["update", "{index}", "{folder}", "--concurrency", "0"], "concurrency=0"),
+        (["update", "{index}", "{folder}", "--concurrency", "0"], "--concurrency 0"),
         (["resume", "{index}", "--llm-api-key-env", "X"], "require --llm-model"),
         (["update", "{index}", "{folder}", "--llm-model", "m"], "OPENAI_API_KEY contains no API"),
         (["delete", "{index}", "ghost"], "'ghost'"),
@@ -414,7 +448,7 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
         (["export", "{index}", "no/such/out"], "no/such/out"),
         (["export-graph", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
         (["export-graph", "{index}", "{folder}"], "{folder} already exists"),
-        (["export-graph", "{index}", "g", "--min-weight", "-1"], "min_weight=-1.0"),
+        (["export-graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0"),
         (["import", "{folder}", "--out", "x.e2g"], "export"),
         (["import", "ghost", "--out", "x.e2g"], "ghost"),
         (["import", "ghost", "--out", "{index}"], "{index}"),

@@ -491,7 +491,7 @@ def test_a_window_score_mixes_its_boosted_relevance_with_the_fused_score_of_its_
     snapshot = rag._session.snapshot()
     for node in nodes:
         row = np.asarray([snapshot.nodes.row_of[node.node_id]])
-        share = 0.2 + 0.5 / snapshot.dense.window_counts(row)[0]
+        share = 0.7 / snapshot.dense.window_counts(row)[0]
         expected = (1 - share) * boosted[node.node_id] / max(boosted.values())
         expected += share * fused[node.node_id] / max(fused.values())
         assert node.score == pytest.approx(expected, rel=1e-3)

@@ -360,4 +360,4 @@ def test_windows_contain_a_word_in_any_form(open_index):
     rag = english(open_index, "king died", "queen slept")
     relevance = relevance_of(rag, "king die", BOTH)
     windows = np.arange(2)
-    assert relevance.contain(windows).tolist() == [[True, False], [True, False]]
+    assert relevance.contain(["king", "die"], windows).tolist() == [[True, False], [True, False]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -286,13 +287,13 @@ def test_an_error_names_its_own_reason_only(tmp_path, monkeypatch, number, advic
     assert sum(one in str(caught.value) for one in reasons) == 1
 
 
-def test_is_held_elsewhere(tmp_path):
+def test_a_lock_tells_others_who_holds_it_and_since_when(tmp_path):
     own, other = (IndexLock(str(tmp_path / "i.e2g"), 0) for _ in range(2))
-    assert not own.is_held_elsewhere()
+    assert own.holder() is None
     with other.acquire():
-        assert own.is_held_elsewhere()
-        assert not other.is_held_elsewhere()
-    assert not own.is_held_elsewhere()
+        assert re.match(rf"process {os.getpid()} \(.*\) on .* since \d{{4}}-", str(own.holder()))
+        assert other.holder() is None
+    assert own.holder() is None
     (tmp_path / "i.e2g.lock").write_text("process 1 on this host", encoding="utf-8")
-    assert not own.is_held_elsewhere()  # the process was killed
-    assert not IndexLock(":memory:", 0).is_held_elsewhere()
+    assert own.holder() is None  # the process was killed
+    assert IndexLock(":memory:", 0).holder() is None

@@ -20,6 +20,7 @@ from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
     ForkedProcessError,
+    IndexGoneError,
     InvalidInputError,
     MissingDependencyError,
     NotAnIndexError,
@@ -302,7 +303,7 @@ def test_a_writer_that_lost_its_lock_stops_and_the_next_call_continues(
     rag = open_index(postgres_url, summarizer=summarize, summarizer_id="llm", concurrency=1)
     with pytest.raises(StoreConnectionError, match="lost during an operation"):
         rag.add(documents)
-    assert not rag.is_written_elsewhere()
+    assert not rag.writer()
     with open_index(postgres_url, summarizer=summarize, summarizer_id="llm") as other:
         other.add(documents, on_duplicate="replace")
         assert other.document_ids == [document.id for document in documents]
@@ -350,8 +351,8 @@ def test_an_exhausted_pool_is_a_typed_error(postgres_url, monkeypatch):
 def test_the_error_of_a_locked_index_names_the_holder(postgres_url, open_index):
     first, second = open_index(postgres_url), open_index(postgres_url, lock_timeout=0.05)
     with first.write_lock():
-        assert second.is_written_elsewhere()
-        assert not first.is_written_elsewhere()
+        assert second.writer()
+        assert not first.writer()
         with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} on .* \(e2g"):
             second.add(numbered(3))
     second.add(numbered(3))
@@ -373,6 +374,8 @@ def test_a_dropped_index_is_a_typed_error_for_those_who_use_it(postgres_url, ope
     drop_index(postgres_url)
     with pytest.raises(StoreError, match="the index was dropped"):
         rag.document("story")
+    with pytest.raises(IndexGoneError, match="was dropped"):
+        rag.store.reopen()
     assert schema_of(postgres_url) not in [one.schema for one in list_indexes(postgres_url)]
 
 
@@ -388,7 +391,7 @@ def test_drop_keeps_what_is_not_of_the_index(postgres_url, open_index, story):
 def test_drop_waits_for_a_writer(postgres_url, open_index, story):
     rag = open_index(postgres_url)
     with rag.write_lock(), pytest.raises(StoreLockedError):
-        drop_index(postgres_url, timeout=0.05)
+        drop_index(postgres_url, lock_timeout=0.05)
     rag.add(story)
 
 

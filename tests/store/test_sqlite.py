@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import sys
 import threading
@@ -15,6 +16,7 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
+    IndexGoneError,
     InvalidInputError,
     NotAnIndexError,
     SchemaVersionError,
@@ -442,26 +444,51 @@ def test_a_file_without_its_tables_is_not_an_empty_index(tmp_path, open_index, s
         open_index(path)
 
 
-@pytest.mark.parametrize("happening", ["replaced", "removed"])
-def test_a_replaced_or_removed_file_is_neither_read_nor_written(
+@pytest.mark.parametrize("happening", ["replaced", "deleted", "folder deleted"])
+def test_a_replaced_or_deleted_file_is_neither_read_nor_written_nor_created(
     tmp_path, open_index, story, happening
 ):
-    path, other = tmp_path / "i.e2g", tmp_path / "o.e2g"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path, other = folder / "i.e2g", tmp_path / "o.e2g"
     rag = open_index(path)
     rag.add(story)
-    with open_index(other) as one:
+    rag.retrieve("Anna")
+    with open_index(path) as another, open_index(other) as one:
+        another.add(numbered(2))
         one.add(numbered(3))
-    if happening == "replaced":
-        other.replace(path)
-    else:
+    replacement = other.read_bytes()
+    if happening == "folder deleted":
+        shutil.rmtree(folder)
+    elif happening == "deleted":
         path.unlink()
+    else:
+        other.replace(path)
     for work in (
+        lambda: rag.retrieve("Anna"),
         lambda: rag.add(numbered(9)),
         lambda: rag.retrieve("Anna"),
         lambda: rag.delete("story"),
+        rag.store.reopen,
     ):
-        with pytest.raises(StoreError, match="replaced or removed"):
+        with pytest.raises(IndexGoneError, match=happening.split()[-1]):
             work()
+    rag.close()  # waits for the background
+    assert path.exists() == (happening == "replaced")
+    assert folder.exists() == (happening != "folder deleted")
+    if happening == "replaced":
+        assert path.read_bytes() == replacement
+
+
+def test_an_emptied_file_is_not_made_an_index_again(tmp_path, open_index, story):
+    path = tmp_path / "i.e2g"
+    rag = open_index(path)
+    rag.add(story)
+    rag.store.database.vacuum()  # leaves no log that could restore it
+    path.write_bytes(b"")
+    with pytest.raises(StoreError):
+        rag.store.reopen()
+    assert path.read_bytes() == b""
 
 
 def test_a_file_shorter_than_a_header_is_not_overwritten(tmp_path, open_index):

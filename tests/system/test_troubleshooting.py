@@ -85,6 +85,12 @@ def write_beside_another_writer() -> None:
         E2GraphRAG.open("letters.e2g", embedder="hashing", lock_timeout=0).add(LONG)
 
 
+def ask_deleted_index() -> None:
+    with index() as rag:
+        Path("letters.e2g").unlink()
+        rag.retrieve("Who met Bob?")
+
+
 def add_twice() -> None:
     with index() as rag:
         rag.add(SourceDocument(LETTER.id, "Carol met Dave."))
@@ -163,6 +169,7 @@ CAUSES: list[Callable[[], None]] = [
     lambda: read_data(make_pdf_of([b"q Q"], [0]), "scan.pdf"),
     lambda: read_data(b"Bob", "a.txt", encoding="klingon"),
     write_beside_another_writer,
+    ask_deleted_index,
     add_twice,
     lambda: write(LONG, summarizer=lambda _: "A letter.", summarizer_id="one", max_llm_calls=1),
     lambda: write(LONG, summarizer=failing_summarizer, retry=RetryPolicy(attempts=1)),

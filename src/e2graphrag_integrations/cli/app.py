@@ -18,7 +18,8 @@ from typer.core import TyperGroup
 from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.cli.output import print_line
-from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.cli.wording import on_command_line
+from e2graphrag_integrations.errors import E2GraphRAGError, EvaluationError
 
 PROGRAM = "e2graphrag"
 
@@ -61,7 +62,10 @@ class _ExitCodeGroup(TyperGroup):
             message = "interrupted: repeat the command or run `e2graphrag resume` to continue"
             code = _fail(message, ExitCode.INTERRUPTED)
         except (E2GraphRAGError, OSError) as error:
-            code = _fail(f"error: {error}", ExitCode.ERROR)
+            # The settings of an evaluation are written as in Python.
+            is_ours = isinstance(error, E2GraphRAGError) and not isinstance(error, EvaluationError)
+            text = on_command_line(str(error)) if is_ours else str(error)
+            code = _fail(f"error: {text}", ExitCode.ERROR)
         except (UsageError, typer.Exit, typer.Abort):
             raise
         except Exception as error:  # noqa: BLE001 - Python would print it raw and exit with 1

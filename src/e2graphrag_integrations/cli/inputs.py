@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import signal
 import sys
@@ -31,6 +33,7 @@ from e2graphrag_integrations.store.location import drop_index, index_exists, sho
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.reports import IndexReport
     from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
@@ -145,13 +148,20 @@ def check_new_index(path: str, sources: Sequence[str] = ()) -> None:
         sources: Files and folders to index.
 
     Raises:
-        InvalidInputError: If the path is invalid, is `:memory:`, or is one of the source files.
+        InvalidInputError: If the path is invalid, is `:memory:`, a folder, or one of the source
+            files.
     """
     if is_postgres_url(path):
         shown_path(path)  # raises if it is invalid
         return
     if path == MEMORY:
         raise InvalidInputError(f"--out {path}: the index would be lost at exit; name a file")
+    if path_exists(path) and Path(path).is_dir():
+        is_source = any(path_exists(one) and Path(path).samefile(one) for one in sources)
+        what = "one of the folders to index" if is_source else "a folder"
+        raise InvalidInputError(
+            f"--out {path} is {what}: name a file, such as {Path(path).resolve().name}.e2g"
+        )
     if path_exists(path) and any(Path(path).samefile(source) for source in source_files(sources)):
         raise InvalidInputError(f"--out {path} is one of the files to index: choose another path")
 
@@ -160,7 +170,7 @@ def check_index(path: str) -> None:
     """Check that an index file exists.
 
     Raises:
-        InvalidInputError: If the index does not exist or is empty.
+        InvalidInputError: If the index does not exist, is empty or is a folder.
     """
     if is_postgres_url(path):
         if not index_exists(path):
@@ -168,10 +178,27 @@ def check_index(path: str) -> None:
                 f"index {shown_path(path)} does not exist: create it with `e2graphrag index`"
             )
         return
+    if path_exists(path) and Path(path).is_dir():
+        raise InvalidInputError(f"{path} is a folder: {_instead_of_folder(path)}")
     if not path_exists(path) or not Path(path).is_file():
         raise InvalidInputError(f"index {path} does not exist: create it with `e2graphrag index`")
     if Path(path).stat().st_size == 0:
         raise InvalidInputError(f"{path} is an empty file: create an index with `e2graphrag index`")
+
+
+def _instead_of_folder(folder: str) -> str:
+    """Return which index file to name instead of a folder."""
+    found = sorted(str(file) for file in Path(folder).glob("*.e2g") if file.is_file())
+    if found:
+        return f"name the index file, such as {found[0]}"
+    name = Path(folder).resolve().name
+    if name.endswith(".snapshot"):
+        return f"name the index file beside it, {name.removesuffix('.snapshot')}"
+    name += ".e2g"
+    return (
+        f"name an index file, such as {name}, which "
+        f"`e2graphrag index {shlex.quote(folder)} --out {shlex.quote(name)}` creates"
+    )
 
 
 def open_index(
@@ -179,9 +206,10 @@ def open_index(
     *,
     summarizer: OpenAISummarizer | None = None,
     embedder: str | None = None,
-    extractor: str | None = None,
+    extractor: str | Mapping[str, str] | None = None,
     language: str = AUTO,
     concurrency: int = 4,
+    lock_timeout: float = 30.0,
     vectors: str | None = None,
 ) -> E2GraphRAG:
     """Open an existing index.
@@ -190,9 +218,11 @@ def open_index(
         path: The index file.
         summarizer: Writes the summaries; None means that sentences are extracted instead.
         embedder: Name or path of a model; None means the embedder of the file.
-        extractor: Name or path of a spaCy pipeline; None means the extractor of the file.
+        extractor: Name or path of a spaCy pipeline, or those of languages; None means the extractor
+            of the file.
         language: Language of the documents to add; "auto" detects it.
         concurrency: Maximum number of concurrent calls to the summarizer.
+        lock_timeout: Seconds to wait while another process is writing.
         vectors: The vector index to use; None means the vectors of the index.
 
     Raises:
@@ -209,6 +239,7 @@ def open_index(
         extractor=extractor,
         language=language,
         concurrency=concurrency,
+        lock_timeout=lock_timeout,
         vectors=vectors,
     )
 
@@ -281,6 +312,26 @@ def described(
 
     given = [replace(one, metadata={**one.metadata, **metadata}) for one in documents]
     return keep_descriptions(rag.store, given)
+
+
+def changed_ids(documents: Sequence[SourceDocument], report: IndexReport) -> set[str]:
+    """Return the ids of the given documents that a run has written."""
+    given = {document.id for document in documents}
+    return given.difference(report.skipped, report.failed, report.queued)
+
+
+def parse_extractors(arguments: Sequence[str] | None) -> str | dict[str, str] | None:
+    """Parse `--spacy-model NAME` or `--spacy-model LANGUAGE=NAME`; None means the defaults.
+
+    Raises:
+        InvalidInputError: If there are several for the same documents.
+    """
+    given = arguments or ()
+    if given and all(re.match("[a-z]{2,3}=", one) for one in given):
+        return _pairs("--spacy-model", "LANGUAGE=NAME", given)
+    if len(given) > 1:
+        raise InvalidInputError("--spacy-model: give one pipeline, or one for each LANGUAGE=NAME")
+    return given[0] if given else None
 
 
 def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from e2graphrag_integrations.cli.app import PROGRAM, app
 from e2graphrag_integrations.cli.output import is_terminal, print_line
+from e2graphrag_integrations.cli.wording import on_command_line
 
 # The order in which these modules register their commands is that of the help.
 # isort: off
@@ -46,7 +47,10 @@ class _PrintingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):
-            print_line(f"{record.levelname.lower()}: {record.getMessage()}", error=True)
+            message = record.getMessage()
+            if record.name.startswith("e2graphrag_integrations"):
+                message = on_command_line(message)
+            print_line(f"{record.levelname.lower()}: {message}", error=True)
 
 
 @contextlib.contextmanager

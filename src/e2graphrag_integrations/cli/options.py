@@ -43,9 +43,11 @@ Embedder = Annotated[
 ]
 
 SpacyModel = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        metavar="NAME", help="Name or path of a spaCy pipeline (default: bundled English)."
+        metavar="[LANGUAGE=]NAME",
+        help="Name or path of a spaCy pipeline for all documents, or for those in one language, "
+        "such as de=de_core_news_sm; repeat it for more languages (default: one per language).",
     ),
 ]
 
@@ -174,6 +176,11 @@ Concurrency = Annotated[int, _llm_option(metavar="N", help="Number of concurrent
 Engine = Annotated[
     Literal["local", "ray"],
     typer.Option(help="Run the models in this process, or on the workers of a Ray cluster."),
+]
+
+LockTimeout = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", help="Seconds to wait while another process is writing."),
 ]
 
 NoWait = Annotated[

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations._utils.new_path import check_new, new_path
+from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations._utils.validation import check_bool, check_text, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.html_report import contents
@@ -92,7 +92,7 @@ def write_report(
         E2GraphRAGError: If a question cannot be answered.
         StoreError: If the file cannot be written. An existing file is unchanged.
     """
-    target = _check_target(path, replace=check_bool("replace", replace))
+    target = _check_target(path, reader.path, replace=check_bool("replace", replace))
     asked = _check_questions(questions)
     size = _check_size(max_mb)
     answers = contents.answers(reader, asked)
@@ -138,14 +138,22 @@ def write_report(
     )
 
 
-def _check_target(path: str | os.PathLike[str], *, replace: bool) -> Path:
+def _check_target(path: str | os.PathLike[str], index: str, *, replace: bool) -> Path:
     target = Path(checked_path(path))
     if target.is_dir():
         raise InvalidInputError(f"{target} is a folder: name a file, such as report.html")
-    if not replace:
-        check_new(target)
-    elif (target.exists() or target.is_symlink()) and not _is_report(target):
-        raise InvalidInputError(f"{target} is not a report, so it stays: choose another name")
+    if target.exists() or target.is_symlink():
+        if target.exists() and Path(index).exists() and target.samefile(index):
+            raise InvalidInputError(
+                f"{target} is the index itself: choose another name, such as {target.stem}.html"
+            )
+        if not _is_report(target):
+            raise InvalidInputError(f"{target} is not a report, so it stays: choose another name")
+        if not replace:
+            raise InvalidInputError(
+                f"{target} already exists: pass replace=True to replace this report, or choose "
+                "another name"
+            )
     if not target.parent.is_dir():
         raise InvalidInputError(f"the folder {target.parent} does not exist: create it first")
     return target

@@ -45,14 +45,14 @@ _DOCUMENT_COLUMNS = 11
 
 
 def copy_index(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], *, timeout: float = 30.0
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, lock_timeout: float = 30.0
 ) -> None:
     """Copy an index: from a file or a Postgres database to another file or database.
 
     Args:
         source: The index file or URL to read.
         target: The index file or URL to create.
-        timeout: Seconds to wait for a lock.
+        lock_timeout: Seconds to wait while another process is writing.
 
     Raises:
         InvalidInputError: If the source does not exist, or the target does.
@@ -67,8 +67,8 @@ def copy_index(
         raise InvalidInputError(f"{shown_path(origin)} does not exist")
     if not is_postgres_url(destination) and index_exists(destination):
         raise InvalidInputError(f"{destination} already exists: choose a new file")
-    with contextlib.closing(Store(origin, timeout=timeout)) as store:
-        copy_store(store, destination, timeout=timeout)
+    with contextlib.closing(Store(origin, timeout=lock_timeout)) as store:
+        copy_store(store, destination, timeout=lock_timeout)
 
 
 def copy_store(store: Store, target: str, *, replace: bool = False, timeout: float = 30.0) -> None:
@@ -116,7 +116,7 @@ def _copy_to_database(store: Store, target: str, timeout: float) -> None:
             with contextlib.suppress(StoreError, InvalidInputError):
                 with contextlib.closing(Store(target, timeout=0)) as copy:
                     _check_empty(copy)
-                drop_index(target, timeout=0)
+                drop_index(target, lock_timeout=0)
         raise
 
 

@@ -8,15 +8,16 @@ words of the first hop. The name is the only way there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log, log2
+from math import log
 from textwrap import shorten
 
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.trace import FollowedName
@@ -34,7 +35,7 @@ _MAX_SOURCES = 8
 _MAX_CHUNKS = 100
 """A name in more chunks than this is too common to lead anywhere."""
 
-_MAX_TARGETS = 2_000
+_MAX_TARGETS = 300
 """Stop following bridges, strongest first, once this many chunks are collected."""
 
 _ANY_NAME = 0.3
@@ -48,10 +49,13 @@ _BELOW_SOURCE = 0.8
 the first hop, so it comes first."""
 
 
+_TELLING = 0.2
+"""Words of the question with a lower IDF, relative to its rarest word, are ignored."""
+
 _MAX_QUOTED = 200
 """Maximum number of characters of a sentence in a reason."""
 
-_MAX_FOLLOWED = 50
+_MAX_FOLLOWED = 20
 """Maximum number of bridges in the trace."""
 
 
@@ -138,13 +142,14 @@ def find_bridges(
     best = np.flatnonzero(snapshot.nodes.level[rows] == 0)[:_MAX_SOURCES]
     starts, start_scores = rows[best], scores[best]
     sources = snapshot.nodes.first_leaf[starts]
-    words = _Words.of(relevance, snapshot)
-    strengths = start_scores / start_scores[:1] * (_ANY_NAME + words.shares(sources))
+    words = _Words(relevance, snapshot)
+    shares, lacking = words.shares_and_lacking(sources)
+    strengths = start_scores / start_scores[:1] * (_ANY_NAME + shares)
     links = _links(sources, strengths, snapshot, known, allowed)
     if not len(links.chunks):
         return Bridges(nothing, np.empty(0), nothing, nothing)
     targets, places = np.unique(links.chunks, return_inverse=True)
-    missing = words.missing_in(targets, sources)[places, links.sources]
+    missing = words.found_of(lacking, targets)[places, links.sources]
     worth = missing + _RELEVANCE * relevance.of_chunks(targets)[places]
     gains = weight * float(start_scores[0]) * links.strengths * worth
     own = np.zeros(len(snapshot.nodes.ids))
@@ -164,56 +169,62 @@ def find_bridges(
     )
 
 
-@dataclass(frozen=True, eq=False)
 class _Words:
-    """The words of the question, and where they are.
+    """The telling words of the question, and where they are.
 
-    Attributes:
-        weights: The IDF of each word, shape (words,).
-        contain: Returns which windows contain which words, shape (words, windows).
-        windows_of: Returns the windows of chunks, and the place of each window's chunk.
+    Args:
+        relevance: Knows which windows contain which words.
+        snapshot: The search index.
     """
 
-    weights: Floats
-    contain: Callable[[IntArray], NDArray[np.bool_]]
-    windows_of: Callable[[IntArray], tuple[IntArray, IntArray]]
+    def __init__(self, relevance: Relevance, snapshot: Snapshot) -> None:
+        bm25 = snapshot.bm25
+        weights = {one: bm25.idf(one) or bm25.idf_of_unique for one in relevance.terms}
+        least = _TELLING * max(weights.values(), default=0.0)
+        self._words = [one for one, weight in weights.items() if weight >= least]
+        self._weights = np.asarray([weights[one] for one in self._words])
+        self._relevance = relevance
+        self._snapshot = snapshot
 
-    @classmethod
-    def of(cls, relevance: Relevance, snapshot: Snapshot) -> _Words:
-        """Return the words of a question."""
-        idf = snapshot.bm25.idf
-        words = dict.fromkeys(relevance.terms)
-        highest = snapshot.bm25.idf_of_unique
-        return cls(
-            np.asarray([idf(word) or highest for word in words]),
-            relevance.contain,
-            lambda chunks: snapshot.dense.windows_of(snapshot.chunk_nodes[chunks]),
-        )
-
-    def shares(self, chunks: IntArray) -> Floats:
-        """Return the share of the question in the best window of each chunk, in [0, 1]."""
-        windows, owners = self.windows_of(chunks)
-        shares = np.zeros(len(chunks))
-        np.maximum.at(shares, owners, self.weights @ self.contain(windows))
-        return shares / max(float(self.weights.sum()), 1e-9)
-
-    def missing_in(self, targets: IntArray, sources: IntArray) -> Floats:
-        """Return the share of each source's missing words in each target, in [0, 1].
+    def shares_and_lacking(self, chunks: IntArray) -> tuple[Floats, Floats]:
+        """Return the share of the question in the best window of each chunk, and what it lacks.
 
         Returns:
-            Shape (targets, sources).
+            Shares in [0, 1], shape (chunks,), and the weights of the words that each chunk lacks,
+            shape (words, chunks).
         """
-        missing = self.weights[:, None] * ~self._in(sources)
-        found = self._in(targets).T.astype(np.float64) @ missing
-        return np.asarray(found / np.maximum(missing.sum(axis=0), 1e-9))
+        windows, owners = self._windows_of(chunks)
+        mask = self._relevance.contain(self._words, windows)
+        shares = np.zeros(len(chunks))
+        np.maximum.at(shares, owners, self._weights @ mask)
+        lacking = self._weights[:, None] * ~_of_owners(mask, owners, len(chunks))
+        return shares / max(float(self._weights.sum()), 1e-9), lacking
 
-    def _in(self, chunks: IntArray) -> NDArray[np.bool_]:
-        """Return which words each chunk contains, shape (words, chunks)."""
-        windows, owners = self.windows_of(chunks)
-        mask = np.zeros((len(self.weights), len(chunks)), dtype=np.bool_)
-        words, places = np.nonzero(self.contain(windows))
-        mask[words, owners[places]] = True
-        return mask
+    def found_of(self, lacking: Floats, chunks: IntArray) -> Floats:
+        """Return the share of lacking words, by weight, that each chunk contains, in [0, 1].
+
+        Args:
+            lacking: Weights of lacking words, shape (words, sources).
+            chunks: The chunks.
+
+        Returns:
+            Shape (chunks, sources).
+        """
+        windows, owners = self._windows_of(chunks)
+        mask = _of_owners(self._relevance.contain(self._words, windows), owners, len(chunks))
+        found = mask.T.astype(np.float64) @ lacking
+        return np.asarray(found / np.maximum(lacking.sum(axis=0), 1e-9))
+
+    def _windows_of(self, chunks: IntArray) -> tuple[IntArray, IntArray]:
+        return self._snapshot.dense.windows_of(self._snapshot.chunk_nodes[chunks])
+
+
+def _of_owners(mask: NDArray[np.bool_], owners: IntArray, count: int) -> NDArray[np.bool_]:
+    """Return which words the windows of each chunk contain together, shape (words, chunks)."""
+    together = np.zeros((len(mask), count), dtype=np.bool_)
+    words, places = np.nonzero(mask)
+    together[words, owners[places]] = True
+    return together
 
 
 def _links(
@@ -224,52 +235,52 @@ def _links(
     allowed: NDArray[np.bool_] | None,
 ) -> _Links:
     """Return the links from the sources, which have strengths of their own, strongest first."""
-    documents = snapshot.chunk_documents
+    documents, postings = snapshot.chunk_documents, snapshot.personalized_pagerank.entity_chunks
     total = len(documents) if allowed is None else int(allowed.sum())
-    found: list[tuple[float, int, int, IntArray]] = []
-    for place, (chunk, value) in enumerate(zip(sources.tolist(), strengths.tolist(), strict=True)):
-        for entity in _names_in(chunk, snapshot):
-            if entity in known:
-                continue
-            chunks = snapshot.personalized_pagerank.chunks_of(entity)
-            chunks = chunks if allowed is None else chunks[allowed[chunks]]
-            others = chunks[documents[chunks] != documents[chunk]]
-            if len(others):
-                found.append((value * _worth_of_name(len(chunks), total), entity, place, others))
-    found.sort(key=lambda link: -link[0])
-    sizes = np.asarray([len(chunks) for *_, chunks in found], dtype=np.int64)
-    kept = int(np.searchsorted(np.cumsum(sizes), _MAX_TARGETS)) + 1
-    found, sizes = found[:kept], sizes[:kept]
-    empty: IntArray = np.empty(0, dtype=np.int64)
-    return _Links(
-        np.concatenate([empty, *(chunks for *_, chunks in found)]),
-        np.repeat([strength for strength, *_ in found], sizes),
-        np.repeat(np.asarray([entity for _, entity, *_ in found], dtype=np.int64), sizes),
-        np.repeat(np.asarray([place for _, _, place, _ in found], dtype=np.int64), sizes),
-    )
+    names, places = _names_in(sources, snapshot, known)
+    first = postings.indptr[names]
+    sizes = postings.indptr[names + 1] - first
+    owners = np.repeat(np.arange(len(names)), sizes)
+    chunks = postings.indices[concatenated_ranges(first, sizes)]
+    if allowed is not None:
+        chunks, owners = chunks[allowed[chunks]], owners[allowed[chunks]]
+    counts = np.bincount(owners, minlength=len(names))
+    values = strengths[places] * _worth_of_names(counts, total)
+    others = documents[chunks] != documents[sources][places[owners]]
+    chunks, owners = chunks[others], owners[others]
+    order = np.argsort(-values[owners], kind="stable")[:_MAX_TARGETS]
+    chunks, owners = chunks[order], owners[order]
+    return _Links(chunks.astype(np.int64), values[owners], names[owners], places[owners])
 
 
-def _names_in(chunk: int, snapshot: Snapshot) -> list[int]:
-    """Return the names in a chunk that are in few chunks, ascending."""
+def _names_in(
+    chunks: IntArray, snapshot: Snapshot, known: Collection[int]
+) -> tuple[IntArray, IntArray]:
+    """Return the names in each chunk that are in few chunks, and the place of their chunk."""
     pagerank, named = snapshot.personalized_pagerank, snapshot.graph.named
-    entities = pagerank.entities_of(chunk)
-    entities = entities[pagerank.doc_freq[entities] <= _MAX_CHUNKS]
-    is_name = snapshot.subjects.is_subject[entities]
+    found = [pagerank.entities_of(chunk) for chunk in chunks.tolist()]
+    entities = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    places = np.repeat(np.arange(len(found)), [len(some) for some in found])
+    is_name = pagerank.doc_freq[entities] <= _MAX_CHUNKS
     in_graph = entities < len(named)
-    is_name[in_graph] |= named[entities[in_graph]]
-    names: list[int] = np.sort(entities[is_name]).tolist()
-    return names
+    is_named = snapshot.subjects.is_subject[entities]
+    is_named[in_graph] |= named[entities[in_graph]]
+    is_name &= is_named
+    is_name &= ~np.isin(entities, np.asarray(sorted(known), dtype=np.int64))
+    return entities[is_name], places[is_name]
 
 
-def _worth_of_name(chunks: int, total: int) -> float:
-    """Return the worth of a name in some of all chunks: 1 / log2(1 + n) times its specificity.
+def _worth_of_names(counts: IntArray, total: int) -> Floats:
+    """Return the worth of names in some of all chunks: 1 / log2(1 + n) times the specificity.
 
     The specificity is that of `Seeds.specificity`: 0 if all chunks have the name.
     """
+    counts = np.maximum(counts, 1)
+    worth = 1 / np.log2(1 + counts)
     if total <= 2:  # noqa: PLR2004 - the formula needs more than two chunks
-        return 1 / log2(1 + chunks)
-    specificity = log((total + 1) / (chunks + 1)) / log((total + 1) / 2)
-    return max(0.0, specificity) / log2(1 + chunks)
+        return np.asarray(worth)
+    specificity = np.log((total + 1) / (counts + 1)) / log((total + 1) / 2)
+    return np.asarray(np.maximum(specificity, 0.0) * worth)
 
 
 def with_sentences(
@@ -301,10 +312,14 @@ def _with_sentence(
 
 
 def _sentence_with(name: str, text: str) -> str:
-    """Return the first sentence with all words of a name, shortened; empty if there is none."""
-    words = set(terms_of(name))
-    for start, end in sentence_spans(text):
-        sentence = " ".join(text[start:end].split())
-        if words <= set(terms_of(sentence)):
-            return shorten(sentence, _MAX_QUOTED, placeholder=" ...")
-    return ""
+    """Return the sentence around the first occurrence of a name, shortened; empty if none."""
+    words = r"\W+".join(map(re.escape, terms_of(name)))
+    match = re.search(words, text, re.IGNORECASE) if words else None
+    if match is None:
+        return ""
+    start = max(0, match.start() - _MAX_QUOTED)
+    around = text[start : match.end() + _MAX_QUOTED]
+    place = match.start() - start
+    spans = sentence_spans(around)
+    sentence = next((around[one:end] for one, end in spans if one <= place < end), around)
+    return shorten(" ".join(sentence.split()), _MAX_QUOTED, placeholder=" ...")

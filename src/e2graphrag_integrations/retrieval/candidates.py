@@ -18,9 +18,8 @@ from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
-_SHARE, _SHORT_SHARE = 0.2, 0.5
-"""Share of the node's score in that of a window of a long chunk, and what is added to the share for
-a node of one window."""
+_NODE_SHARE = 0.7
+"""Share of the score of its node in that of a window that is the only one of its node."""
 
 
 _TINY = 1e-12
@@ -98,7 +97,7 @@ def window_candidates(
     * relevance: its multiplied relevance, relative to the best window;
     * fused: the score of its node in `fuse`, relative to the best node;
     * own: its relevance, relative to the best window of its node;
-    * share: 0.2 + 0.5 / windows of the node. The rank of a short passage is that of its window, and
+    * share: 0.7 / windows of the node. The rank of a short passage is that of its window, and
       the rank of a long chunk says less about each of its windows.
 
     A node that is only in lists of the graph has no relevant window, so its first window stands for
@@ -126,7 +125,7 @@ def window_candidates(
             factors *= 1 + (1 + rrf_k) * _by_row(one.rows, one.contributions(rrf_k), owners)
     boosted = values * factors[places]
     of_nodes = _by_row(rows, fused, owners) / max(float(fused.max(initial=0.0)), _TINY)
-    share = _SHARE + _SHORT_SHARE / snapshot.dense.window_counts(owners)[places]
+    share = _NODE_SHARE / snapshot.dense.window_counts(owners)[places]
     scores = (1 - share) * boosted / max(float(boosted.max()), _TINY)
     scores += share * own * of_nodes[places]
     scores += scores.max() * sum(
@@ -162,10 +161,10 @@ def _with_first_windows(
     """Add the first window of each node that has none, with the lowest relevance; ascending."""
     window_nodes = snapshot.dense.window_nodes
     missing = np.setdiff1d(rows, window_nodes[windows])
-    first = np.searchsorted(window_nodes, missing)
-    first = first[window_nodes.take(first, mode="clip") == missing]
-    if not len(first):
+    missing = missing[np.isin(missing, window_nodes)]
+    if not len(missing):
         return windows, values
+    first = np.searchsorted(window_nodes, missing)
     joined = np.concatenate([windows, first])
     lowest = values.min() if len(values) else 1.0
     order = np.argsort(joined)

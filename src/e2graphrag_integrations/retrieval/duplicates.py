@@ -66,7 +66,10 @@ class Duplicates:
 
     def collapse(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return complete nodes without duplicates, in their order."""
-        nodes = self.reader.read([one.row for one in candidates])
+        rows = [one.row for one in candidates]
+        if len(set(self.reader.snapshot.nodes.document[rows].tolist())) < 2:  # noqa: PLR2004
+            return list(candidates)  # what a document repeats, it says in several places
+        nodes = self.reader.read(rows)
         # A summary may equal its only chunk; a filter or an expansion needs both.
         return [
             candidate
@@ -98,6 +101,8 @@ class Duplicates:
         return trace.with_cut("duplicates", self.dropped) if self.dropped else trace
 
     def _is_first(self, place: _Place, text: str) -> bool:
+        if len(self.reader.snapshot.documents) == 1:
+            return True
         document = int(self.reader.snapshot.nodes.document[place.row])
         first, owner = self._first_with(place, text, document)
         if document == owner:  # what a document repeats, it says in several places

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.types import Mention
@@ -21,7 +21,14 @@ MIN_COMMON = 0.9
 words with their numbers)."""
 
 _MAX_COMPARED = 50
-"""Maximum number of texts with the same telling words to which a text is compared."""
+"""Maximum number of texts with a long word in common to which a text is compared."""
+
+_LONG_WORDS = 3
+"""Number of the longest words of a text of which nearly equal texts share one."""
+
+_MIN_PARTS = 0.7
+"""Minimum share of common parts of two texts that are compared word by word. It is lower than
+`MIN_COMMON`, because a part has punctuation and case."""
 
 _MIN_ENDING = 4
 """Two words that differ before a common ending of this length may be opposites, such as `lawful`
@@ -58,7 +65,7 @@ _TELLING = frozenset(
 """English words on which the meaning of a sentence may depend, besides nouns and names."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NearText:
     """A text to compare.
 
@@ -73,6 +80,21 @@ class NearText:
     mentions: Callable[[], Sequence[Mention]]
 
     @lazy
+    def parts(self) -> frozenset[str]:
+        """What white space separates."""
+        return frozenset(self.text.split())
+
+    @lazy
+    def telling(self) -> tuple[str, ...]:
+        """The words that must be equal, in order."""
+        return tuple(_telling(_words(self.text)))
+
+    def may_equal(self, other: NearText) -> bool:
+        """Return whether the texts share so much that it is worth to compare their words."""
+        common = len(self.parts & other.parts)
+        return common >= _MIN_PARTS * (len(self.parts) + len(other.parts) - common)
+
+    @lazy
     def words(self) -> list[str]:
         """The words in order, without case."""
         return [word.casefold() for word in _words(self.text)]
@@ -85,17 +107,23 @@ class NearText:
 
 @dataclass
 class NearDuplicates:
-    """Finds a nearly equal text among those that were added before."""
+    """Finds a nearly equal text among those that were added before.
 
-    _by_telling_words: dict[tuple[str, ...], list[NearText]] = field(default_factory=dict)
+    Two nearly equal texts share one of their longest words, so only such texts are compared.
+    """
+
+    _by_long_word: dict[str, list[NearText]] = field(default_factory=dict)
 
     def earlier(self, text: NearText) -> str | None:
         """Return the key of an earlier text that is nearly equal; add the text if there is none."""
-        alike = self._by_telling_words.setdefault(tuple(_telling(_words(text.text))), [])
-        for other in alike[:_MAX_COMPARED]:
-            if is_nearly_equal(other, text):
+        longest = sorted(sorted(text.parts), key=len)[-_LONG_WORDS:]
+        known = (other for word in longest for other in self._by_long_word.get(word, ()))
+        for other in islice(dict.fromkeys(known), _MAX_COMPARED):
+            may_equal = other.may_equal(text) and other.telling == text.telling
+            if may_equal and is_nearly_equal(other, text):
                 return other.key
-        alike.append(text)
+        for word in longest:
+            self._by_long_word.setdefault(word, []).append(text)
         return None
 
 

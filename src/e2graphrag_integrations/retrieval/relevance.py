@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,16 +135,16 @@ class Relevance:
                 factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(term, 1.0))
         return [*self.terms, *factors], {**self._carried, **factors}
 
-    def contain(self, windows: IntArray) -> NDArray[np.bool_]:
+    def contain(self, words: Sequence[str], windows: IntArray) -> NDArray[np.bool_]:
         """Return which windows contain which words of the question, in any form.
 
         Args:
+            words: Some of the words of the question.
             windows: Window numbers, shape (n,).
 
         Returns:
-            A mask of shape (distinct terms, n), in the order of `dict.fromkeys(terms)`.
+            A mask of shape (words, n).
         """
-        words = list(dict.fromkeys(self.terms))
         spelled = [(row, one) for row, word in enumerate(words) for one in self._spelled(word)]
         mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
         if spelled:

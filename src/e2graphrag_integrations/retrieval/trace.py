@@ -236,7 +236,7 @@ class Trace:
             windows do (`HybridStrategy(budget_summaries=)`).
         title_links: The subjects whose title links were followed, strongest first
             (`HybridStrategy`).
-        bridges: The names that led from the best chunks to others, strongest first, at most 50
+        bridges: The names that led from the best chunks to others, strongest first, at most 20
             (`HybridStrategy`).
         layers: The layers that were visited, from the roots down (`TreeTraversalStrategy`).
         boosts: The user's boosts, if there are any.

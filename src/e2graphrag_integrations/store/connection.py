@@ -20,12 +20,13 @@ _HEADER_BYTES = 100
 """Size of the header that every non-empty SQLite file starts with."""
 
 
-def connect(path: str, timeout: float) -> sqlite3.Connection:
+def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Connection:
     """Connect to the index file, in read-only mode if the file cannot be written.
 
     Args:
         path: The index file, or `":memory:"`.
         timeout: Seconds to wait for SQLite's lock.
+        create: Whether to create the file if there is none. Otherwise, SQLite raises an error.
 
     Raises:
         NotAnIndexError: If the file is too short to be an SQLite file.
@@ -39,6 +40,8 @@ def connect(path: str, timeout: float) -> sqlite3.Connection:
     if is_read_only(path):
         # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
         target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+    elif path != MEMORY and not create:
+        target = f"{Path(path).absolute().as_uri()}?mode=rw"
     return sqlite3.connect(
         target,
         timeout=timeout,

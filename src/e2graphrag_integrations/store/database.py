@@ -75,8 +75,11 @@ class WriteLock(Protocol):
         """
         ...
 
-    def is_held_elsewhere(self) -> bool:
-        """Return whether another process, or another handle in this one, holds the lock now."""
+    def holder(self) -> str | None:
+        """Return who holds the lock now, and since when; None if nobody does, or only this handle.
+
+        Another handle in this process counts as somebody else.
+        """
         ...
 
 
@@ -280,7 +283,11 @@ class Database(Protocol):
         ...
 
     def reopen(self) -> Self:
-        """Return a second handle to the same database, whose reads do not wait for this one."""
+        """Return a second handle to the same database, whose reads do not wait for this one.
+
+        Raises:
+            IndexGoneError: If the database is gone. None is created.
+        """
         ...
 
     def close(self, *, merge_log: bool = True) -> None:

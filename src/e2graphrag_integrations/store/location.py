@@ -105,14 +105,14 @@ def list_indexes(url: str) -> Sequence[IndexInfo]:
     ]
 
 
-def drop_index(url: str, *, timeout: float = 30.0) -> None:
+def drop_index(url: str, *, lock_timeout: float = 30.0) -> None:
     """Delete the index in a schema of a Postgres database, and the search index in the cache.
 
     The schema is deleted if nothing else is in it.
 
     Args:
         url: A URL such as `postgresql://host/db?schema=novels`.
-        timeout: Seconds to wait for a process that is writing to the index.
+        lock_timeout: Seconds to wait for a process that is writing to the index.
 
     Raises:
         InvalidInputError: If the URL is invalid or names no schema, or if there is no such index.
@@ -126,7 +126,7 @@ def drop_index(url: str, *, timeout: float = 30.0) -> None:
         raise InvalidInputError("the URL must name the index to delete: add ?schema=NAME")
     if not index_exists(url):
         raise InvalidInputError(f"{shown_path(url)} does not exist: see `e2graphrag list`")
-    with closing(_postgres()(parse_postgres_url(url), timeout=timeout)) as database:
+    with closing(_postgres()(parse_postgres_url(url), timeout=lock_timeout)) as database:
         database.drop()
 
 

@@ -87,17 +87,19 @@ class IndexLock:
         """Hold the lock: a file has only one worker at a time."""
         return self.acquire(cancelled)
 
-    def is_held_elsewhere(self) -> bool:
-        """Return whether another process, or another handle in this one, holds the lock now."""
+    def holder(self) -> str | None:
+        """Return who holds the lock now, and since when; see `WriteLock`."""
         if self._path == MEMORY or self._file_lock.is_locked or not self._file.exists():
-            return False
+            return None
         probe = FileLock(self._file, thread_local=False)
         try:
             probe.acquire(timeout=0)
-        except (Timeout, OSError) as error:
-            return isinstance(error, Timeout)
+        except Timeout:
+            return self._read_owner()
+        except OSError:
+            return None
         probe.release()
-        return False  # the file was left behind by a process that was killed
+        return None  # the file was left behind by a process that was killed
 
     def _write_owner(self) -> None:
         program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"

@@ -26,6 +26,7 @@ from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.errors import (
     ClosedError,
     ForkedProcessError,
+    IndexGoneError,
     StoreConnectionError,
 )
 from e2graphrag_integrations.store.database import LeaseHolder, Transaction
@@ -514,8 +515,19 @@ class PostgresDatabase:
                 self._on_writer(sql.SQL("VACUUM {}").format(name))
 
     def reopen(self) -> Self:
-        """Return a second handle to the same index."""
-        database = type(self)(self._url)
+        """Return a second handle to the same index; never create one.
+
+        Raises:
+            IndexGoneError: If the index was dropped.
+        """
+
+        def refuse() -> None:
+            raise IndexGoneError(
+                f"{self.path} was dropped while it was open: close the index, and open it again to "
+                "create a new one"
+            )
+
+        database = type(self)(self._url, before_creation=refuse)
         database._newest = self._newest  # noqa: SLF001 - of the same class
         return database
 

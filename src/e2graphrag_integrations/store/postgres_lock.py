@@ -129,9 +129,9 @@ class PostgresLock:
                 "increase lock_timeout="
             )
 
-    def is_held_elsewhere(self) -> bool:
-        """Return whether another process, or another handle in this one, holds the lock now."""
-        return bool(self._holders())
+    def holder(self) -> str | None:
+        """Return who holds the lock now, and since when; see `WriteLock`."""
+        return self._holder() if self._holders() else None
 
     def _holders(self) -> list[tuple[str | None, ...]]:
         high, low = (self._key >> 32) & 0xFFFFFFFF, self._key & 0xFFFFFFFF

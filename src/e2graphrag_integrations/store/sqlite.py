@@ -16,6 +16,7 @@ from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
     ForkedProcessError,
+    IndexGoneError,
     InvalidInputError,
     NotAnIndexError,
     SchemaVersionError,
@@ -59,6 +60,8 @@ class SQLiteDatabase:
     Args:
         path: The index file, or `":memory:"` to keep everything in memory.
         timeout: Seconds to wait for a lock that another process holds.
+        identity: The file that must be at the path (`file_identity`), to open it once more. None
+            creates the file if there is none.
 
     Attributes:
         index_lock: Excludes other writers during an operation that spans many transactions.
@@ -70,11 +73,18 @@ class SQLiteDatabase:
             a migration and is read-only.
         InvalidInputError: If the path is a folder, or if its parent folder does not exist.
         ForkedProcessError: If this process inherited a connection to the file.
+        IndexGoneError: If another file, or none, is at the path of the given identity.
     """
 
     reference_error: type[Exception] = sqlite3.IntegrityError
 
-    def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        timeout: float = 30.0,
+        identity: tuple[int, int] | None = None,
+    ) -> None:
         self.path = str(path)
         self._timeout = timeout
         self._write_lock = process_rlock()
@@ -89,7 +99,7 @@ class SQLiteDatabase:
         self.index_lock = IndexLock(self.path, timeout)
         self._connection: sqlite3.Connection | None = None
         self._read_connection: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
+        self._identity = identity
         self._is_closed = False
         self._owner = self._process = os.getpid()
         self._locked_for_fork: list[Any] = []
@@ -99,11 +109,14 @@ class SQLiteDatabase:
         OPEN_DATABASES.add(self)
         try:
             with self._write_lock, self._read_lock:  # no fork until the connections are complete
-                self._connection = connect(self.path, timeout)
-                self._identity = file_identity(self.path)
-                self._prepare(self._connection)
+                if identity is not None:
+                    self._connection = self._connect_again()
+                else:
+                    self._connection = connect(self.path, timeout, create=True)
+                    self._identity = file_identity(self.path)
+                self._prepare(self._connection, may_create=identity is None)
                 self._read_connection = (
-                    self._connection if self.path == MEMORY else connect(self.path, timeout)
+                    self._connection if self.path == MEMORY else self._connect_again()
                 )
         except BaseException as error:
             self.close()
@@ -111,7 +124,7 @@ class SQLiteDatabase:
                 raise translate_error(error, self.path) from error
             raise
 
-    def _prepare(self, db: sqlite3.Connection) -> None:
+    def _prepare(self, db: sqlite3.Connection, *, may_create: bool = True) -> None:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA trusted_schema = OFF")
         application = db.execute("PRAGMA application_id").fetchone()[0]
@@ -119,7 +132,7 @@ class SQLiteDatabase:
         empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not empty and application != APPLICATION_ID:
             raise NotAnIndexError(f"{self.path} is an SQLite file but not an e2graphrag index")
-        if application == APPLICATION_ID and (empty or version < 1):
+        if (empty and not may_create) or (application == APPLICATION_ID and (empty or version < 1)):
             raise CorruptStoreError(f"the tables in {self.path} are missing: restore a backup")
         if version > SCHEMA_VERSION:
             raise SchemaVersionError(
@@ -178,20 +191,22 @@ class SQLiteDatabase:
         return None if self.path == MEMORY else Path(f"{self.path}.snapshot")
 
     def check_writable(self) -> None:
-        """Reject a write in a forked process.
+        """Reject a write in a forked process, and to a file that is gone.
 
         Raises:
             ForkedProcessError: If this process is a fork of the one that opened the database.
+            IndexGoneError: If the file was deleted, moved or replaced.
         """
         if self.is_forked:
             self._check_usable()
             raise forked_error(self.path, self._owner)
+        if not self._is_closed:
+            self._check_identity()
 
     def _writer(self) -> sqlite3.Connection:
         """Return the connection for writes. Needs the write lock."""
         self._check_usable()
         self.check_writable()
-        self._check_identity()
         if self._connection is None:  # closed before a fork
             self._connection = self._connect_again()
         return self._connection
@@ -210,6 +225,7 @@ class SQLiteDatabase:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.DatabaseError as error:
+            self._check_identity()  # it may have gone just now
             raise translate_error(error, self.path) from error
         return connection
 
@@ -263,10 +279,18 @@ class SQLiteDatabase:
 
     def _check_identity(self) -> None:
         """Raise if the path now has a different file: reads would be stale and writes lost."""
-        if self.path != MEMORY and self._identity != file_identity(self.path):
-            raise StoreError(
-                f"{self.path} was replaced or removed while it was open: close the index and open "
-                "it again"
+        if self.path == MEMORY:
+            return
+        found = file_identity(self.path)
+        if found is None:
+            raise IndexGoneError(
+                f"{self.path} was deleted or moved while it was open: put the file back, or close "
+                "the index and open the file where it is now"
+            )
+        if found != self._identity:
+            raise IndexGoneError(
+                f"{self.path} was replaced by another file while it was open: close the index and "
+                "open it again"
             )
 
     @contextlib.contextmanager
@@ -374,7 +398,10 @@ class SQLiteDatabase:
 
     def reopen(self) -> Self:
         """Return a second handle to the file; an in-memory database has only one."""
-        return self if self.path == MEMORY else type(self)(self.path)
+        if self.path == MEMORY:
+            return self
+        self._check_identity()
+        return type(self)(self.path, identity=self._identity)
 
     def vacuum(self) -> None:
         """Rewrite the file without its free pages, and merge the write-ahead log into it."""

@@ -78,6 +78,7 @@ def copy(
     source: Annotated[str, typer.Argument(metavar="SRC", help="Index to read.")],
     target: Annotated[str, typer.Argument(metavar="DST", help="Index to create.")],
     *,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Copy an index between files and Postgres databases.
@@ -88,7 +89,7 @@ def copy(
     """
     from e2graphrag_integrations.portability.copying import copy_index
 
-    copy_index(source, target)
+    copy_index(source, target, lock_timeout=lock_timeout)
     name = shown_path(target)
     output.print_summary(f"wrote {name}", {"file": name}, as_json=json)
 
@@ -104,6 +105,7 @@ def update_vectors(
     replace: Annotated[
         bool, flag("--replace", "Delete the vectors of another index in the collection.")
     ] = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Bring a vector index to the current state of an index.
@@ -114,7 +116,7 @@ def update_vectors(
       e2graphrag update-vectors "postgresql://host/db?schema=novels" pgvector
       e2graphrag update-vectors novels.e2g http://localhost:6333/novels
     """
-    with inputs.open_index(index, vectors=vectors) as rag:
+    with inputs.open_index(index, vectors=vectors, lock_timeout=lock_timeout) as rag:
         report = rag.update_vectors(replace=replace)
     text = (
         f"{report.documents:,} document(s): wrote {report.written:,} with {report.vectors:,} "
@@ -141,6 +143,7 @@ def list_(
 def drop(
     url: Annotated[str, typer.Argument(metavar="URL", help="Index in a Postgres database.")],
     *,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Delete an index from a Postgres database. This cannot be undone.
@@ -148,7 +151,7 @@ def drop(
     Examples:
       e2graphrag drop "postgresql://host/db?schema=novels"
     """
-    drop_index(url)
+    drop_index(url, lock_timeout=lock_timeout)
     name = shown_path(url)
     output.print_summary(f"deleted {name}", {"deleted": name}, as_json=json)
 

@@ -30,6 +30,7 @@ def update(
     metadata: options.Metadata = None,
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
@@ -58,14 +59,17 @@ def update(
     inputs.check_index(index)
     sources = inputs.read_sources(paths, index, encoding)
     with inputs.open_index(
-        index, summarizer=summarizer, language=language, concurrency=concurrency
+        index,
+        summarizer=summarizer,
+        language=language,
+        concurrency=concurrency,
+        lock_timeout=lock_timeout,
     ) as rag:
         documents = inputs.described(rag, sources.documents, given_metadata)
         if estimate:
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         indexed_ids = {state.id for state in rag.status()}
-        given_ids = {document.id for document in documents}
         # A file that exists but cannot be read keeps its document.
         deleted_ids = sorted(indexed_ids - sources.ids) if prune else []
         with output.progress_bar() as progress:
@@ -79,10 +83,10 @@ def update(
             )
         if deleted_ids:
             rag.delete(deleted_ids)
-    changed_ids = given_ids - set(report.skipped) - set(report.failed)
+    changed_ids = inputs.changed_ids(documents, report)
     changes = {
-        "replaced": sorted((changed_ids - {*report.queued}) & indexed_ids),
-        "added": sorted(changed_ids - {*report.queued} - indexed_ids),
+        "replaced": sorted(changed_ids & indexed_ids),
+        "added": sorted(changed_ids - indexed_ids),
         "deleted": deleted_ids,
     }
     unread = sources.skipped
@@ -100,6 +104,7 @@ def delete(
         typer.Argument(metavar="ID", help="Document ids, as `e2graphrag status` prints them."),
     ],
     *,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Delete documents and their summaries.
@@ -107,7 +112,7 @@ def delete(
     Examples:
       e2graphrag delete novels.e2g the_time_machine.txt
     """
-    with inputs.open_index(index) as rag:
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         report = rag.delete(ids)
     text = (
         f"{shown_path(index)}: {report.documents} document(s) deleted with {report.chunks} chunks "

@@ -82,6 +82,7 @@ def edit(
         list[str] | None,
         typer.Option(metavar="ID", help="Id of an edit to undo. Repeat it for more."),
     ] = None,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Correct the entities of an index, and list all corrections with their ids.
@@ -96,7 +97,7 @@ def edit(
     """
     aliases = inputs.parse_aliases(alias or ())
     pairs = None if separate is None else [separate]
-    with inputs.open_index(index) as rag:
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)
     output.print_edits(edits, as_json=json)
 
@@ -111,6 +112,7 @@ def communities(
     seed: Annotated[int, number("Seed of the detection.")] = 0,
     no_reports: Annotated[bool, flag("--no-reports", "Print the entities alone.")] = False,
     estimate: options.EstimateOnly = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
@@ -132,7 +134,9 @@ def communities(
 
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
     condition = parse_where(where or ())
-    with inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag:
+    with inputs.open_index(
+        index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
+    ) as rag:
         if estimate:
             selection = CommunitySelection(level, top, condition, seed)
             output.print_estimate(rag.estimate(communities=selection), as_json=json)
@@ -165,6 +169,7 @@ def tag(
         ),
     ] = None,
     clear: Annotated[bool, flag("--clear", "Remove all tags.")] = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Set the tags of an index, and print the number of chunks with each.
@@ -179,7 +184,7 @@ def tag(
     """
     if clear and (names or file):
         raise TagError("--clear removes all tags: run the command again to set new ones")
-    with inputs.open_index(index) as rag:
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         if clear:
             rag.set_tags(None)
         elif names or file:

@@ -9,7 +9,6 @@ import typer
 from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.options import flag, number
-from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.store.location import index_exists, shown_path
 
 
@@ -18,9 +17,16 @@ def index(
     paths: options.Sources,
     *,
     out: Annotated[str, typer.Option(metavar="INDEX", help="Index file; created or extended.")],
-    replace: Annotated[bool, flag("--replace", "Replace documents whose text changed.")] = False,
+    on_duplicate: Annotated[
+        Literal["replace", "skip", "error"],
+        typer.Option(
+            help="For an indexed document whose file has changed: replace it, skip the file, or "
+            "stop with an error before anything is written."
+        ),
+    ] = "replace",
     estimate: options.EstimateOnly = False,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
@@ -50,12 +56,13 @@ def index(
 ) -> ExitCode:
     """Index files and folders.
 
-    Run the command again to add files or to resume after an interruption: unchanged documents
-    are skipped.
+    Run the command again to add new files, to replace documents whose files have changed, or to
+    resume after an interruption. Unchanged documents are skipped.
 
     Examples:
       e2graphrag index novels/ --out novels.e2g
       e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
+      e2graphrag index novels/ --out novels.e2g --on-duplicate skip
       e2graphrag index novels/ --out living.e2g --cut content
       e2graphrag index novels/ --out letters.e2g --metadata tenant=a --metadata year=1895
       e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
@@ -77,10 +84,11 @@ def index(
         E2GraphRAG.open(
             ":memory:" if in_memory else out,
             embedder=embedder,
-            extractor=spacy_model,
+            extractor=inputs.parse_extractors(spacy_model),
             language=language,
             summarizer=summarizer,
             concurrency=concurrency,
+            lock_timeout=lock_timeout,
             chunk_size=chunk_size,
             chunk_overlap=chunk_overlap,
             group_size=group_size,
@@ -92,21 +100,25 @@ def index(
         if estimate:
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
+        indexed_ids = set(rag.document_ids)
         with output.progress_bar() as progress:
-            try:
-                report = rag.add(
-                    documents,
-                    on_duplicate="replace" if replace else "error",
-                    max_llm_calls=max_llm_calls,
-                    progress=progress,
-                    engine=chosen_engine,
-                    wait=not no_wait,
-                )
-            except DuplicateDocumentError as error:
-                hint = "on the command line, use --replace or `e2graphrag update`"
-                raise DuplicateDocumentError(f"{error}; {hint}") from error
+            report = rag.add(
+                documents,
+                on_duplicate=on_duplicate,
+                max_llm_calls=max_llm_calls,
+                progress=progress,
+                engine=chosen_engine,
+                wait=not no_wait,
+            )
+    changed_ids = inputs.changed_ids(documents, report)
     output.print_report(
-        report, shown_path(out), unread=sources.skipped, profile=profile, as_json=json
+        report,
+        shown_path(out),
+        {"replaced": sorted(changed_ids & indexed_ids)},
+        skipped_as="already indexed" if on_duplicate == "skip" else "unchanged",
+        unread=sources.skipped,
+        profile=profile,
+        as_json=json,
     )
     return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
 
@@ -116,6 +128,7 @@ def resume(
     index: options.IndexFile,
     *,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
@@ -133,7 +146,9 @@ def resume(
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     chosen_engine = inputs.make_engine(engine, address)
     with (
-        inputs.open_index(index, summarizer=summarizer, concurrency=concurrency) as rag,
+        inputs.open_index(
+            index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
+        ) as rag,
         output.progress_bar() as progress,
     ):
         report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
@@ -149,6 +164,7 @@ def work(
         bool, flag("--forever", "Wait for further documents when the queue is empty.")
     ] = False,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
@@ -184,8 +200,9 @@ def work(
             index,
             summarizer=summarizer,
             embedder=embedder,
-            extractor=spacy_model,
+            extractor=inputs.parse_extractors(spacy_model),
             concurrency=concurrency,
+            lock_timeout=lock_timeout,
         ) as rag,
         inputs.stopped_by_signals(rag.stop),
         output.progress_bar() as progress,
@@ -200,14 +217,9 @@ def reindex(
     index: options.IndexFile,
     *,
     profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
-    spacy_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name or path of another spaCy pipeline (default: the one of the index).",
-        ),
-    ] = None,
+    spacy_model: options.SpacyModel = None,
 ) -> None:
     """Extract the entities of all documents again, with the newest rules.
 
@@ -218,7 +230,9 @@ def reindex(
       e2graphrag reindex novels.e2g
     """
     with (
-        inputs.open_index(index, extractor=spacy_model) as rag,
+        inputs.open_index(
+            index, extractor=inputs.parse_extractors(spacy_model), lock_timeout=lock_timeout
+        ) as rag,
         output.progress_bar() as progress,
     ):
         report = rag.reindex(progress=progress)

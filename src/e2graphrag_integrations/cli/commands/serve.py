@@ -49,6 +49,7 @@ def serve(
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
+    lock_timeout: options.LockTimeout = 30.0,
 ) -> None:
     """Serve an index as a page for the browser and a JSON API.
 
@@ -78,6 +79,10 @@ def serve(
     web = WebOptions(clients, http.hosts, read_only, where)
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     with inputs.open_index(
-        index, summarizer=summarizer, concurrency=concurrency, vectors=vectors
+        index,
+        summarizer=summarizer,
+        concurrency=concurrency,
+        lock_timeout=lock_timeout,
+        vectors=vectors,
     ) as rag:
         serve_app(rag, http, web, lambda url: output.print_line(f"serving at {url}", error=True))

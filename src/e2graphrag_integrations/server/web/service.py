@@ -86,7 +86,7 @@ class Service:
         Raises:
             Problem: If another process writes to the file. Writers of a database take turns.
         """
-        if not is_postgres_url(self.rag.path) and self.rag.is_written_elsewhere():
+        if not is_postgres_url(self.rag.path) and self.rag.writer():
             raise Problem(409, "ConflictError", "another process is writing to the index")
 
     async def check_index(self) -> None:
