@@ -128,10 +128,14 @@ _ASKED_NOUN = re.compile(
 _PLURAL = re.compile(r"(?<![su'’])s$|\b(?:children|men|women|people)$", re.IGNORECASE)
 """End of a noun in the plural."""
 
+_ASKS_WHAT = re.compile(r"\b(?:what|which)\b|什么|什麼|哪", re.IGNORECASE)
+
 _VAGUE_NOUNS = frozenset(
-    "answer bit detail example fact help idea info information kind lot name number one people"
-    " person question reason sort stuff thank thanks thing time type way word year".split()
+    "answer bit detail example fact hello help hi idea info information kind lot name no number"
+    " ok okay one people person please question reason sorry sort stuff sure thank thanks thing"
+    " time type way word year yes".split()
 )
+"""Words that name no topic."""
 
 _ASKS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"\b(?:who|whom|whose)\b|[谁誰]|哪位|什么人|什麼人", re.IGNORECASE), "person"),
@@ -274,10 +278,10 @@ def _dates(pronoun: Pronoun, turns: Sequence[Read]) -> Iterator[Meant]:
 def _candidates(turns: Sequence[Read], number: int, known: Known) -> Iterator[_Candidate]:
     """Yield the names and nouns of a turn, in their order."""
     turn, mentions = turns[number]
-    names = [one for one in mentions if one.named]
+    names = [one for one in mentions if one.named and one.entity.lower() not in _VAGUE_NOUNS]
     nouns: list[Mention] = []
     is_question = turn.role == "user"
-    if is_question or count_words(turn.text) <= _SHORT:
+    if is_question or _is_short_answer(turns, number):
         nouns = _phrases([one for one in mentions if not one.named], turn.text)
         nouns = [one for one in nouns if is_question or not _ARTICLE.search(turn.text[: one.start])]
     text, starts = turn.text, sentence_starts(turn.text)
@@ -312,6 +316,12 @@ def _candidates(turns: Sequence[Read], number: int, known: Known) -> Iterator[_C
             is_one=not (joined or _is_joined(text[end:]) or _is_plural_noun(full, text[start:end])),
         )
         yield previous
+
+
+def _is_short_answer(turns: Sequence[Read], number: int) -> bool:
+    """Return whether a turn answers what something is, in a few words."""
+    is_asked = number + 1 < len(turns) and bool(_ASKS_WHAT.search(turns[number + 1][0].text))
+    return is_asked and count_words(turns[number][0].text) <= _SHORT
 
 
 def _phrases(nouns: Sequence[Mention], text: str) -> list[Mention]:
@@ -362,15 +372,15 @@ def _fits(name: Mention, before: str, asked: Kind | None) -> Mapping[Kind, float
     fits = _FITS[_LABELS.get(name.label, name.label if name.label in _FITS else "")]
     title = _BEFORE.search(before)
     if _is_thing(words):
-        return _FITS["ORG"] | {"place": 0.8}
+        return {**_FITS["ORG"], "place": 0.8}
     if is_first_name(words[0]) or (title and is_title(title[1].lower())):
         return _FITS["PERSON"]
     if asked == "person":
         return _FITS["PERSON"]
     if _ARTICLE.search(before):
-        fits = fits | {"person": min(fits["person"], 0.3)}
-    if asked == "place" or (_AT_PLACE.search(before) and fits is not _FITS["PERSON"]):
-        fits = fits | {"place": max(fits["place"], 0.8)}
+        fits = {**fits, "person": min(fits["person"], 0.3)}
+    if asked == "place" or (_AT_PLACE.search(before) and name.label not in {"PERSON", "PER"}):
+        fits = {**fits, "place": max(fits["place"], 0.8)}
     return fits
 
 
