@@ -42,7 +42,8 @@ def endings_first(
 ) -> list[Candidate]:
     """Return the candidates after the last chunks of the text that the best ones belong to.
 
-    The last chunk is the first candidate. Chunks that a filter excludes are left out.
+    The last chunk, or its last window, is the first candidate. Chunks that a filter excludes are
+    left out.
 
     Args:
         candidates: Nodes or windows, best first.
@@ -53,9 +54,7 @@ def endings_first(
     if not len(chunks):
         return list(candidates)
     best = candidates[0]
-    reason = (
-        f"one of the last {len(chunks)} chunks of the text" if len(chunks) > 1 else "last chunk"
-    )
+    reason = f"among the last {len(chunks)} chunk(s) of the text, because it asks for the end"
     added = [
         Candidate(row, best.score, ENDING, (reason,), span, best.is_window)
         for row in chunks[::-1].tolist()
@@ -92,6 +91,6 @@ def _last_chunks(candidates: Sequence[Candidate], query: Query, snapshot: Snapsh
 
 
 def _windows(row: int, snapshot: Snapshot) -> list[Span | None]:
-    """Return the spans of the windows of a node."""
-    windows = np.flatnonzero(snapshot.dense.window_nodes == row)
+    """Return the spans of the windows of a node, the last one first."""
+    windows = np.flatnonzero(snapshot.dense.window_nodes == row)[::-1]
     return [Span(*map(int, snapshot.window_spans[one])) for one in windows] or [None]
