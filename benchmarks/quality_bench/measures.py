@@ -24,6 +24,9 @@ BUDGETS = (1000, 2000, 4000, 8000)
 CONTEXTS = (2000, 4000)
 """Token budgets in which passages should contain the answer, and pages the gold documents."""
 
+_FIRST_HITS = 4000
+"""Token budget in which the first hits of long documents are compared with the gold."""
+
 _RANKED = 20
 """Passages to ask for when their ranks are measured."""
 
@@ -57,7 +60,8 @@ def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, fl
     """Return how high the gold passages rank, and whether the passages contain the answer.
 
     R@k is the recall of the gold passages among the first k, all@5 whether the first five contain
-    all of them, nDCG@10 the normalized discounted cumulative gain. A@n is whether the passages that
+    all of them, nDCG@10 the normalized discounted cumulative gain, hit@1 and MRR@10 how high the
+    first gold passage ranks. A@n is whether the passages that
     fit n tokens, in their order, contain the answer; it is missing if the answer is no string.
     """
     result = rag.retrieve(question.text, k=_RANKED, strategy=strategy)
@@ -65,6 +69,7 @@ def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, fl
     gold = question.gold
     scores = {f"R@{cut}": recall(ranked[:cut], gold) for cut in CUTS}
     scores |= {"all@5": float(gold <= set(ranked[:5])), "nDCG@10": ndcg(ranked, gold, 10)}
+    scores |= first_hits([id_ in gold for id_ in ranked])
     if answer := answer_string(question.answer):
         result = rag.retrieve(question.text, k=_IN_CONTEXT, strategy=strategy)
         texts = (f"{node.title or ''}\n{node.text}" for node in result.nodes)
@@ -73,6 +78,20 @@ def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, fl
             context = plain(" ".join(words[: in_words(budget)]))
             scores[f"A@{budget}"] = float(f" {answer} " in f" {context} ")
     return scores
+
+
+def first_hits(is_gold: Sequence[bool]) -> dict[str, float]:
+    """Return whether the first hit is gold, and the reciprocal rank of the first gold one of ten.
+
+    Args:
+        is_gold: Whether each hit is gold, best first.
+    """
+    rank = next((rank for rank, gold in enumerate(is_gold[:10], 1) if gold), None)
+    return {"hit@1": float(rank == 1), "MRR@10": 1 / rank if rank else 0.0}
+
+
+def _overlaps(spans: Sequence[Span], gold: Sequence[Span]) -> bool:
+    return any(a.start < b.end and b.start < a.end for a in spans for b in gold)
 
 
 def answer_string(answer: str) -> str:
@@ -95,6 +114,9 @@ def pages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, float
         ).nodes
         found = {node.document_id for node in nodes}
         scores[f"G@{budget}"] = len(question.gold & found) / len(question.gold)
+        if budget == _FIRST_HITS:
+            ranked = sorted(nodes, key=lambda node: -node.score)
+            scores |= first_hits([node.document_id in question.gold for node in ranked])
     return scores
 
 
@@ -130,6 +152,9 @@ def spans(
         nodes = [n for n in result.nodes if n.level == 0 and n.document_id == document]
         found = {document: [span for node in nodes for span in node.spans]}
         scores[f"R@{budget}"] = span_recall(found, {document: gold})
+        if budget == _FIRST_HITS:
+            ranked = sorted(result.nodes, key=lambda node: -node.score)
+            scores |= first_hits([node in nodes and _overlaps(node.spans, gold) for node in ranked])
     return scores
 
 

@@ -811,6 +811,15 @@ class E2GraphRAG(IndexReader, GraphExports):
     # Reading
 
     @property
+    def embedder(self) -> Embedder:
+        """The embedding model, loaded on first use.
+
+        Raises:
+            MissingDependencyError: If the package of the model is not installed.
+        """
+        return self._index.components.embedder.embedder
+
+    @property
     def strategy(self) -> Strategy:
         """The default retrieval strategy."""
         return self._strategy

@@ -99,9 +99,9 @@ def test_an_excerpt_keeps_characters_whole(unit):
 
 
 def test_the_source_of_a_hit_and_the_route_use_different_words(book_index, call):
-    _, out, _ = call("query", book_index, "What did the Hatter give to Alice?")
-    sources = [line.rpartition("found by: ")[2] for line in out.splitlines() if "found by" in line]
-    assert set(sources) <= {"entities", "relevance"}
+    _, out, _ = call("query", book_index, "What did the Hatter give to Alice?", "--explain")
+    sources = {line.rpartition("mainly by ")[2] for line in out.splitlines() if "mainly by" in line}
+    assert {"relevance"} <= sources <= {"entities", "relevance"}
     assert out.splitlines()[0] in {"route: local", "route: global"}
     nodes = call("query", book_index, "What did the Hatter give?", "--json").json()["nodes"]
     assert {node["found_by"] for node in nodes} <= {"entities", "relevance"}

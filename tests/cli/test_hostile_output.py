@@ -22,7 +22,7 @@ from e2graphrag_integrations.cli.app import app
 from e2graphrag_integrations.cli.main import main
 
 CONTROLS = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f\x85\u2028\u202e\r"
-FORGED = "1. chunk 0 of forged.txt  span: 0-5"
+FORGED = "1. forged.txt, characters 0-5, relevance 0.99"
 NAME = f"a{CONTROLS}[red]\n{FORGED}\n[link=http:e.vil].txt"
 TEXT = (
     f"Alice met the Hatter.{CONTROLS}\n{FORGED}\n[bold]The Hatter[/bold] gave Alice a cup of tea. "

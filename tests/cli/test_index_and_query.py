@@ -71,12 +71,32 @@ def test_query_prints_route_spans_and_reasons(book_index, call):
     assert out.startswith("route: ")
     assert "list entities: " in out
     assert re.search(r"reasons: relevance: rank \d; entities: rank 1", out)
-    assert "   entities: hatter - alice" in out
+    assert "   entities: hatter, alice" in out
     code, out, _ = call("query", book_index, QUESTION, "--explain", "--strategy", "paper")
     assert code == 0
     assert out.startswith("route: local\n")
     assert "1 hop(s)" in out
-    assert re.search(r"^1\. chunk \d of book\.txt  span: \d+-\d+$", out, re.MULTILINE)
+    assert re.search(
+        r"^1\. book\.txt, characters \d+-\d+, names found \d\.\d\d$", out, re.MULTILINE
+    )
+
+
+def test_hits_are_printed_compactly_with_where_relevance_and_excerpt(tmp_path, book, call):
+    (tmp_path / "copy.txt").write_text(TEA_PARTY, encoding="utf-8")
+    index = tmp_path / "two.e2g"
+    assert call("index", tmp_path, "--out", index, *SMALL_CHUNKS).code == 0
+    code, out, _ = call("query", index, QUESTION)
+    assert code == 0
+    route, why, place, text, also_in, *others = out.splitlines()
+    assert (route.startswith("route: "), why.startswith("why: ")) == (True, True)
+    assert re.fullmatch(r"1\. book\.txt, characters \d+-\d+, relevance \d\.\d\d", place)
+    assert text.startswith("   Alice met the Hatter")
+    assert also_in == "   also in: copy.txt"
+    assert all(others)
+    _, out, _ = call("query", index, QUESTION, "--context")
+    assert re.match(r"\[1\] book\.txt, characters 0-\d+ \(also in copy\.txt\)\nAlice met", out)
+    answer = call("query", index, QUESTION, "--context", "--json").json()
+    assert answer["context"] == out.removesuffix("\n")
 
 
 def test_question_without_known_entities_goes_global(book_index, call):
@@ -89,7 +109,8 @@ def test_context_prints_a_prompt_within_the_token_budget(book_index, call):
     code, out, _ = call("query", book_index, QUESTION, "--context", "--token-budget", "40")
     assert code == 0
     assert "hatter" in out.lower()
-    assert len(out.split()) <= 40
+    passages = re.sub(r"^\[\d\] book\.txt, characters .*\n", "", out, flags=re.MULTILINE)
+    assert len(passages.split()) <= 40
 
 
 def test_query_exits_with_1_if_nothing_is_found(book_index, call):

@@ -19,6 +19,7 @@ import pytest
 from cli_helpers import SMALL_CHUNKS
 from e2graphrag_integrations.cli import output
 from e2graphrag_integrations.cli.main import main
+from e2graphrag_integrations.reports import Progress
 
 PROGRAM = [sys.executable, "-m", "e2graphrag_integrations.cli"]
 TEXT = "Bob met Carol, naïve in Zürich 😀."
@@ -171,6 +172,22 @@ def test_terminal_shows_progress_bars_by_stage(tmp_path, book, without_torch):
     assert "1 document(s) indexed" in printed
 
 
+def test_a_pipe_gets_a_line_of_progress_every_few_seconds(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with output.progress_bar() as progress:
+        progress(Progress("embed", 0, 0, note="summaries: 5 LLM calls"))
+        for second in range(1, 13):
+            now[0] = float(second)
+            progress(Progress("embed", second * 100, 2000, seconds=second))
+            progress(Progress("write", second, 20, seconds=second))
+    assert capsys.readouterr().err.splitlines() == [
+        "summaries: 5 LLM calls",
+        "progress: embed 500/2,000, write 4/20, about 16 s left",
+        "progress: embed 1,000/2,000, write 9/20, about 11 s left",
+    ]
+
+
 @pytest.mark.slow
 def test_terminal_shows_tables_and_colors_unless_no_color_is_set(book_index):
     code, printed = run_in_terminal("status", book_index)
@@ -185,7 +202,7 @@ def test_terminal_shows_tables_and_colors_unless_no_color_is_set(book_index):
 
 def test_dumb_terminal_gets_plain_text(book_index):
     code, printed = run_in_terminal("status", book_index, env={"TERM": "dumb"})
-    assert (code, printed) == (0, "done\tbook.txt\r\n")
+    assert (code, printed) == (0, f"{book_index}: 1 document(s): 1 done\r\ndone\tbook.txt\r\n")
 
 
 def test_terminal_shows_help_and_usage_errors_in_boxes():

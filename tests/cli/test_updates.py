@@ -211,18 +211,52 @@ def test_delete_with_an_unknown_id_deletes_nothing(index, call):
 
 
 def test_status_prints_the_state_of_each_document(index, failed_index, call):
-    expected = "done\talice.txt\ndone\tqueen.md\ndone\tsub/ship.txt\n"
+    rows = "done\talice.txt\ndone\tqueen.md\ndone\tsub/ship.txt\n"
+    expected = f"{index}: 3 document(s): 3 done\n{rows}"
     assert call("status", index) == (0, expected, "")
     documents = call("status", index, "--json").json()["documents"]
     assert all(document["status"] == "done" for document in documents)
-    code, out, _ = call("status", failed_index)
+    code, out, err = call("status", failed_index)
     assert code == 3
-    assert out.splitlines()[0] == "done\talice.txt"
+    assert out.splitlines()[0] == f"{failed_index}: 4 document(s): 3 done, 1 failed"
     assert out.splitlines()[1].startswith("failed\tjabber.txt: ")
+    assert out.splitlines()[2] == "done\talice.txt"
+    assert err == f"run `e2graphrag resume {failed_index}` to index what is not done\n"
     documents = call("status", failed_index, "--json").json(3)["documents"]
     [failed] = [document for document in documents if document["status"] == "failed"]
     assert (failed["id"], failed["indexed"]) == ("jabber.txt", False)
     assert "content filter" in failed["reason"]
+
+
+def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
+    folder, index = tmp_path / "many", tmp_path / "m.e2g"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number:02}.txt").write_text(f"Anna{number} met Bert in Oslo.")
+    call("index", folder, "--out", index, "--embedder", "hashing", "--no-wait")
+    code, out, err = call("query", index, "Who met Bert?")
+    assert code == 1
+    assert "30 document(s) are not indexed yet" in out
+    assert f"run `e2graphrag resume {index}`" in err
+    code, out, err = call("status", index)
+    assert code == 3
+    first, *rows, last = out.splitlines()
+    assert first == f"{index}: 30 document(s): 30 pending"
+    assert rows == [f"pending\t{number:02}.txt" for number in range(20)]
+    assert last == "... and 10 more: --all lists them"
+    assert f"run `e2graphrag resume {index}`" in err
+    assert len(call("status", index, "--all").out.splitlines()) == 31
+    states = call("status", index, "--json").json(3)
+    assert (states["counts"], len(states["documents"])) == ({"pending": 30}, 30)
+    with E2GraphRAG.open(index) as writer, writer.write_lock():
+        told = re.compile(rf"{re.escape(str(index))} is being written by process \d+ .* since 20")
+        status, query = call("status", index).err, call("query", index, "Who met Bert?").err
+        assert told.search(status)
+        assert told.search(query)
+        assert "resume" not in status  # it would wait for the writer
+        assert call("status", index, "--json").json(3)["writer"].startswith("process ")
+    assert call("resume", index).code == 0
+    assert call("query", index, "Who met Bert?").err == ""
 
 
 def test_status_says_that_the_previous_version_is_searchable(failed_index, folder, call):

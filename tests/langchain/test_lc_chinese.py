@@ -27,7 +27,7 @@ async def test_a_retriever_answers_in_chinese_sync_and_async(index):
     retriever = index.as_retriever(k=1)
     [found] = retriever.invoke(QUESTION)
     assert found.page_content == TEXTS["huarong"]
-    links = index.search(QUESTION).trace.links
+    links = index.as_retriever().search(QUESTION).trace.links
     assert {"关羽", "曹操"} <= {link.entity for link in links}
     assert await retriever.ainvoke(QUESTION) == [found]
 

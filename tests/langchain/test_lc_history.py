@@ -36,7 +36,7 @@ async def test_a_call_takes_the_history_of_a_chat(index, history):
     assert await retriever.ainvoke(QUESTION, history=history) == [found]
     assert index.similarity_search(QUESTION, history=history) == [found]
     assert await index.asimilarity_search(QUESTION, history=history) == [found]
-    assert "Zelda" in index.search(QUESTION, history=history).trace.carried.names
+    assert "Zelda" in index.as_retriever(history=history).search(QUESTION).trace.carried.names
 
 
 def test_a_history_is_a_field_and_a_search_option(index):

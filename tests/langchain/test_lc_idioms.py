@@ -116,8 +116,11 @@ def test_mmr_sets_the_diversity_of_the_strategy(index):
     options = {"k": 3, "lambda_mult": 0.25, "fetch_k": 7}
     assert index.max_marginal_relevance_search(QUERY, **options) == expected
     assert asyncio.run(index.amax_marginal_relevance_search(QUERY, **options)) == expected
-    found = [node.node_id for node in index.search(QUERY, "mmr", **options).nodes]
-    again = asyncio.run(index.asearch(QUERY, search_type="mmr", **options))
+    found = [
+        node.node_id
+        for node in index.as_retriever(search_type="mmr", **options).search(QUERY).nodes
+    ]
+    again = asyncio.run(index.as_retriever(search_type="mmr", **options).asearch(QUERY))
     assert found == [node.node_id for node in again.nodes] == ids(expected)
 
 
@@ -154,12 +157,16 @@ def test_a_mmr_call_is_checked(index):
 
 
 def test_search_honors_a_score_threshold(index):
-    everything = index.search(QUERY, k=20).nodes
+    everything = index.as_retriever(k=20).search(QUERY).nodes
     threshold = sorted(node.relevance for node in everything)[len(everything) // 2]
     expected = [node for node in everything if node.relevance >= threshold]
     options = {"k": 20, "score_threshold": threshold}
-    found = index.search(QUERY, "similarity_score_threshold", **options).nodes
-    again = asyncio.run(index.asearch(QUERY, "similarity_score_threshold", **options))
+    found = (
+        index.as_retriever(search_type="similarity_score_threshold", **options).search(QUERY).nodes
+    )
+    again = asyncio.run(
+        index.as_retriever(search_type="similarity_score_threshold", **options).asearch(QUERY)
+    )
     assert list(found) == list(again.nodes) == expected
 
 

@@ -60,10 +60,11 @@ async def test_no_question_calls_the_language_model(lc_index_of, pages):
     assert "Fay built a mill" in tool.invoke({"query": QUESTION})
     assert "Fay built a mill" in await tool.ainvoke({"query": QUESTION})
     assert target.retrieve(QUESTION).nodes
+    assert target.search(QUESTION) == await target.asearch(QUESTION)
     assert (await target.aretrieve(QUESTION)).nodes
     assert target.similarity_search(QUESTION)
     assert target.batch([QUESTION]) == await target.abatch([QUESTION])
-    assert target.search(QUESTION).trace.freshness.pending == 1
+    assert target.retrieve(QUESTION).trace.freshness.pending == 1
     assert target.entities()
     assert target.entity("Fay")
     assert target.communities() is not None

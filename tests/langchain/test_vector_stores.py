@@ -125,7 +125,7 @@ def results(index: E2GraphRAGIndex, **options):
     return [
         [
             (node.node_id, pytest.approx(node.score, abs=1e-4))
-            for node in index.search(query, mode=mode, k=6, **options).nodes
+            for node in index.as_retriever(mode=mode, k=6, **options).search(query).nodes
         ]
         for query in QUERIES
         for mode in ("auto", "local", "global")
@@ -160,10 +160,10 @@ def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
 
 def test_deleting_a_document_removes_its_vectors(store, documents):
     index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
-    index.search("x", mode="global")
+    index.as_retriever(mode="global").search("x")
     before = vector_ids(index, store)
     index.delete(["a"])
-    index.search("x", mode="global")
+    index.as_retriever(mode="global").search("x")
     after = vector_ids(index, store)
     assert after < before
     adapter = adapt_vector_store(store)
@@ -249,10 +249,10 @@ def test_a_faiss_index_with_another_metric_is_rejected():
 def test_searching_an_emptied_vector_store_raises(documents):
     store = in_memory()
     index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
-    index.search("x", mode="global")
+    index.as_retriever(mode="global").search("x")
     store.store.clear()
     with pytest.raises(CorruptStoreError, match="InMemoryVectorStore contains none"):
-        index.search("x", mode="global")
+        index.as_retriever(mode="global").search("x")
 
 
 def test_a_vector_store_without_add_embeddings_embeds_the_texts():
@@ -303,7 +303,10 @@ def test_the_next_build_adds_vectors_that_the_store_failed_to_add(documents, tmp
         index.add_documents([new])
     store.add_embeddings = add_embeddings
     index.add_documents([new])
-    assert index.search("Ida met Joe in Lima.", mode="global", k=1).nodes[0].document_id == "c"
+    assert (
+        index.as_retriever(mode="global", k=1).search("Ida met Joe in Lima.").nodes[0].document_id
+        == "c"
+    )
     assert adapt_vector_store(store).missing(sorted(vector_ids(index, store))) == []
     index.close()
 

@@ -68,7 +68,7 @@ def test_all_faces_boost_alike(core, llama, chain, boost):
     hits = chain.as_retriever(k=10, boost=boost).invoke(QUESTION)
     assert [hit.metadata["e2_doc_id"] for hit in hits] == expected
     assert [hit.metadata["e2_tags"] for hit in hits if hit.metadata["e2_doc_id"] == "sea"] == [
-        ["sea"]
+        "sea"
     ]
 
 

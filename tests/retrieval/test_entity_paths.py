@@ -228,7 +228,7 @@ def test_langchain_retrievers_return_paths_in_metadata_and_events(names):
     retriever = index.as_retriever(paths=True, k=3)
     documents = retriever.invoke(QUESTION, {"callbacks": [recorder]})
     assert recorder.paths == [path.to_dict() for path in result.paths]
-    shown = [path for document in documents for path in document.metadata["e2_paths"]]
+    shown = [path for document in documents for path in json.loads(document.metadata["e2_paths"])]
     assert shown
     assert all(path in recorder.paths for path in shown)
     assert "e2_paths" not in index.as_retriever().invoke(QUESTION)[0].metadata

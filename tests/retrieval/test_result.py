@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from e2graphrag_integrations import RetrievalResult, RetrievedNode, Span, Trace
+from e2graphrag_integrations import RetrievalResult, RetrievedNode, Segment, Span, Trace
 from e2graphrag_integrations.retrieval.result import GAP
 
 TEXT = "One fish. Two fish. Red fish. Blue fish."
@@ -160,3 +160,25 @@ def test_overlapping_spans_of_overlapping_chunks_repeat_no_text():
 def test_a_node_with_different_spans_is_a_different_passage():
     nodes = cut(0, 0, 40, (0, 9)), cut(0, 0, 40, (20, 29)), cut(0, 0, 40, (0, 9))
     assert context(*nodes) == "One fish.\nRed fish."
+
+
+def test_cited_passages_have_numbers_and_exact_sources():
+    pages = (Segment(0, 9, {"page": 1}), Segment(10, 19, {"page": 2}), Segment(20, 29, {"page": 3}))
+    paged = replace(
+        cut(0, 0, 29, (0, 10), (10, 19), (20, 29)),
+        title="Fish",
+        segments=pages,
+        also_in=("copy", "mail"),
+    )
+    far = chunk(3, 30, 40)
+    other = chunk(0, 0, 9, document_id="e")
+    nodes = (paged, summary("All fish."), other, far, paged)
+    result = RetrievalResult("q", nodes, Trace("q", "paper", "auto"))
+    assert result.cited_context() == (
+        "[1] Fish (d), pages 1, 2, characters 0-19 (also in copy, mail)\nOne fish. Two fish.\n\n"
+        "[2] Fish (d), page 3, characters 20-29 (also in copy, mail)\nRed fish.\n\n"
+        "[3] summary (level 1) of d, characters 0-40\nAll fish.\n\n"
+        "[4] e, characters 0-9\nOne fish.\n\n"
+        "[5] d, characters 30-40\nBlue fish."
+    )
+    assert RetrievalResult("q", (), Trace("q", "paper", "auto")).cited_context() == ""

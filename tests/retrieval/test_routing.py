@@ -36,6 +36,7 @@ def book():
         "How does the author portray Weena?",  # a name leads elsewhere than to the whole
         "Whom did Natasha meet?",  # without the mark
         "What about the match?",  # a noun of one chunk
+        "List the main findings about the Morlocks",
     ],
 )
 def test_a_question_about_something_particular_is_local(book, question):
@@ -50,6 +51,11 @@ def test_a_question_about_something_particular_is_local(book, question):
         "What are the themes of The Time Machine?",
         "What is The Time Machine about?",
         "Summarize the whole book.",
+        "What topics are covered?",
+        "tl;dr",
+        "List the main findings",
+        "How did everything turn out?",
+        "列出主要发现",
         "How does the novel portray society?",
         "Where is Zanzibar?",  # unknown
         "What do people do?",  # a frequent noun

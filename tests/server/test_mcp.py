@@ -19,9 +19,19 @@ import httpx2
 import jsonschema
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import TypeAdapter
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
+from e2graphrag_integrations.embedders.calibration import clipped_cosine
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.server.answers import (
+    EntityAnswer,
+    OutlineAnswer,
+    PathAnswer,
+    ReadAnswer,
+    SearchAnswer,
+)
+from e2graphrag_integrations.server.budget import count
 from e2graphrag_integrations.server.listening import HttpOptions
 from e2graphrag_integrations.server.mcp_server import make_server
 from e2graphrag_integrations.server.tools import IndexTools
@@ -54,7 +64,16 @@ def story_index(tmp_path_factory):
     return path
 
 
-async def test_every_answer_matches_its_schema_and_every_tool_warns_of_instructions(rag):
+ANSWERS = {
+    "search": SearchAnswer,
+    "read": ReadAnswer,
+    "outline": OutlineAnswer,
+    "entity": EntityAnswer,
+    "path": PathAnswer,
+}
+
+
+async def test_every_answer_matches_its_class_and_every_tool_warns_of_instructions(rag):
     async with Client(make_server(IndexTools(rag))) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"search", "read", "outline", "entity", "path"}
@@ -65,7 +84,7 @@ async def test_every_answer_matches_its_schema_and_every_tool_warns_of_instructi
         for name, arguments in CALLS:
             result = await client.call_tool(name, arguments)
             assert not result.is_error, result
-            jsonschema.validate(result.structured_content, tools[name].output_schema)
+            jsonschema.validate(result.structured_content, TypeAdapter(ANSWERS[name]).json_schema())
             [content] = result.content
             assert json.loads(content.text) == result.structured_content
 
@@ -73,9 +92,16 @@ async def test_every_answer_matches_its_schema_and_every_tool_warns_of_instructi
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("search", {}, "question"),
-        ("search", {"question": "Anna", "k": 5}, "Extra inputs are not permitted"),
-        ("search", {"question": "Anna", "offset": -1}, "greater than or equal to 0"),
+        ("search", {}, "search needs the argument 'question'"),
+        (
+            "search",
+            {"question": "Anna", "k": 5},
+            "search has no argument 'k': its arguments are question, document_ids, where, limit",
+        ),
+        ("search", {"question": "Anna", "offset": -1}, "offset=-1 of search should be greater"),
+        ("search", {"question": "Anna", "limit": 0}, "limit=0 of search should be greater"),
+        ("search", {"question": "Anna", "min_relevance": 2}, "min_relevance=2 of search should"),
+        ("path", {"source": "Anna"}, "path needs the argument 'target'"),
         ("search", {"question": "Anna", "max_tokens": 4001}, "from 200 to 4,000"),
         ("search", {"question": ["Anna"]}, "valid string"),
         ("search", {"question": "Anna", "where": {"$no": 1}}, "$no"),
@@ -89,7 +115,72 @@ async def test_bad_arguments_are_tool_errors_and_the_server_goes_on(rag, name, a
         result = await client.call_tool(name, arguments)
         assert result.is_error
         assert message in result.content[0].text
+        assert "\n" not in result.content[0].text
         assert not (await client.call_tool(*CALLS[0])).is_error
+
+
+async def test_the_schema_has_the_limits_of_the_server_and_the_list_is_short(rag):
+    async with Client(make_server(IndexTools(rag, limit=900))) as client:
+        listed = (await client.list_tools()).tools
+        for tool in listed:
+            assert tool.input_schema["properties"]["max_tokens"]["maximum"] == 900
+            call = {name: arguments for name, arguments in CALLS if name == tool.name}
+            arguments = call[tool.name] | {"max_tokens": 900}
+            assert not (await client.call_tool(tool.name, arguments)).is_error
+            arguments["max_tokens"] += 1
+            assert (await client.call_tool(tool.name, arguments)).is_error
+    described = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+    assert count(json.dumps(described)) <= 1_200
+
+
+async def test_a_search_has_a_limit_and_a_relevance_floor(open_index):
+    strategy = HybridStrategy(relevance_calibration=clipped_cosine)
+    index = open_index(chunk_size=8, chunk_overlap=0, strategy=strategy)
+    index.add([SourceDocument(f"d{n}", f"Anna met Bert {n} times.") for n in range(9)])
+    async with Client(make_server(IndexTools(index))) as client:
+
+        async def found(**arguments):
+            result = await client.call_tool("search", {"question": "Anna met Bert"} | arguments)
+            assert not result.is_error, result
+            return result.structured_content
+
+        first = await found(limit=4)
+        assert len(first["hits"]) == first["next_offset"] == 4
+        rest = await found(limit=9, offset=4)
+        assert len(rest["hits"]) == 5
+        assert rest["next_offset"] is None
+        relevances = [hit["relevance"] for hit in (await found())["hits"]]
+        floor = sorted(relevances)[3]
+        kept = [hit["relevance"] for hit in (await found(min_relevance=floor))["hits"]]
+        assert kept
+        assert min(kept) >= floor - 0.001
+
+
+async def test_outline_lists_the_metadata_keys_of_visible_documents(open_index):
+    index = open_index()
+    index.add(
+        [
+            SourceDocument("a", "Anna met Bert.", metadata={"year": 1890, "tags": ["x", "y"]}),
+            SourceDocument("b", "Cleo left.", metadata={"year": 1901, "secret": "hush"}),
+        ]
+    )
+    async with Client(make_server(IndexTools(index))) as client:
+        listed = (await client.call_tool("outline", {})).structured_content
+        assert listed["metadata"] == {"secret": ["hush"], "tags": ["x", "y"], "year": [1890, 1901]}
+        assert [one["document_id"] for one in listed["entries"]] == ["a", "b"]
+    async with Client(make_server(IndexTools(index.scoped({"year": 1890})))) as client:
+        listed = (await client.call_tool("outline", {})).structured_content
+        assert listed["metadata"] == {"tags": ["x", "y"], "year": [1890]}
+
+
+async def test_unknown_documents_do_not_reveal_where_the_index_is(story_index):
+    with E2GraphRAG.open(story_index) as index:
+        async with Client(make_server(IndexTools(index))) as client:
+            for name in ("read", "outline"):
+                result = await client.call_tool(name, {"document_id": "nowhere"})
+                assert result.is_error
+                assert str(story_index) not in result.content[0].text
+                assert story_index.name not in result.content[0].text
 
 
 @pytest.mark.parametrize("error", [CorruptStoreError, OSError, RuntimeError])

@@ -13,7 +13,7 @@ from e2graphrag_integrations.errors import (
     UnknownEntityError,
 )
 from e2graphrag_integrations.server.budget import as_json, count
-from e2graphrag_integrations.server.tools import IndexTools
+from e2graphrag_integrations.server.tools import IndexTools, SearchFilters
 from fakes import STORY, NameExtractor
 from strategies import examples
 
@@ -90,12 +90,12 @@ def test_search_cites_exact_spans_and_continues_without_repeating(tools, rag):
 
 
 def test_search_is_limited_to_documents_and_metadata(tools):
-    found = tools.search("Anna and Bert", document_ids=["story"])
+    found = tools.search("Anna and Bert", SearchFilters(["story"]))
     assert {hit.document_id for hit in found.hits} == {"story"}
-    found = tools.search("Anna and Bert", ["story", "long"], where={"page": {"$ne": 3}})
+    found = tools.search("Anna and Bert", SearchFilters(["story", "long"], {"page": {"$ne": 3}}))
     assert {hit.document_id for hit in found.hits} == {"long"}
     with pytest.raises(UnknownDocumentError, match="no document 'nowhere'"):
-        tools.search("Anna", document_ids=["nowhere"])
+        tools.search("Anna", SearchFilters(["nowhere"]))
 
 
 def test_read_returns_a_span_with_its_surroundings_and_then_the_rest(tools):
@@ -167,7 +167,7 @@ def test_the_tools_of_a_scope_see_only_its_documents(rag):
     for call in (
         lambda: scoped.read("long"),
         lambda: scoped.outline("long"),
-        lambda: scoped.search("Anna", document_ids=["long"]),
+        lambda: scoped.search("Anna", SearchFilters(["long"])),
     ):
         with pytest.raises(UnknownDocumentError):
             call()
@@ -190,7 +190,7 @@ def test_search_with_real_vectors_finds_other_words(real_embedder, names):
     [
         (lambda t: t.search(" "), InvalidInputError, "question is empty"),
         (lambda t: t.search("x" * 33_000), InvalidInputError, "at most 32,000"),
-        (lambda t: t.search("Anna", where={"$no": 1}), InvalidInputError, "no"),
+        (lambda t: t.search("Anna", SearchFilters(where={"$no": 1})), InvalidInputError, "no"),
         (lambda t: t.search("Anna", offset=-1), InvalidInputError, "offset=-1"),
         (lambda t: t.search("Anna", max_tokens=199), InvalidInputError, "from 200 to 2,000"),
         (lambda t: t.search("Anna", max_tokens=2001), InvalidInputError, "from 200 to 2,000"),

@@ -23,7 +23,7 @@ def test_demo_answers_six_questions_that_take_both_routes(demo):
     assert any("route: global\n" in answer for answer in answers)
     assert any("why: the index knows" in answer for answer in answers)
     for answer in answers:
-        hits = re.findall(r"^\d+\. .*  span: \d+-\d+$", answer, re.MULTILINE)
+        hits = re.findall(r"^\d+\. .*, characters \d+-\d+, relevance \S+$", answer, re.MULTILINE)
         assert hits
         assert len(re.findall(r"^   reasons: .+", answer, re.MULTILINE)) == len(hits)
 

@@ -100,19 +100,25 @@ def demo_text(language: str = "en") -> Path:
     return DEMOS[language].path()
 
 
-def run_demo(path: str, embedder: str | None = None, language: str = "en") -> None:
+def run_demo(
+    path: str, embedder: str | None = None, language: str = "en", lock_timeout: float = 30.0
+) -> None:
     """Index the novel and print the three best hits for each question.
 
     Args:
         path: The index file; an index from an earlier run is reused.
         embedder: Name of the embedder; None means the default model of the language.
         language: The language of the demo, a key of `DEMOS`.
+        lock_timeout: Seconds to wait while another process is writing.
     """
     demo = DEMOS[language]
     document = demo.document()
     size = len(document.text.split() if demo.unit == "words" else document.text)
     _print_step(f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)")
-    with E2GraphRAG.open(path, embedder=embedder) as rag, progress_bar() as progress:
+    with (
+        E2GraphRAG.open(path, embedder=embedder, lock_timeout=lock_timeout) as rag,
+        progress_bar() as progress,
+    ):
         _print_step(
             f'Step 2 of 3: indexing "{demo.title}" ({size:,} {demo.unit}): chunks, '
             "entities, extracted summaries, embeddings; no LLM"

@@ -14,6 +14,8 @@ import json
 import os
 import shlex
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +26,6 @@ from e2graphrag_integrations._utils.printable import printable, printable_json, 
 from e2graphrag_integrations.cli.excerpt import excerpt
 from e2graphrag_integrations.cli.wording import on_command_line
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.text.spacing import on_one_line
 
 if TYPE_CHECKING:
@@ -50,7 +51,14 @@ _MAX_SKIPPED = 20
 _MAX_SHOWN = 20
 """Maximum number of documents of an entity that are listed."""
 
-_STATUS_STYLES = {"done": "green", "failed": "red", "pending": "yellow", "processing": "yellow"}
+_PROGRESS_SECONDS = 5.0
+"""Seconds between two lines of progress without a terminal."""
+
+_MAX_STATES = 20
+"""Maximum number of documents that `status` lists."""
+
+_STATUS_STYLES = {"failed": "red", "processing": "yellow", "pending": "yellow", "done": "green"}
+"""The statuses in the order in which their documents are listed."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -60,9 +68,9 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[reports.ProgressListener]:
-    """Show a progress bar per stage on standard error; print only the notes in a pipe."""
+    """Show a progress bar per stage on standard error, or a line now and then in a pipe."""
     if not is_terminal(sys.stderr):
-        yield _print_note
+        yield _ProgressLines().show
         return
     from rich import progress as rich_progress
     from rich.console import Console
@@ -91,9 +99,31 @@ def progress_bar() -> Iterator[reports.ProgressListener]:
         yield show
 
 
-def _print_note(progress: reports.Progress) -> None:
-    if progress.note:
-        print_line(progress.note, error=True)
+class _ProgressLines:
+    """Prints the notes, and every few seconds one line with the progress of all stages.
+
+    A run that takes less time prints no line.
+    """
+
+    def __init__(self) -> None:
+        self._stages: dict[str, reports.Progress] = {}
+        self._printed_at = time.monotonic()
+
+    def show(self, progress: reports.Progress) -> None:
+        """Handle an event; events come one at a time."""
+        if progress.note:
+            print_line(progress.note, error=True)
+            return
+        self._stages[progress.stage] = progress
+        now = time.monotonic()
+        if now - self._printed_at < _PROGRESS_SECONDS:
+            return
+        self._printed_at = now
+        stages = [f"{one.stage} {one.done:,}/{one.total:,}" for one in self._stages.values()]
+        left = max((one.seconds_left or 0.0 for one in self._stages.values()), default=0.0)
+        if left:
+            stages.append(f"about {left:,.0f} s left")
+        print_line(f"progress: {', '.join(stages)}", error=True)
 
 
 def print_line(text: str = "", *, error: bool = False) -> None:
@@ -345,37 +375,24 @@ def print_reindexed(
 
 
 def print_states(
-    states: Sequence[reports.DocumentStatus],
-    extraction_rules: int,
-    outdated_path: str | None,
-    *,
-    as_json: bool,
+    states: Sequence[reports.DocumentStatus], path: str, *, can_resume: bool, limited: bool
 ) -> None:
-    """Print one line per document: its status, its id and the reason if it failed.
+    """Print the totals and one line per document: its status, its id and why it failed.
 
     Args:
         states: The states.
-        extraction_rules: Version of the rules that extracted the entities.
-        outdated_path: The index file if it should be extracted again.
-        as_json: Whether to print JSON.
+        path: The index.
+        can_resume: Whether no other process is writing, so that this one may.
+        limited: Whether to list only the first documents.
     """
-    if as_json:
-        _print_json(
-            {
-                "documents": [asdict(state) for state in states],
-                "extraction_rules": extraction_rules,
-                "is_outdated": outdated_path is not None,
-            }
-        )
-        return
-    if outdated_path is not None:
-        print_line(
-            f"the entities were extracted with version {extraction_rules} of the rules: run "
-            f"`e2graphrag reindex {shlex.quote(outdated_path)}` to extract them again",
-            error=True,
-        )
+    counts = _count_states(states)
+    totals = ", ".join(f"{count:,} {status}" for status, count in counts.items()) or "no documents"
+    print_line(f"{path}: {len(states):,} document(s): {totals}" if states else f"{path}: {totals}")
+    order = list(_STATUS_STYLES)
+    ordered = sorted(states, key=lambda one: order.index(one.status))  # by id within a status
+    shown = ordered[:_MAX_STATES] if limited else ordered
     rows = []
-    for state in states:
+    for state in shown:
         outdated = state.indexed and state.status != "done"
         note = " (the previous version is searchable)" if outdated else ""
         note += f": {on_command_line(state.reason)}" if state.reason else ""
@@ -383,7 +400,60 @@ def print_states(
         rows.append((state.status, printable(state.id), printable(note)))
     table = [(status, document_id, note.lstrip(": ")) for status, document_id, note in rows]
     lines = (f"{status}\t{document_id}{note}" for status, document_id, note in rows)
-    _print_table(("status", "document", "note"), table, lines, _STATUS_STYLES)
+    if rows:
+        _print_table(("status", "document", "note"), table, lines, _STATUS_STYLES)
+    if len(states) > len(shown):
+        print_line(f"... and {len(states) - len(shown):,} more: --all lists them")
+    if can_resume and set(counts) - {"done"}:
+        command = f"e2graphrag resume {shlex.quote(path)}"
+        print_line(f"run `{command}` to index what is not done", error=True)
+
+
+def print_states_as_json(
+    states: Sequence[reports.DocumentStatus],
+    extraction_rules: int,
+    *,
+    is_outdated: bool,
+    writer: str | None,
+) -> None:
+    """Print the state of every document, and that of the index.
+
+    Args:
+        states: The states.
+        extraction_rules: Version of the rules that extracted the entities.
+        is_outdated: Whether the index should be extracted again.
+        writer: The other process that is writing, if any.
+    """
+    _print_json(
+        {
+            "counts": _count_states(states),
+            "documents": [asdict(state) for state in states],
+            "extraction_rules": extraction_rules,
+            "is_outdated": is_outdated,
+            "writer": writer,
+        }
+    )
+
+
+def _count_states(states: Sequence[reports.DocumentStatus]) -> dict[str, int]:
+    """Return the number of documents by status, done ones first; no zeros."""
+    counts: Counter[str] = Counter(state.status for state in states)
+    return {status: counts[status] for status in ("done", *_STATUS_STYLES) if counts[status]}
+
+
+def print_outdated(path: str, extraction_rules: int) -> None:
+    """Say that the entities of an index should be extracted again."""
+    print_line(
+        f"the entities were extracted with version {extraction_rules} of the rules: run "
+        f"`e2graphrag reindex {shlex.quote(path)}` to extract them again",
+        error=True,
+    )
+
+
+def print_writer(path: str, writer: str | None) -> None:
+    """Say which other process is writing to an index, and since when; None prints nothing."""
+    if writer is not None:
+        print_line(f"{path} is being written by {writer}", error=True)
 
 
 def _print_profile(seconds: Mapping[str, float]) -> None:
@@ -531,12 +601,12 @@ def print_result(
     profile: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Print the route, the entities and the hits of a query.
+    """Print the route and the hits of a query.
 
     Args:
         result: The result.
-        explain: Whether to print the whole trace instead of its first three lines.
-        context: Whether to print only the hits, as text for a prompt.
+        explain: Whether to print the whole trace, and why each hit was found.
+        context: Whether to print only the hits with their sources, as text for a prompt.
         profile: Whether to print the time of each stage.
         as_json: Whether to print JSON; the other flags add fields to it.
     """
@@ -551,19 +621,18 @@ def print_result(
                 "nodes": [asdict(node) for node in result.nodes],
                 **({} if paths is None else {"paths": [path.to_dict() for path in paths]}),
                 **({"trace": result.trace.to_dict()} if explain else {}),
-                **({"context": result.context()} if context else {}),
+                **({"context": result.cited_context()} if context else {}),
                 **({"seconds": dict(result.trace.timings)} if profile else {}),
             }
         )
         return
     if context:
-        print(printable_lines(result.context()))
+        print(printable_lines(result.cited_context()))
     else:
         trace = result.trace.explain()
-        print(printable_lines(trace if explain else "\n".join(trace.split("\n")[:3])))
+        print(printable_lines(trace if explain else "\n".join(trace.split("\n")[:2])))
         for rank, node in enumerate(result.nodes, 1):
-            print_line()
-            _print_hit(rank, node, result.trace.relevance_name)
+            _print_hit(rank, node, result.trace.relevance_name, explain=explain)
         if not result.nodes:
             over_budget = result.trace.cuts.get("token_budget")
             print_line("nothing fits the token budget" if over_budget else "nothing found")
@@ -574,7 +643,6 @@ def print_result(
 
 
 def _print_paths(paths: Sequence[EntityPath]) -> None:
-    print_line()
     if not paths:
         print_line("paths: no chain of sentences joins the names")
     for path in paths:
@@ -584,21 +652,22 @@ def _print_paths(paths: Sequence[EntityPath]) -> None:
             print_line(hop)
 
 
-def _print_hit(rank: int, node: RetrievedNode, relevance: str) -> None:
-    kind = "chunk" if node.level == 0 else f"summary (level {node.level})"
-    spans = ", ".join(f"{start}-{end}" for start, end in node.spans)
-    pages = describe_pages(node.metadata)
-    place = f"span: {spans}" + (f"  {pages}" if pages else "")
-    print_styled(f"{rank}. {kind} {node.position} of {node.document_id}  {place}", "bold")
-    figures = f"{relevance}: {node.relevance:.4f}  score: {node.score:.4f}"
-    print_styled(f"   {figures}  found by: {node.found_by}", "dim")
-    print_styled(f"   reasons: {'; '.join(node.reasons)}", "dim")
-    if node.language != ENGLISH:
-        print_styled(f"   language: {node.language}", "dim")
-    if node.also_in:
-        print_styled(f"   also in: {', '.join(node.also_in)}", "dim")
-    if node.tags:
-        print_styled(f"   tags: {', '.join(node.tags)}", "dim")
-    if node.entities:
-        print_styled(f"   entities: {' - '.join(node.entities)}", "dim")
+def _print_hit(rank: int, node: RetrievedNode, relevance: str, *, explain: bool) -> None:
+    from e2graphrag_integrations.retrieval.result import describe_place
+
+    place = describe_place([node], node.spans)
+    print_styled(f"{rank}. {place}, {relevance} {node.relevance:.2f}", "bold")
     print_line(f"   {excerpt(node, _HIT_CHARACTERS)}")
+    details = {"also in": node.also_in, "tags": node.tags}
+    if explain:
+        kind = "summary" if node.level else "chunk"
+        figures = f"{kind} {node.position}, score {node.score:.4f}, mainly by {node.found_by}"
+        details |= {
+            "found": (figures,),
+            "reasons": ("; ".join(node.reasons),),
+            "entities": node.entities,
+            "language": () if node.language == ENGLISH else (node.language,),
+        }
+    for name, values in details.items():
+        if values:
+            print_styled(f"   {name}: {', '.join(values)}", "dim")

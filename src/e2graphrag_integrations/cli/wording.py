@@ -12,8 +12,8 @@ import re
 _SAME_NAMES = (
     "address alias boost_field boost_scale chunk_overlap chunk_size concurrency embedder encoding "
     "engine expand forever group_size language lease level llm_limit lock_timeout max_llm_calls "
-    "max_mb min_relevance min_weight mode on_duplicate paths prefix replace scope seed separate stop "
-    "strategy token_budget top undo vectors where"
+    "max_mb min_relevance min_weight mode on_duplicate paths prefix replace scope seed separate "
+    "stop strategy token_budget top undo vectors where"
 ).split()
 """Parameters whose options have the same names."""
 
@@ -51,7 +51,10 @@ _OTHERWISE = (
     (re.compile(r", or pass a larger LoaderLimits\([^)]*\)+ if you trust (?:it|the file)"), ""),
     (re.compile(r": pass a larger LoaderLimits\([^)]*\)+ if you trust the file"), ""),
     (re.compile(r", or set the scale with strategy=HybridStrategy\(.*?\)\);.*"), ""),
-    (re.compile(r"build\(\) of LangChain's index or resume\(\) of E2GraphRAG"), "resume()"),
+    (
+        re.compile(r"call build\(\) of LangChain's index or resume\(\) of E2GraphRAG, or "),
+        "",
+    ),
     (re.compile(r'extractor=\{"(\w+)": (?:"([^"]+)"|(\.\.\.))\}'), r"--spacy-model \1=\2\3"),
     (re.compile(r"^where=(?=.*\ba scope\b)"), "scope="),
     (re.compile(r", or add\(\) the documents again"), ", or index the documents again"),

@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 
 from e2graphrag_integrations._utils.validation import check_instance
 from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
-from e2graphrag_integrations.protocols import FloatArray, TokenCounter
+from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
 
 _MAX_TOKENS = {"OpenAIEmbeddings": 8191, "AzureOpenAIEmbeddings": 8191}
 """Context length in tokens, by class name, for models that do not report it."""
@@ -62,3 +62,27 @@ class LangChainEmbedder:
     def embed_query(self, text: str) -> FloatArray:
         """Return the vector of a query, shape (dimension,)."""
         return np.asarray(self.embeddings.embed_query(text), dtype=np.float32)
+
+
+class _FromEmbedder(Embeddings):
+    """Adapt an `Embedder` to LangChain's embeddings."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text."""
+        vectors: list[list[float]] = np.asarray(self._embedder.embed(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a query."""
+        vector: list[float] = np.asarray(self._embedder.embed_query(text)).tolist()
+        return vector
+
+
+def as_embeddings(embedder: Embedder) -> Embeddings:
+    """Return an embedder as LangChain embeddings: the wrapped model, if it is one of LangChain."""
+    return (
+        embedder.embeddings if isinstance(embedder, LangChainEmbedder) else _FromEmbedder(embedder)
+    )

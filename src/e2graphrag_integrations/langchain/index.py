@@ -52,27 +52,22 @@ from e2graphrag_integrations.langchain.conversion import (
     is_chunk,
 )
 from e2graphrag_integrations.langchain.corpus import Corpus
-from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
+from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
-    DiversityOptions,
     NoOptions,
     OpenOptions,
     RetrieverOptions,
-    SearchOptions,
-    SearchType,
 )
 from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
-    above_threshold,
-    check_threshold,
     make_retriever,
-    to_documents,
 )
 from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
+from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.portability.graph_files import GraphExports
@@ -108,7 +103,7 @@ _LOCAL_FILE = "index.e2g"
 """Name of the index file in a folder given to `save_local`."""
 
 
-class E2GraphRAGIndex(GraphExports, DocumentIndex):
+class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     """An index of LangChain documents in one file, with summary trees and an entity graph.
 
     Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
@@ -119,6 +114,9 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
     Writes build the index: they return when their documents are indexed, or raise. Questions only
     read what is built, and call no language model. `with index.batch():` collects many writes, such
     as those of `index()`, into one build.
+
+    The index is a LangChain `VectorStore`, whose searches rank as its retrievers do, a
+    `DocumentIndex` and a retriever.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -227,8 +225,9 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
                 extracted, embedded and summarized; see `E2GraphRAG.add`.
             retry: Retry policy for transient errors from the `llm`.
             config: Runnable config for every call to the `llm`, such as callbacks and tags.
-            auto_build: Whether `upsert` and `delete` build the index, as `add_documents` does. If
-                False, they only store their changes until `build` or another write indexes them.
+            auto_build: Whether `upsert`, `delete` and LangChain's `index` build the index, as
+                `add_documents` does. If False, they only store their changes until `build` or
+                another write indexes them.
             show_progress: Whether builds show a progress bar.
             lock_timeout: Seconds to wait for another process that is writing.
             max_staleness: Maximum age of an answer in seconds; see `E2GraphRAG.open`. None never
@@ -310,6 +309,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         documents: Iterable[Document],
         embedding: Embeddings | Embedder | str | None = None,
         *,
+        ids: Sequence[str] | None = None,
         path: str | os.PathLike[str] = ":memory:",
         **options: Unpack[OpenOptions],
     ) -> Self:
@@ -318,6 +318,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         Args:
             documents: Documents or pages. An iterator is consumed in batches; see `add_documents`.
             embedding: The embeddings; see `open`.
+            ids: Replaces the ids of the documents.
             path: Index file; in memory by default.
             **options: Arguments of `open`.
 
@@ -328,7 +329,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         """
         index = cls.open(path, embedding=embedding, **options)
         try:
-            index.add_documents(documents)
+            index.add_documents(documents, ids=ids)
         except BaseException:
             index.close()
             raise
@@ -340,13 +341,14 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         documents: Iterable[Document],
         embedding: Embeddings | Embedder | str | None = None,
         *,
+        ids: Sequence[str] | None = None,
         path: str | os.PathLike[str] = ":memory:",
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Run `from_documents` in a thread; the `llm` runs in the caller's event loop."""
         index = await asyncio.to_thread(cls.open, path, embedding=embedding, **options)
         try:
-            await index.aadd_documents(documents)
+            await index.aadd_documents(documents, ids=ids)
         except BaseException:
             await asyncio.to_thread(index.close)
             raise
@@ -403,6 +405,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         *,
         ids: Sequence[str] | None = None,
         wait: bool = True,
+        batch_size: int | None = None,
     ) -> list[str]:
         """Store documents, build the index and return the ids of the documents.
 
@@ -414,6 +417,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             documents: The documents.
             ids: Replaces the ids of the documents.
             wait: False only stores the documents and adds them to the queue, for workers (`work`).
+            batch_size: LangChain's `index` passes the size of its batches, which are then written
+                as by `upsert`.
 
         Raises:
             InvalidInputError: If a document is invalid. Nothing is changed, except that earlier
@@ -421,7 +426,10 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             IndexingError: If a model failed. The documents remain pending; call `build` to
                 continue.
         """
-        return self.corpus.add(_with_ids(documents, ids), wait=check_bool("wait", wait))
+        documents = _with_ids(documents, ids)
+        if batch_size is not None:
+            return self.corpus.upsert(as_list(documents, "documents"))
+        return self.corpus.add(documents, wait=check_bool("wait", wait))
 
     async def aadd_documents(
         self,
@@ -429,9 +437,13 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         *,
         ids: Sequence[str] | None = None,
         wait: bool = True,
+        batch_size: int | None = None,
     ) -> list[str]:
         """Run `add_documents` in a thread; the `llm` runs in the caller's event loop."""
-        return await self.corpus.aadd(_with_ids(documents, ids), wait=check_bool("wait", wait))
+        documents = _with_ids(documents, ids)
+        if batch_size is not None:
+            return await self.corpus.aupsert(as_list(documents, "documents"))
+        return await self.corpus.aadd(documents, wait=check_bool("wait", wait))
 
     def add_texts(
         self,
@@ -474,6 +486,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
         """Delete documents, and index the rest of their sources; unknown ids are ignored.
 
         Raises:
+            InvalidInputError: If an id is that of a passage, which is only a part of a document.
             ValueError: If `ids` is None.
             IndexingError: If a model failed. The rest of a source remains pending; documents with
                 a tree of their own are deleted.
@@ -482,13 +495,22 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
 
     async def adelete(self, ids: list[str] | None = None, **unknown: Any) -> DeleteResponse:
         """Run `delete` in a thread; the `llm` runs in the caller's event loop."""
-        return _deleted(await self.corpus.adelete(self._ids_to_delete(ids, unknown)))
+        ids = await asyncio.to_thread(self._ids_to_delete, ids, unknown)
+        return _deleted(await self.corpus.adelete(ids))
 
     def _ids_to_delete(self, ids: list[str] | None, unknown: Mapping[str, Any]) -> list[str]:
         reject_unknown_arguments(unknown, self.delete)
         if ids is None:
             raise ValueError(
                 "delete() needs document ids; call delete(index.ids()) to delete all documents"
+            )
+        ids = as_ids(ids)
+        known = set(self.corpus.ids())
+        passages = self.corpus.rag.nodes([id_ for id_ in ids if id_ not in known])
+        for node in passages.values():
+            raise InvalidInputError(
+                f"{node.id!r} is the id of a passage, a part of {node.document_id!r}: delete a "
+                "document by the 'e2_doc_id' in the metadata of the passage"
             )
         return ids
 
@@ -902,162 +924,10 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex):
             )
         return self.corpus.mirror.node_filter(store_filter, where)
 
-    def search(
-        self,
-        query: str,
-        search_type: SearchType = "similarity",
-        *,
-        k: int | None = None,
-        score_threshold: float | None = None,
-        **options: Unpack[DiversityOptions],
-    ) -> RetrievalResult:
-        """Return the nodes that a retriever would find, with scores, reasons and a trace.
-
-        Args:
-            query: The question.
-            search_type: `similarity`, `similarity_score_threshold` or `mmr`.
-            k: Number of nodes. None uses the `k` of the index.
-            score_threshold: Omits nodes with a lower relevance.
-            **options: See `E2GraphRAGRetriever`.
-
-        Raises:
-            InvalidInputError: If an option is invalid, or `mmr` needs another strategy.
-            ValidationError: If an option is unknown or out of range.
-        """
-        retriever = self._retriever_for(search_type, k, score_threshold, **options)
-        result = self.retrieve(query, **retriever.retrieve_arguments())
-        return above_threshold(result, score_threshold)
-
-    async def asearch(
-        self,
-        query: str,
-        search_type: SearchType = "similarity",
-        *,
-        k: int | None = None,
-        score_threshold: float | None = None,
-        **options: Unpack[DiversityOptions],
-    ) -> RetrievalResult:
-        """Run `search` in a thread."""
-        retriever = self._retriever_for(search_type, k, score_threshold, **options)
-        result = await self.aretrieve(query, **retriever.retrieve_arguments())
-        return above_threshold(result, score_threshold)
-
-    def _retriever_for(
-        self,
-        search_type: SearchType,
-        k: int | None,
-        score_threshold: float | None,
-        **options: Unpack[DiversityOptions],
-    ) -> E2GraphRAGRetriever:
-        return self.as_retriever(
-            search_type=search_type,
-            k=self.k if k is None else k,
-            score_threshold=score_threshold,
-            **options,
-        )
-
-    def similarity_search(
-        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
-    ) -> list[Document]:
-        """Return the `k` documents that a retriever would find, best first.
-
-        Args:
-            query: The question.
-            k: Number of documents; that of the index by default.
-            **options: `filter`, `mode`, `strategy` and other fields of the retriever.
-        """
-        return to_documents(self.search(query, k=k, **options), include_scores=False)
-
-    async def asimilarity_search(
-        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
-    ) -> list[Document]:
-        """Run `similarity_search` in a thread."""
-        return to_documents(await self.asearch(query, k=k, **options), include_scores=False)
-
-    def similarity_search_with_score(
-        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
-    ) -> list[tuple[Document, float]]:
-        """Return the documents that a retriever would find with their relevance, best first.
-
-        The relevance is in [0, 1] and comparable across queries. It need not fall from document to
-        document, because the ranking also uses the entity graph.
-        """
-        return _with_relevance(self.search(query, k=k, **options), None)
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
-    ) -> list[tuple[Document, float]]:
-        """Run `similarity_search_with_score` in a thread."""
-        return _with_relevance(await self.asearch(query, k=k, **options), None)
-
-    def similarity_search_with_relevance_scores(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        score_threshold: float | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> list[tuple[Document, float]]:
-        """Return the documents that a retriever would find with their relevance, best first.
-
-        Args:
-            query: The question.
-            k: Number of documents. None uses the `k` of the index.
-            score_threshold: Omits documents with a lower relevance.
-            **options: See `E2GraphRAGRetriever`.
-        """
-        check_threshold(score_threshold)
-        return _with_relevance(self.search(query, k=k, **options), score_threshold)
-
-    async def asimilarity_search_with_relevance_scores(
-        self,
-        query: str,
-        k: int | None = None,
-        *,
-        score_threshold: float | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> list[tuple[Document, float]]:
-        """Run `similarity_search_with_relevance_scores` in a thread."""
-        check_threshold(score_threshold)
-        return _with_relevance(await self.asearch(query, k=k, **options), score_threshold)
-
-    def max_marginal_relevance_search(
-        self,
-        query: str,
-        k: int | None = None,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        **options: Unpack[SearchOptions],
-    ) -> list[Document]:
-        """Return relevant documents that repeat each other little, best first.
-
-        Args:
-            query: The question.
-            k: Number of documents. None uses the `k` of the index.
-            fetch_k: Number of the best documents from which these are selected.
-            lambda_mult: 1 ranks by relevance alone, 0 by diversity alone.
-            **options: See `E2GraphRAGRetriever`.
-
-        Raises:
-            InvalidInputError: If the strategy has no `diversity` setting.
-            ValidationError: If a number is out of range.
-        """
-        result = self.search(query, "mmr", k=k, fetch_k=fetch_k, lambda_mult=lambda_mult, **options)
-        return to_documents(result, include_scores=False)
-
-    async def amax_marginal_relevance_search(
-        self,
-        query: str,
-        k: int | None = None,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        **options: Unpack[SearchOptions],
-    ) -> list[Document]:
-        """Run `max_marginal_relevance_search` in a thread."""
-        result = await self.asearch(
-            query, "mmr", k=k, fetch_k=fetch_k, lambda_mult=lambda_mult, **options
-        )
-        return to_documents(result, include_scores=False)
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embedding model of the index, as LangChain embeddings."""
+        return as_embeddings(self.corpus.rag.embedder)
 
     def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
         """Return a retriever with the given fields.
@@ -1221,14 +1091,6 @@ def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Itera
 
 def _deleted(ids: list[str]) -> DeleteResponse:
     return DeleteResponse(num_deleted=len(ids), succeeded=ids, failed=[], num_failed=0)
-
-
-def _with_relevance(
-    result: RetrievalResult, threshold: float | None
-) -> list[tuple[Document, float]]:
-    result = above_threshold(result, threshold)
-    documents = to_documents(result, include_scores=False)
-    return list(zip(documents, [float(node.relevance) for node in result.nodes], strict=True))
 
 
 def _local_file(path: str | os.PathLike[str], *, creates: bool = False) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
@@ -38,6 +39,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.chat_history import read_history
 from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
+    is_chunk,
     user_filter,
     user_metadata,
 )
@@ -174,8 +176,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         ```
 
     `invoke` accepts the same options, except `index`, as overrides for one call. Every document has
-    the same `e2_` keys in its metadata, with JSON values. The custom event `e2graphrag.route`
-    explains the route.
+    the same `e2_` keys in its metadata, with values that vector stores accept: `e2_segments` and
+    `e2_paths` are JSON texts, and ids, tags and names are joined by ", ". The custom event
+    `e2graphrag.route` explains the route.
 
     Raises:
         ValidationError: If an argument is unknown or invalid.
@@ -570,8 +573,9 @@ def to_documents(result: RetrievalResult, *, include_scores: bool) -> list[Docum
 def _to_document(
     node: RetrievedNode, paths: Sequence[EntityPath] | None, *, include_scores: bool
 ) -> Document:
-    # Every document has the same keys, because a prompt that names a missing key would fail.
-    defaults = user_metadata(dict.fromkeys(node.differing_keys))
+    # Every document has the same keys, because a prompt that names a missing key would fail. Vector
+    # stores such as Chroma refuse None, empty lists and mappings.
+    defaults = user_metadata(dict.fromkeys(node.differing_keys, ""))
     segments = _shown_segments(node)
     shown = node.metadata
     if len(segments) < len(node.segments):
@@ -582,7 +586,7 @@ def _to_document(
     metadata: dict[str, Any] = {
         **defaults,
         **deepcopy(with_page_lists(user_metadata(shown))),  # the index owns its lists
-        PAGE_ID: ids[0] if len(ids) == 1 else None,
+        PAGE_ID: ids[0] if len(ids) == 1 else "",
         "e2_doc_ids": ids,
         "e2_node_id": node.node_id,
         SOURCE_ID: node.document_id,
@@ -591,25 +595,38 @@ def _to_document(
         "e2_start": node.spans[0].start,
         "e2_end": node.spans[-1].end,
         "e2_spans": [f"{start}-{end}" for start, end in node.spans],
-        "e2_segments": [_segment(segment, node) for segment in segments],
-        "e2_parent": node.parent_id,
-        "e2_children": list(node.child_ids),
-        "e2_tags": list(node.tags),
+        "e2_segments": _json([_segment(segment, node) for segment in segments]),
+        "e2_parent": node.parent_id or "",
+        "e2_children": ", ".join(node.child_ids),
+        "e2_tags": ", ".join(node.tags),
         "e2_language": node.language,
-        "e2_also_in": ", ".join(node.also_in),  # vector stores such as Chroma refuse empty lists
+        "e2_also_in": ", ".join(node.also_in),
     }
     if include_scores:
         metadata |= {
             "e2_relevance": node.relevance,
             "e2_score": float(node.score),
             "e2_found_by": node.found_by,
-            "e2_entities": list(node.entities),
+            "e2_entities": ", ".join(node.entities),
             "e2_reasons": list(node.reasons),
         }
     if paths is not None:
         own = [path for path in paths if any(hop.node_id == node.node_id for hop in path.hops)]
-        metadata["e2_paths"] = [path.to_dict() for path in own]
-    return Document(id=node.node_id, page_content=node.text, metadata=metadata)
+        metadata["e2_paths"] = _json([path.to_dict() for path in own])
+    id_ = str(ids[0]) if _is_complete_document(node, ids) else node.node_id
+    return Document(id=id_, page_content=node.text, metadata=metadata)
+
+
+def _is_complete_document(node: RetrievedNode, ids: Sequence[Any]) -> bool:
+    """Return whether a node is a document as it was added: a kept chunk, or an undivided text."""
+    if node.level or len(ids) != 1 or not node.segments:
+        return False
+    is_only = node.parent_id is None and node.start == 0
+    return is_chunk(node.segments[0].metadata) or is_only
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _shown_segments(node: RetrievedNode) -> Sequence[Segment]:

@@ -52,6 +52,9 @@ _OTHER_GENDER = 0.2
 _WRONG_NUMBER = 0.5
 """Factor of the value of a noun in the plural, or of names joined with "and", for "it"."""
 
+_NEARBY = 60
+"""Number of characters before a name that are read, so that the time stays linear."""
+
 _SHORT = 5
 """Maximum number of words of an answer of which nouns are candidates."""
 
@@ -88,6 +91,13 @@ _THING_WORDS = frozenset(
 
 _FIRST_THING_WORDS = frozenset("university battle treaty lake mount bank museum".split())
 """First words of names that are not those of persons."""
+
+_HAN_THING = re.compile(
+    "(?:大[学學]|[学學](?:校|院|堂)|[书書]院|[医醫剧劇戏戲画畫法研究]院|[图圖][书書][馆館]|[馆館]|公司|集[团團]|工[厂廠]|[协協學学][会會]"
+    "|委[员員][会會]|[银銀]行|[报報][纸紙社]|出版社|寺|塔|[桥橋]|[宫宮]|公[园園]|[车車]站|[机機][场場]|中心|[组組][织織]|[乐樂][队隊]"
+    "|[战戰][争爭役])$"
+)
+"""Ends of Chinese names that are not those of persons."""
 
 _OF_PERSONS = frozenset({"PERSON", "PER", "NAME"})
 """Labels of names that may be a part of the name of a person."""
@@ -128,10 +138,14 @@ _ASKED_NOUN = re.compile(
 _PLURAL = re.compile(r"(?<![su'’])s$|\b(?:children|men|women|people)$", re.IGNORECASE)
 """End of a noun in the plural."""
 
+_ASKS_WHAT = re.compile(r"\b(?:what|which)\b|什么|什麼|哪", re.IGNORECASE)
+
 _VAGUE_NOUNS = frozenset(
-    "answer bit detail example fact help idea info information kind lot name number one people"
-    " person question reason sort stuff thank thanks thing time type way word year".split()
+    "answer bit detail example fact hello help hi idea info information kind lot name no number"
+    " ok okay one people person please question reason sorry sort stuff sure thank thanks thing"
+    " time type way word year yes".split()
 )
+"""Words that name no topic."""
 
 _ASKS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"\b(?:who|whom|whose)\b|[谁誰]|哪位|什么人|什麼人", re.IGNORECASE), "person"),
@@ -274,20 +288,22 @@ def _dates(pronoun: Pronoun, turns: Sequence[Read]) -> Iterator[Meant]:
 def _candidates(turns: Sequence[Read], number: int, known: Known) -> Iterator[_Candidate]:
     """Yield the names and nouns of a turn, in their order."""
     turn, mentions = turns[number]
-    names = [one for one in mentions if one.named]
+    names = [one for one in mentions if one.named and one.entity.lower() not in _VAGUE_NOUNS]
     nouns: list[Mention] = []
     is_question = turn.role == "user"
-    if is_question or count_words(turn.text) <= _SHORT:
+    if is_question or _is_short_answer(turns, number):
         nouns = _phrases([one for one in mentions if not one.named], turn.text)
         nouns = [one for one in nouns if is_question or not _ARTICLE.search(turn.text[: one.start])]
     text, starts = turn.text, sentence_starts(turn.text)
+    question, kind = _answered(turns, number)
+    new = [one for one in names if one.entity not in question]
     previous: _Candidate | None = None
     for one in sorted([*names, *nouns], key=lambda one: one.start):
         full = _full_name(one, names) if one.named else one
         in_index = known(full.entity) if one.named else "noun"
         start = _last_as_subject(one, text, starts)
         sentence = max((place for place in starts if place <= start), default=0)
-        before = text[sentence:start]
+        before = text[max(sentence, start - _NEARBY) : start]
         is_first = not any(sentence <= other.start < start for other in (*names, *nouns))
         later = sum(place > start for place in starts) / len(starts)
         value = _TURN**number * (1 - _EARLIER_SENTENCES * later)
@@ -299,7 +315,7 @@ def _candidates(turns: Sequence[Read], number: int, known: Known) -> Iterator[_C
         elif one.named and not in_index:
             value *= _UNKNOWN
         end = start + one.end - one.start
-        asked = _asked_for(turns, number) if one in names[:1] else None
+        asked = kind if one in new[:1] else None
         previous = _Candidate(
             full,
             number + 1,
@@ -312,6 +328,12 @@ def _candidates(turns: Sequence[Read], number: int, known: Known) -> Iterator[_C
             is_one=not (joined or _is_joined(text[end:]) or _is_plural_noun(full, text[start:end])),
         )
         yield previous
+
+
+def _is_short_answer(turns: Sequence[Read], number: int) -> bool:
+    """Return whether a turn answers what something is, in a few words."""
+    is_asked = number + 1 < len(turns) and bool(_ASKS_WHAT.search(turns[number + 1][0].text))
+    return is_asked and count_words(turns[number][0].text) <= _SHORT
 
 
 def _phrases(nouns: Sequence[Mention], text: str) -> list[Mention]:
@@ -348,12 +370,15 @@ def _full_name(name: Mention, names: Sequence[Mention]) -> Mention:
     return name
 
 
-def _asked_for(turns: Sequence[Read], number: int) -> Kind | None:
-    """Return the kind of name that the question before an answer asks for, if its words tell."""
+def _answered(turns: Sequence[Read], number: int) -> tuple[str, Kind | None]:
+    """Return the question that a turn answers, and the kind of name that it asks for if it tells.
+
+    Both are empty if the turn is a question itself.
+    """
     if turns[number][0].role == "user" or number + 1 == len(turns):
-        return None
+        return "", None
     question = turns[number + 1][0].text
-    return next((kind for pattern, kind in _ASKS if pattern.search(question)), None)
+    return question, next((kind for pattern, kind in _ASKS if pattern.search(question)), None)
 
 
 def _fits(name: Mention, before: str, asked: Kind | None) -> Mapping[Kind, float]:
@@ -362,15 +387,15 @@ def _fits(name: Mention, before: str, asked: Kind | None) -> Mapping[Kind, float
     fits = _FITS[_LABELS.get(name.label, name.label if name.label in _FITS else "")]
     title = _BEFORE.search(before)
     if _is_thing(words):
-        return _FITS["ORG"] | {"place": 0.8}
+        return {**_FITS["ORG"], "place": 0.8}
     if is_first_name(words[0]) or (title and is_title(title[1].lower())):
         return _FITS["PERSON"]
     if asked == "person":
         return _FITS["PERSON"]
     if _ARTICLE.search(before):
-        fits = fits | {"person": min(fits["person"], 0.3)}
-    if asked == "place" or (_AT_PLACE.search(before) and fits is not _FITS["PERSON"]):
-        fits = fits | {"place": max(fits["place"], 0.8)}
+        fits = {**fits, "person": min(fits["person"], 0.3)}
+    if asked == "place" or (_AT_PLACE.search(before) and name.label not in {"PERSON", "PER"}):
+        fits = {**fits, "place": max(fits["place"], 0.8)}
     return fits
 
 
@@ -395,4 +420,5 @@ def _is_plural_noun(name: Mention, surface: str) -> bool:
 
 def _is_thing(words: Sequence[str]) -> bool:
     """Return whether the lowercase words of a name are those of a thing, not of a person."""
-    return words[-1] in _THING_WORDS or words[0] in _FIRST_THING_WORDS
+    is_thing = words[-1] in _THING_WORDS or words[0] in _FIRST_THING_WORDS
+    return is_thing or _HAN_THING.search(words[-1]) is not None

@@ -19,6 +19,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.question_words import topic_terms
+from e2graphrag_integrations.retrieval.request_kinds import request_kind
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
@@ -159,20 +160,26 @@ def spread_over_documents(scores: Floats, documents: IntArray, diversity: float)
 
 
 def is_overview(question: str, bm25: BM25Index, carried: Iterable[str] = ()) -> bool:
-    """Return whether a question asks about an entire text: it has no specific words.
+    """Return whether a question asks about an entire text.
 
-    Words are specific by their IDF relative to that of a word in a single window, or of an unknown
-    word, which is 1. Words such as "summarize", "main" and "document" do not count.
+    It does if the classifier of requests says so (`request_kinds.py`) and nothing is carried over,
+    or if it has no specific words. Words are specific by their IDF relative to that of a word in a
+    single window, or of an unknown word, which is 1. Words such as "summarize", "main" and
+    "document" do not count.
 
     Args:
         question: The question.
         bm25: Knows the IDF of each word.
         carried: Words that are carried over from earlier turns.
     """
-    content = sorted({*topic_terms(question), *topic_terms(" ".join(carried))})
     unknown = bm25.idf_of_unique
-    specific = sum((bm25.idf(term) or unknown) / unknown for term in content) if unknown else 1.0
-    return specific < _MIN_SPECIFIC
+    topic = topic_terms(" ".join(carried))
+    if not unknown:
+        return False
+    if not topic and request_kind(question) == "overview":
+        return True
+    content = sorted({*topic_terms(question), *topic})
+    return sum((bm25.idf(term) or unknown) / unknown for term in content) < _MIN_SPECIFIC
 
 
 def cover_topics(

@@ -16,6 +16,10 @@ the question and the turn of the user; an answer has the relatedness of the turn
 question that refers back or leaves open what it is about, and a question with hardly any specific
 word, says little about its topic, so its need is 1.
 
+What the pronouns of the question mean (`antecedents.py`) counts as if the question named it. If it
+is likely, the other words of its turns count a twentieth, and the other turns not at all. If a
+question only replaces a name ("And Ann?"), the names of the turns count a tenth.
+
 A turn adds its words to BM25 and its names to the entities of the query, with lower weights than
 the question's own. A turn of the user also adds its vector to that of the question.
 """
@@ -23,7 +27,7 @@ the question's own. A turn of the user also adds its vector to that of the quest
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
@@ -86,8 +90,27 @@ _MAX_NAMES = 16
 _DECIDED = 0.5
 """Value of an antecedent from which turns without it count less."""
 
-_AROUND = 0.1
+_REPLACED = 0.1
+"""Factor of the names of turns if the question only replaces a name: "And Ann?" after "How old is
+Bob?" """
+
+_AROUND = 0.05
 """Factor of the weight of a turn that contains a likely antecedent. Turns without it have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a question takes from the conversation.
+
+    Attributes:
+        turns: Turns and their weights.
+        meant: The antecedents.
+        of_names: Factor of the names of the turns.
+    """
+
+    turns: Sequence[tuple[Turn, CarriedTurn]]
+    meant: Sequence[Meant]
+    of_names: float
 
 
 def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Query:
@@ -134,8 +157,9 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     if not chosen:
         return replace(query, carried=carried)
     meant = _meant(query, turns, snapshot, components) if (back or opened) and needs_any else []
-    parts = _around(chosen, meant), meant
-    return _completed(replace(query, vector=vector), carried, parts, snapshot, components)
+    is_about_another = bool(opened) and any(one.named for one in mentions)
+    taken = _Taken(_around(chosen, meant), meant, _REPLACED if is_about_another else 1.0)
+    return _completed(replace(query, vector=vector), carried, taken, snapshot, components)
 
 
 def has_names(snapshot: Snapshot) -> bool:
@@ -239,31 +263,34 @@ def _around(
 def _completed(
     query: Query,
     carried: Carried,
-    parts: tuple[Sequence[tuple[Turn, CarriedTurn]], Sequence[Meant]],
+    taken: _Taken,
     snapshot: Snapshot,
     components: Components,
 ) -> Query:
     """Return the query with the words, names and vectors of the turns, and the antecedents."""
-    chosen, meant = parts
     own = set(terms_of(query.question))
     own_names = {one.entity for one in query.mentions}
     terms: dict[str, float] = {}
     names: dict[str, tuple[float, Mention]] = {}
 
     def add(text: str, mentions: Iterable[Mention], of_term: float, of_name: float) -> None:
+        named = [mention for mention in mentions if mention.named]
+        of_names = {term for one in named for term in terms_of(one.entity)}
         for term in terms_of(text):
             if term not in own:
-                terms[term] = max(terms.get(term, 0.0), round(of_term, 4))
-        for mention in mentions:
-            if mention.named and mention.entity not in own_names:
-                known = names.get(mention.entity, (0.0, mention))
-                names[mention.entity] = max(known, (round(of_name, 4), mention), key=itemgetter(0))
+                weight = of_term * (taken.of_names if term in of_names else 1.0)
+                terms[term] = max(terms.get(term, 0.0), round(weight, 4))
+        for one in named:
+            if one.entity not in own_names:
+                known = names.get(one.entity, (0.0, one))
+                weight = round(of_name * taken.of_names, 4)
+                names[one.entity] = max(known, (weight, one), key=itemgetter(0))
 
-    for antecedent, mention in meant:
+    for antecedent, mention in taken.meant:
         add(antecedent.name, [mention] if mention else [], 1.0, 1.0)
     reads_names = query.mode != "global" and has_names(snapshot)
     vectors = [query.unit_vector]
-    for turn, one in chosen:
+    for turn, one in taken.turns:
         among = snapshot.question_languages
         mentions = components.mentions_of(turn.text, among) if reads_names else ()
         role, weight = turn.role, one.weight
@@ -277,10 +304,10 @@ def _completed(
         mentions=(*query.mentions, *(mention for _, mention in best)),
         carried=replace(
             carried,
-            turns=tuple(one for _, one in chosen),
+            turns=tuple(one for _, one in taken.turns),
             names={mention.entity: weight for weight, mention in best},
             terms=terms,
-            context=tuple(turn.text for turn, _ in reversed(chosen) if turn.role == "user"),
-            antecedents=tuple(one for one, _ in meant),
+            context=tuple(turn.text for turn, _ in reversed(taken.turns) if turn.role == "user"),
+            antecedents=tuple(one for one, _ in taken.meant),
         ),
     )

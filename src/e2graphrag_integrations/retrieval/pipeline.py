@@ -28,6 +28,11 @@ from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.bridges import with_sentences
 from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.duplicates import Duplicates
+from e2graphrag_integrations.retrieval.endings import (
+    asks_for_ending,
+    endings_first,
+    starts_with_ending,
+)
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
@@ -122,9 +127,8 @@ def retrieve(
             candidates, trace = rerank(
                 query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
             )
-    if trace.overview and isinstance(strategy, DiverseStrategy) and query.packs_windows:
-        with measure("cover", timings):
-            candidates = cover_topics(candidates, reader, snapshot.bm25, strategy.diversity)
+    if isinstance(strategy, DiverseStrategy):
+        candidates, trace = of_whole_text(query, strategy, candidates, trace, reader)
     boosts = query.boosts
     if boosts is not None and not boosts.is_neutral:
         query = embed(query, components, timings) if query.fill else query
@@ -284,6 +288,29 @@ def filled(
         if len(kept) == query.k or len(found) < count:
             return kept
         count *= 2
+
+
+def of_whole_text(
+    query: Query,
+    strategy: DiverseStrategy,
+    candidates: Sequence[Candidate],
+    trace: Trace,
+    reader: NodeReader,
+) -> tuple[Sequence[Candidate], Trace]:
+    """Return the candidates in the order for a question about a text as a whole, and the trace.
+
+    The last part of the text comes first if the question asks how it ends, and many topics do if it
+    asks for an overview. Otherwise nothing changes.
+    """
+    snapshot = reader.snapshot
+    if asks_for_ending(query, snapshot):
+        with measure("ending", reader.timings):
+            candidates = endings_first(candidates, query, snapshot)
+        return candidates, replace(trace, ending=starts_with_ending(candidates))
+    if trace.overview and query.packs_windows:
+        with measure("cover", reader.timings):
+            candidates = cover_topics(candidates, reader, snapshot.bm25, strategy.diversity)
+    return candidates, trace
 
 
 def paths_of(

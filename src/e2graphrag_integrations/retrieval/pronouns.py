@@ -111,6 +111,9 @@ _NOUN = re.compile(
 )
 """A demonstrative or an article and a noun, which may be a part of a name."""
 
+_REACH = 500
+"""Number of characters of a question in which pronouns are looked for."""
+
 _NEW_CLAUSE = re.compile(
     r"[,;.，；。]|\b(?:and|or|but|if|because|since|when|while|after|before|that)\b"
 )
@@ -130,8 +133,8 @@ def pronouns_of(question: str, mentions: Sequence[Mention]) -> Iterator[Pronoun]
     >>> [one.kind for one in pronouns_of("Did she live there then?", ())]
     ['person', 'place', 'time']
     """
-    text, end = readable(question), first_name(question, mentions)
-    nouns = [one.end for one in mentions]
+    text, end = readable(question)[:_REACH], first_name(question, mentions)
+    nouns = [one.end for one in mentions if one.end < _REACH]
     expletives = expletives_in(text)
     found = sorted(
         (match.start(), number, match.group())

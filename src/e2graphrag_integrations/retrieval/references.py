@@ -46,7 +46,7 @@ _ENGLISH = _References(
     ),
     expletives=re.compile(
         # Not at the end: "how long does it take?" asks about something named before.
-        r"(?:\bit (?:is|was|makes?|takes?|seems?)"
+        r"(?:\bit (?:is|was|makes?|seems?|takes?(?! place| effect| off))"
         r"|\b(?:is|was|does|did|would|will) it (?:possible|make sense|take|true|necessary))\b"
         r"(?!\W*(?:$|[.?!]|please\b|then\b|now\b|overall\b|in total\b|altogether\b|exactly\b))"
         r"|\b(?:is|are|was|were|isn't|aren't) there\b|\bthere (?:is|are|was|were)\b"

@@ -16,7 +16,7 @@ from e2graphrag_integrations._utils.html import (
     ruled,
 )
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.pages import describe_pages
+from e2graphrag_integrations.pages import describe_pages, merge_metadata
 from e2graphrag_integrations.retrieval.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
@@ -150,6 +150,19 @@ class RetrievalResult:
         group first. Duplicates are dropped, and chunks that touch or overlap are merged.
         """
         return "\n\n".join(format_groups(self.nodes))
+
+    def cited_context(self) -> str:
+        """Return the nodes as numbered passages with their sources, so that a model can cite them.
+
+        Above each passage is its number, the title and id of its document, its pages and its range
+        of characters, and the other documents that contain it. The best passage is first. Chunks
+        that touch or overlap are merged. The lines with the sources do not count as tokens of a
+        `token_budget`.
+        """
+        return "\n\n".join(
+            f"[{number}] {place}\n{text}"
+            for number, (place, text) in enumerate(cited_passages(self.nodes), 1)
+        )
 
     def subgraph(self) -> nx.Graph:
         """Return the nodes, their entities and the paths as a `networkx.Graph`.
@@ -299,8 +312,48 @@ class _Piece:
         )
 
 
+def cited_passages(nodes: Sequence[RetrievedNode]) -> list[tuple[str, str]]:
+    """Return the place and the text of each passage; see `RetrievalResult.cited_context`."""
+    distinct = list({(node.node_id, node.spans): node for node in nodes}.values())
+    return [(_place_of(run), _join(run)) for run in _merged_runs(distinct)]
+
+
+def describe_place(nodes: Sequence[RetrievedNode], spans: Sequence[Span]) -> str:
+    """Return where a text is, for readers: its document, its pages and its ranges of characters.
+
+    Args:
+        nodes: The nodes that contain the text, in order, all of one document.
+        spans: The ranges of the text in the document.
+    """
+    node = nodes[0]
+    has_title = node.title is not None and node.title != node.document_id
+    document = f"{node.title} ({node.document_id})" if has_title else node.document_id
+    source = f"summary (level {node.level}) of {document}" if node.level else document
+    touched = [
+        segment.metadata
+        for node in nodes
+        for segment in node.segments
+        if any(segment.start < end and start < segment.end for start, end in spans)
+    ]
+    pages = describe_pages(merge_metadata(touched) if touched else node.metadata)
+    ranges = ", ".join(f"{start}-{end}" for start, end in spans)
+    return ", ".join(filter(None, (source, pages, f"characters {ranges}")))
+
+
+def _place_of(run: Sequence[_Piece]) -> str:
+    span = Span(run[0].span.start, max(piece.span.end for piece in run))
+    place = describe_place([piece.node for piece in run], [span])
+    also_in = dict.fromkeys(name for piece in run for name in piece.node.also_in)
+    return f"{place} (also in {', '.join(also_in)})" if also_in else place
+
+
 def _merge_passages(nodes: Sequence[RetrievedNode]) -> list[str]:
     """Return the passages of a group; a merged passage has the rank of its first piece."""
+    return [_join(run) for run in _merged_runs(nodes)]
+
+
+def _merged_runs(nodes: Sequence[RetrievedNode]) -> list[list[_Piece]]:
+    """Return the pieces of each passage, in the order of the first piece of each."""
     pieces = [_Piece(node, span, text) for node in nodes for span, text in node.pieces]
     runs: list[list[_Piece]] = []
     chunk_pieces = (piece for piece in pieces if piece.node.level == 0)
@@ -310,12 +363,8 @@ def _merge_passages(nodes: Sequence[RetrievedNode]) -> list[str]:
         else:
             runs.append([piece])
     run_of = {id(piece): run for run in runs for piece in run}
-    passages: dict[int, str] = {}
-    for piece in pieces:
-        run = run_of.get(id(piece), [piece])
-        if id(run[0]) not in passages:
-            passages[id(run[0])] = _join(run)
-    return list(passages.values())
+    ordered = (run_of.get(id(piece), [piece]) for piece in pieces)
+    return list({id(run[0]): run for run in ordered}.values())
 
 
 def _join(run: Sequence[_Piece]) -> str:

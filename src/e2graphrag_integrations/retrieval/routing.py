@@ -5,8 +5,8 @@ each other in the graph. `HybridStrategy` fuses both sides, so its route does no
 ranking. It tells a caller that branches on it, such as a router, what kind of question this is. The
 question and the index decide it, before anything is ranked:
 
-1. `global` if the words ask about a text as a whole ("the main themes", "summarize the meeting"),
-   and no name leads elsewhere;
+1. `global` if the words ask about a text as a whole ("the main themes", "summarize the meeting",
+   "how does it end"), and no name leads elsewhere;
 2. `local` if the index knows a code or a name in the question;
 3. `local` if the nouns of the question meet in few passages;
 4. `global` otherwise.
@@ -31,6 +31,7 @@ from e2graphrag_integrations.retrieval.question_words import (
     asks_for_overview,
     topic_terms,
 )
+from e2graphrag_integrations.retrieval.request_kinds import request_kind
 from e2graphrag_integrations.retrieval.seeds import Seeds
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.retrieval.trace import Route
@@ -107,7 +108,7 @@ def _by_nouns(nouns: Sequence[str], chunks: IntArray, allowed: int) -> RouteChoi
 
 def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
     """Return whether a question asks about a text as a whole, and names nothing else."""
-    rest = _without_titles(query.question, snapshot)
+    rest = without_titles(query.question, snapshot)
     others = [one.mention for one in seeds.linking.links if one.mention in rest]
     for mention in others:
         rest = rest.replace(mention, " ")
@@ -115,21 +116,21 @@ def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
         return is_overview(rest, snapshot.bm25)
     if others:
         return False
-    if asks_for_aspect(rest):
+    if asks_for_aspect(rest) or (request_kind(rest) != "other" and not query.carried.terms):
         return True
     if seeds.ranked and not asks_for_overview(rest):
         return False
     return is_overview(rest, snapshot.bm25, query.carried.terms)
 
 
-def _without_titles(question: str, snapshot: Snapshot) -> str:
+def without_titles(question: str, snapshot: Snapshot) -> str:
     """Return a question without the titles of documents that are longer than a passage."""
     words = list(_WORD.finditer(question))
     for first, last in _runs(len(words)):
         start, end = words[first].start(), words[last].end()
         entity = snapshot.subjects.subject_index.get(normal_form(question[start:end]))
         if entity is not None and _is_text(entity, snapshot):
-            rest = _without_titles(question[end:], snapshot)
+            rest = without_titles(question[end:], snapshot)
             return f"{question[:start]} {rest}"
     return question
 

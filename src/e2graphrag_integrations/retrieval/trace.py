@@ -231,6 +231,8 @@ class Trace:
         chosen_h: The h whose chunks were used (`PaperStrategy`, local).
         overview: Whether the question asks about an entire text, so that a token budget is filled
             with windows that together cover the topics (`HybridStrategy`).
+        ending: Whether the question asks how a text ends, so that its last part comes first
+            (`HybridStrategy`).
         mixture: The mixture of summaries and windows that fills a token budget; None if only
             windows do (`HybridStrategy(budget_summaries=)`).
         title_links: The subjects whose title links were followed, strongest first
@@ -268,6 +270,7 @@ class Trace:
     hop_steps: tuple[HopStep, ...] = ()
     chosen_h: int | None = None
     overview: bool = False
+    ending: bool = False
     mixture: Mixture | None = None
     title_links: tuple[FollowedSubject, ...] = ()
     bridges: tuple[FollowedName, ...] = ()
@@ -325,6 +328,8 @@ class Trace:
         ]
         if self.overview:
             lines.append("breadth: an overview, so a token budget covers many topics")
+        if self.ending:
+            lines.append("ending: the last part of the text comes first")
         if self.mixture:
             lines.append(
                 f"mixture ({self.mixture.reason}): {self.mixture.summaries} summary(s) and "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shlex
 
 from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.unfinished import count_unfinished
 
@@ -31,11 +33,14 @@ class UnfinishedDocuments:
         self.recount()
         if self.count and not self._has_warned:
             self._has_warned = True
+            path = self._store.path
+            command = "" if path == MEMORY else f", or run `e2graphrag resume {shlex.quote(path)}`"
             logger.warning(
                 "%s: %d document(s) are not indexed yet, or failed, so answers lack them or their "
-                "new versions; build() of LangChain's index or resume() of E2GraphRAG indexes them",
-                self._store.path,
+                "new versions: call build() of LangChain's index or resume() of E2GraphRAG%s",
+                path,
                 self.count,
+                command,
             )
 
     def recount(self) -> int:

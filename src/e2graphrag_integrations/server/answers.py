@@ -1,4 +1,4 @@
-"""The answers of the tools. Their fields are the output schemas that agents see.
+"""The answers of the tools, which agents get as JSON.
 
 Where an answer is `truncated`, its text is only the start of the range; `read` returns the rest.
 """
@@ -69,11 +69,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class OutlineAnswer:
-    """Documents or nodes, in order. `total` is the number of all of them."""
+    """Documents or nodes, in order. `total` is the number of all of them.
+
+    `metadata` has the keys of the documents' metadata, each with some of its values.
+    """
 
     entries: list[Entry]
     total: int
     next_offset: int | None
+    metadata: dict[str, list[str | int | float | bool]] | None = None
 
 
 @dataclass(frozen=True)

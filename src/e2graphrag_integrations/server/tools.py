@@ -5,14 +5,15 @@ The tools use few public methods of an index, so that a reader of a part of it c
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_int
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails
 from e2graphrag_integrations.retrieval.filters import Where
@@ -63,6 +64,15 @@ _EXCERPT = 400
 
 _NEIGHBORS = 20
 
+MAX_HITS = 100
+"""Maximum number of passages in one answer."""
+
+_SAMPLES = 5
+"""Number of values that are shown for a metadata key."""
+
+_SAMPLE_LENGTH = 60
+"""Maximum number of characters of such a value."""
+
 T = TypeVar("T")
 
 
@@ -70,7 +80,12 @@ class ReadableIndex(Protocol):
     """The methods of an index that the tools use; `E2GraphRAG` describes them."""
 
     def retrieve(
-        self, question: str, *, token_budget: int | None = None, where: Where | None = None
+        self,
+        question: str,
+        *,
+        token_budget: int | None = None,
+        where: Where | None = None,
+        min_relevance: float | None = None,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question."""
         ...
@@ -86,6 +101,23 @@ class ReadableIndex(Protocol):
     def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
         """Return the result of a function of the newest snapshot."""
         ...
+
+
+@dataclass(frozen=True)
+class SearchFilters:
+    """What a search leaves out.
+
+    Attributes:
+        document_ids: The only documents to search; None means all.
+        where: Metadata filter.
+        limit: Maximum number of passages; None means as many as fit.
+        min_relevance: Least relevance of a passage, from 0 to 1.
+    """
+
+    document_ids: Sequence[str] | None = None
+    where: Mapping[str, Any] | None = None
+    limit: int | None = None
+    min_relevance: float | None = None
 
 
 class IndexTools:
@@ -106,8 +138,7 @@ class IndexTools:
     def search(
         self,
         question: str,
-        document_ids: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
+        filters: SearchFilters = SearchFilters(),
         offset: int = 0,
         max_tokens: int | None = None,
     ) -> SearchAnswer:
@@ -118,8 +149,12 @@ class IndexTools:
             UnknownDocumentError: If a document is not in the index.
         """
         budget, offset = self._budget(max_tokens), _check_offset(offset)
-        hits = islice(self._hits(question, self._filter(document_ids, where)), offset, None)
+        limit = (
+            MAX_HITS if filters.limit is None else check_int("limit", filters.limit, 1, MAX_HITS)
+        )
+        hits = islice(self._hits(question, filters), offset, offset + limit + 1)
         chosen, more = budget.fit(SearchAnswer([], None), hits, with_short_text)
+        more, chosen = more or len(chosen) > limit, chosen[:limit]
         return SearchAnswer(chosen, offset + len(chosen) if more else None)
 
     def _filter(
@@ -134,7 +169,7 @@ class IndexTools:
             parts.append({"document_id": {"$in": ids}})
         return {"$and": parts} if parts else None
 
-    def _hits(self, question: str, where: Mapping[str, Any] | None) -> Iterator[Hit]:
+    def _hits(self, question: str, filters: SearchFilters) -> Iterator[Hit]:
         """Yield passages, best first, each text once.
 
         A larger token budget adds windows to those of a smaller one. The passages do not depend on
@@ -142,8 +177,14 @@ class IndexTools:
         """
         shown: dict[str, list[Span]] = defaultdict(list)
         summaries: set[str] = set()
+        where = self._filter(filters.document_ids, filters.where)
         for step in range(1, _STEPS + 1):
-            result = self._index.retrieve(question, token_budget=step * _STEP_TOKENS, where=where)
+            result = self._index.retrieve(
+                question,
+                token_budget=step * _STEP_TOKENS,
+                where=where,
+                min_relevance=filters.min_relevance,
+            )
             for node in result.nodes:
                 if node.level == 0:
                     free = _unseen_pieces(node, shown[node.document_id])
@@ -170,7 +211,12 @@ class IndexTools:
             UnknownDocumentError: If the document is not in the index.
         """
         budget = self._budget(max_tokens)
-        document = self._index.document(document_id)
+        try:
+            document = self._index.document(document_id)
+        except UnknownDocumentError as error:  # its message has the place of the index
+            raise UnknownDocumentError(
+                f"no document {document_id!r} in the index: `outline` lists the documents"
+            ) from error
         text, size = document.text, len(document.text)
         start = check_int("start", start, 0, size)
         empty = ReadAnswer(document_id, document.title, size, size, "", size)
@@ -216,10 +262,13 @@ class IndexTools:
         budget, offset = self._budget(max_tokens), _check_offset(offset)
         if document_id is not None and node_id is not None:
             raise InvalidInputError("give document_id or node_id, but not both")
-
+        keys: dict[str, list[Any]] | None = None
         if document_id is None and node_id is None:
-            documents, total = self._index.read_snapshot(
-                lambda snapshot, _: list_documents(snapshot, offset, offset + _PAGE)
+            (documents, total), keys = self._index.read_snapshot(
+                lambda snapshot, _: (
+                    list_documents(snapshot, offset, offset + _PAGE),
+                    _metadata_keys(snapshot, budget.tokens // 4) if not offset else None,
+                )
             )
             found = [Entry(one.id, 0, one.end, one.chunks, one.title) for one in documents]
         else:
@@ -231,9 +280,10 @@ class IndexTools:
             found, total = [_entry(node) for node in tree.nodes], tree.total
         if offset and offset >= total:
             raise InvalidInputError(f"offset={offset} is beyond the last of {total} entries")
-        chosen, _ = budget.fit(OutlineAnswer([], total, None), found, with_short_text)
+        base = OutlineAnswer([], total, None, keys or None)
+        chosen, _ = budget.fit(base, found, with_short_text)
         end = offset + len(chosen)
-        return OutlineAnswer(chosen, total, end if end < total else None)
+        return replace(base, entries=chosen, next_offset=end if end < total else None)
 
     def entity(self, name: str, offset: int = 0, max_tokens: int | None = None) -> EntityAnswer:
         """Return an entity with its neighbors and the sentences that mention it.
@@ -295,6 +345,25 @@ class IndexTools:
 
     def _budget(self, max_tokens: int | None) -> Budget:
         return Budget.of(max_tokens, self.limit)
+
+
+def _metadata_keys(snapshot: Snapshot, tokens: int) -> dict[str, list[Any]]:
+    """Return the keys of the metadata, each with some of its values, in at most `tokens` tokens."""
+    records = snapshot.records
+    found: dict[str, dict[str, Any]] = {}
+    for record in records.values:
+        for key, value in record.items():
+            if key == records.id_key:
+                continue
+            values = found.setdefault(key, {})
+            for one in value if isinstance(value, list) else [value]:
+                if len(values) < _SAMPLES and isinstance(one, str | int | float | bool):
+                    shown = one[:_SAMPLE_LENGTH] if isinstance(one, str) else one
+                    values.setdefault(repr(shown), shown)
+    samples = {key: list(values.values()) for key, values in sorted(found.items())}
+    while samples and count(json.dumps(samples, ensure_ascii=False)) > tokens:
+        samples.popitem()
+    return samples
 
 
 def _check_offset(offset: int) -> int:

@@ -27,6 +27,7 @@ def demo(
         ),
     ] = None,
     embedder: options.Embedder = None,
+    lock_timeout: options.LockTimeout = 30.0,
 ) -> None:
     """Index a public-domain novel and ask it six questions.
 
@@ -40,4 +41,4 @@ def demo(
     path = DEMOS[language].index if out is None else out
     inputs.check_new_index(path)
     with inputs.remove_if_failed(path, uses_llm=False):
-        run_demo(path, embedder, language)
+        run_demo(path, embedder, language, lock_timeout)

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 from e2graphrag_integrations.cli import inputs, options, output
 from e2graphrag_integrations.cli.app import ExitCode, command
-from e2graphrag_integrations.store.location import (
-    shown_path,
-)
-
-if TYPE_CHECKING:
-    pass
+from e2graphrag_integrations.cli.options import flag
+from e2graphrag_integrations.store.location import shown_path
 
 
 @command
-def status(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
-    """Print the state of every document.
+def status(
+    index: options.IndexFile,
+    *,
+    all_documents: Annotated[bool, flag("--all", "List all documents.")] = False,
+    json: options.Json = False,
+) -> ExitCode:
+    """Print how many documents are in which state, and list the first 20.
 
-    The states are done, pending, processing and failed. The exit code is 3 unless all
-    documents are done.
+    The states are done, pending, processing and failed. Documents that are not done are listed
+    first. The exit code is 3 unless all documents are done.
 
     Examples:
       e2graphrag status novels.e2g
+      e2graphrag status novels.e2g --all
     """
     with inputs.open_index(index) as rag:
-        states, version = rag.status(), rag.extraction_rules
-        outdated_path = rag.path if rag.is_outdated else None
-    output.print_states(states, version, outdated_path, as_json=json)
+        states, version, writer = rag.status(), rag.extraction_rules, rag.writer()
+        is_outdated = rag.is_outdated
+    path = shown_path(index)
+    if json:
+        output.print_states_as_json(states, version, is_outdated=is_outdated, writer=writer)
+    else:
+        output.print_states(states, path, can_resume=writer is None, limited=not all_documents)
+        output.print_writer(path, writer)
+        if is_outdated:
+            output.print_outdated(path, version)
     done = all(state.status == "done" for state in states)
     return ExitCode.OK if done else ExitCode.INCOMPLETE
 

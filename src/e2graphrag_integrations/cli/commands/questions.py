@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,9 +11,7 @@ from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.boosts import parse_weights
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.where import parse_where
-
-if TYPE_CHECKING:
-    pass
+from e2graphrag_integrations.store.location import shown_path
 
 
 @command
@@ -66,7 +64,9 @@ def query(
     boost_half_life_days: options.BoostHalfLife = None,
     boost_date_field: options.BoostDateField = None,
     boost_now: options.BoostNow = None,
-    context: Annotated[bool, flag("--context", "Print the hits as text for a prompt.")] = False,
+    context: Annotated[
+        bool, flag("--context", "Print the hits with their sources, as text for a prompt.")
+    ] = False,
     explain: Annotated[bool, flag("--explain", "Print every step of the retrieval.")] = False,
     paths: Annotated[
         bool, flag("--paths", "Print how the names are connected, with the sentences that say so.")
@@ -77,8 +77,8 @@ def query(
 ) -> ExitCode:
     """Search an index.
 
-    Prints the route, the linked entities and the best chunks and summaries with their exact
-    character spans.
+    Prints the route, and the best chunks and summaries with their document, pages, exact range of
+    characters and relevance.
 
     Examples:
       e2graphrag query novels.e2g "Why did Filby not believe in the Time Machine?"
@@ -118,5 +118,9 @@ def query(
             paths=paths,
             min_relevance=min_relevance,
         )
+        pending, writer = rag.freshness().pending, rag.writer()
     output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
+    if pending and not result.nodes and not json:
+        output.print_line(f"{pending:,} document(s) are not indexed yet: ask again afterwards")
+    output.print_writer(shown_path(index), writer)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
