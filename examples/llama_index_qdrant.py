@@ -28,7 +28,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
-QUESTION = "Why did Filby not believe in the Time Machine?"
+QUESTION = "What did Filby say about the fourth dimension?"
 
 
 def chapters(count: int) -> list[Document]:

@@ -219,7 +219,8 @@ def fusion_figure(rag: E2GraphRAG) -> str:
         source = f"{node.document_id} {node.start}-{node.end}"
         drawing.text(MARGIN + 34, y + 17, source, MUTED, size=11)
         drawing.text(MARGIN + 112, y + 17, shorten(node.text, 300))
-        reasons = ", ".join(node.reasons).replace("_", " ").replace(": rank", "")
+        ranks = (reason.split(", through")[0] for reason in node.reasons)
+        reasons = ", ".join(ranks).replace("_", " ").replace(": rank", "")
         drawing.text(WIDTH - MARGIN - 8, y + 17, reasons, MUTED, anchor="end", size=11)
     return drawing.svg(top + len(result.nodes) * 30 + 8)
 

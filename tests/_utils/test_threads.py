@@ -62,7 +62,7 @@ def test_the_limit_holds_for_matrix_products_after_set_num_threads():
     limiter, mkl_threads = SingleThread(), library.MKL_Get_Max_Threads
     with ThreadPoolExecutor(1) as pool:
         before, elsewhere = mkl_threads(), pool.submit(mkl_threads).result()
-        assert min(before, elsewhere) > 1
+        assert before > 1  # a new thread begins with OMP_NUM_THREADS
         with limiter.active():
             assert mkl_threads() == 1
             assert pool.submit(mkl_threads).result() == elsewhere

@@ -191,7 +191,7 @@ def test_the_mode_decides_the_route(index_with_rare_names, mode, question, route
 @pytest.mark.parametrize(
     ("mode", "question", "lists"),
     [
-        ("adaptive", LOCAL, {"dense", "bm25", "relevance", "entities"}),
+        ("adaptive", LOCAL, {"dense", "bm25", "relevance", "entities", "bridges"}),
         ("adaptive", GLOBAL, {"dense", "bm25", "relevance"}),
         ("local", LOCAL, {"entities"}),
         ("local", GLOBAL, set()),

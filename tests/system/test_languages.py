@@ -372,7 +372,7 @@ def test_the_command_line_shows_and_filters_languages(tmp_path, capsys):
     capsys.readouterr()
     assert main(["stats", out]) == 0
     assert "languages: " in capsys.readouterr().out
-    assert main(["query", out, "贾宝玉是谁？", "--where", "language=zh"]) == 0
+    assert main(["query", out, "贾宝玉是谁？", "--where", "language=zh", "--explain"]) == 0
     printed = capsys.readouterr().out
     assert "dream.txt" in printed
     assert "language: zh" in printed
