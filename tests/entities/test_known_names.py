@@ -134,12 +134,14 @@ def test_spans_refer_to_the_question(question):
         assert simplified(mention.entity)
 
 
-def test_known_names_replace_nouns_and_shorter_names_but_no_longer_ones():
+def test_known_names_replace_nouns_and_shorter_names_and_without_casing_longer_ones():
     noun, name = Mention("porcelain", 20, 29, NOUN), Mention("Green", 14, 19, "NAME")
     longer = Mention("Old Tarn Observatory", 40, 60, "NAME")
     palace = Mention("palace of green porcelain", 4, 29, KNOWN)
     tarn = Mention("Tarn Observatory", 44, 60, KNOWN)
-    assert with_known_names([noun, name, longer], [palace, tarn]) == (longer, palace)
+    names = [noun, name, longer], [palace, tarn]
+    assert with_known_names("The palace and Old Tarn", *names) == (longer, palace)
+    assert with_known_names("the palace and old tarn", *names) == (palace, tarn)
 
 
 @pytest.mark.parametrize(
