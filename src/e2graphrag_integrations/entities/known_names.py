@@ -32,6 +32,7 @@ from e2graphrag_integrations.entities.name_keys import (
     key_letters,
 )
 from e2graphrag_integrations.entities.normalize import fold_letters
+from e2graphrag_integrations.text.common_words import is_common_word
 from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.types import Mention
 
@@ -204,8 +205,9 @@ def with_known_names(
 ) -> tuple[Mention, ...]:
     """Return the mentions, and the known names that overlap with no longer name among them.
 
-    Nouns, and shorter names, that overlap with a known name are dropped. So are longer ones if the
-    capitals of the question tell nothing, because extractors read by capitals.
+    Nouns, and shorter names, that overlap with a known name are dropped. So are longer ones of which
+    the other words are common, if the capitals of the question tell nothing: of "Who Met Weena?",
+    extractors take everything for a name.
     """
     kept = list(mentions)
     found = []
@@ -215,11 +217,20 @@ def with_known_names(
         names = [one for one in over if one.named]
         if any(one.start == name.start and one.end == name.end for one in names):
             continue
-        is_longest = all(name.start <= one.start and one.end <= name.end for one in names)
-        if is_longest or not has_casing:
+        if all(
+            (name.start <= one.start and one.end <= name.end)
+            or (not has_casing and _adds_common_words(question, one, name))
+            for one in names
+        ):
             kept = [one for one in kept if one not in over]
             found.append(name)
     return (*kept, *found)
+
+
+def _adds_common_words(question: str, longer: Mention, name: Mention) -> bool:
+    """Return whether a mention has only common words beside a name."""
+    beside = question[longer.start : name.start], question[name.end : longer.end]
+    return all(is_common_word(word.lower()) for part in beside for word in _WORD.findall(part))
 
 
 def has_no_casing(question: str) -> bool:
@@ -324,9 +335,16 @@ def _spelled(
             own = words[part.first : part.end]
             if _has_comma(question, own) and not any("," in aliases.names[row] for row in rows):
                 continue
+            if has_casing and len(own) == 1 and _is_common(question, own[0]):
+                continue
             is_marked = is_own and not part.cut and _is_marked(question, own, has_casing=has_casing)
             if own[0].is_han or is_marked or _is_evident(part, own, rows, evidence()):
                 yield part
+
+
+def _is_common(question: str, word: _Word) -> bool:
+    """Return whether the question has a common word in lower case."""
+    return question[word.start].islower() and is_common_word(word.form)
 
 
 def _has_comma(question: str, words: Sequence[_Word]) -> bool:
