@@ -205,8 +205,8 @@ def with_known_names(
 ) -> tuple[Mention, ...]:
     """Return the mentions, and the known names that overlap with no longer name among them.
 
-    Nouns, and shorter names, that overlap with a known name are dropped. So are longer ones of which
-    the other words are common, if the capitals of the question tell nothing: of "Who Met Weena?",
+    Nouns, and shorter names, that overlap with a known name are dropped. So are longer ones whose
+    other words are common, if the capitals of the question tell nothing: of "Who Met Weena?",
     extractors take everything for a name.
     """
     kept = list(mentions)
