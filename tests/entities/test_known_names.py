@@ -84,6 +84,8 @@ def test_common_words_are_names_only_if_the_texts_say_so():
     assert found("IS THE TARN OBSERVATORY OLD", texts=common) == ["TARN", "OBSERVATORY"]
     assert found("Time is up", texts=common) == []
     assert found('who wrote "time"?', texts=common) == ["time"]
+    assert found("What time is it?") == []  # capitals would show the name
+    assert found("What is hamre?") == ["hamre"]
 
 
 def test_one_typo_is_found_in_a_word_that_no_text_has():
@@ -134,12 +136,16 @@ def test_spans_refer_to_the_question(question):
         assert simplified(mention.entity)
 
 
-def test_known_names_replace_nouns_and_shorter_names_but_no_longer_ones():
+def test_known_names_replace_nouns_and_shorter_names_and_without_casing_longer_ones():
     noun, name = Mention("porcelain", 20, 29, NOUN), Mention("Green", 14, 19, "NAME")
     longer = Mention("Old Tarn Observatory", 40, 60, "NAME")
     palace = Mention("palace of green porcelain", 4, 29, KNOWN)
     tarn = Mention("Tarn Observatory", 44, 60, KNOWN)
-    assert with_known_names([noun, name, longer], [palace, tarn]) == (longer, palace)
+    names = [noun, name, longer], [palace, tarn]
+    assert with_known_names("The palace and Old Tarn", *names) == (longer, palace)
+    assert with_known_names("the palace and old tarn", *names) == (palace, tarn)
+    other = Mention("ANNA BEN", 0, 8, "NAME"), Mention("BEN", 5, 8, KNOWN)
+    assert with_known_names("ANNA BEN", other[:1], other[1:]) == other[:1]
 
 
 @pytest.mark.parametrize(

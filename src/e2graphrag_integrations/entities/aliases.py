@@ -37,6 +37,10 @@ _MIN_SINGULAR = 4
 _NUMBER = re.compile(r"\d+|\b[ivxlcdm]+\b")
 
 
+Forms = Callable[[str], Iterable[str]]
+"""Returns forms of a name."""
+
+
 class Alias(NamedTuple):
     """An entity found by a name other than its normal form.
 
@@ -135,17 +139,17 @@ class Aliases:
     @cached_method(_CACHED_ALIASES)
     def rows_of_letters(self, letters: str) -> IntArray:
         """Return the rows of the entities whose names have these letters, ascending."""
-        return self._verified(self.index.names, letters, lambda name: (name,))
+        return self._verified(self.index.names, own_form, letters)
 
     @cached_method(_CACHED_ALIASES)
     def rows_with_alias(self, letters: str) -> IntArray:
         """Return the rows of the entities with an alias of these letters, ascending."""
-        return self._verified(self.index.aliases, letters, aliases_of)
+        return self._verified(self.index.aliases, aliases_of, letters)
 
     @cached_method(_CACHED_ALIASES)
     def rows_with_part(self, letters: str) -> IntArray:
         """Return the rows of the entities with a part of these letters, ascending."""
-        return self._verified(self.index.parts, letters, parts_of)
+        return self._verified(self.index.parts, parts_of, letters)
 
     def rows_with_words(self, words: Iterable[str]) -> IntArray:
         """Return the rows of the entities whose names probably contain all words, ascending.
@@ -160,17 +164,23 @@ class Aliases:
             found = rows if found is None else np.intersect1d(found, rows)
         return np.empty(0, dtype=np.int64) if found is None else np.unique(found)
 
-    def _verified(
-        self, keys: NameKeys, letters: str, forms: Callable[[str], Iterable[str]]
-    ) -> IntArray:
-        having: list[int] = []
-        for _, rows in keys.find(hash_of(letters)) if letters else ():
-            having += [
-                row
-                for row in rows
-                if any(key_letters(form) == letters for form in forms(self.codes.names[row]))
-            ]
-        return np.unique(self.rows_of_codes[having])
+    def having(self, form: Forms, rows: Iterable[int], letters: str) -> IntArray:
+        """Return the entities of which a form has these letters, ascending.
+
+        Args:
+            form: Returns forms of a name.
+            rows: Names that may have it, as rows of `codes`.
+            letters: Letters of a key.
+        """
+        names = self.codes.names
+        found = [
+            row for row in rows if any(key_letters(one) == letters for one in form(names[row]))
+        ]
+        return np.unique(self.rows_of_codes[found])
+
+    def _verified(self, keys: NameKeys, form: Forms, letters: str) -> IntArray:
+        found = keys.find(hash_of(letters)) if letters else ()
+        return self.having(form, (row for _, rows in found for row in rows), letters)
 
     @lazy
     def _merged(self) -> dict[str, int]:
@@ -231,11 +241,16 @@ class Aliases:
 _Rule = Callable[[str], IntArray]
 
 
+def own_form(name: str) -> tuple[str]:
+    """Return the name itself, as its only form."""
+    return (name,)
+
+
 def plural_endings(letters: str) -> Iterator[int]:
     """Yield 0, and the lengths of the endings with which a name may be a plural.
 
-    >>> list(plural_endings("hamres")), list(plural_endings("joneses"))
-    ([0, 1], [0, 1, 2])
+    >>> list(plural_endings("hamre")), list(plural_endings("joneses"))
+    ([0], [0, 1, 2])
     """
     yield 0
     for ending in ("s", "es"):

@@ -99,12 +99,13 @@ class NameWords:
             [np.empty(0, dtype=np.uint64), *_hashed_words(names.codes, starts, ends)]
         )
         _, rows = np.unique(hashes, return_index=True)
+        rows = rows[np.argsort(names.codes[starts[rows]], kind="stable")]
         self._codes = names.codes
         self._starts = starts[rows]
+        self._first = names.codes[self._starts]  # ascending
         self._lengths = (ends - starts)[rows]
         letters = names.codes[concatenated_ranges(self._starts, self._lengths)]
         self._letters = _letter_sets(letters, exclusive_sums(self._lengths)[:-1])
-        self._first = names.codes[self._starts]
 
     def one_typo_from(self, word: str) -> list[str]:
         """Return the words with the same first letter that one typo turns into a word, sorted."""
@@ -113,11 +114,14 @@ class NameWords:
         if len(word) < _MIN_LENGTH:
             return []
         [own] = _letter_sets(code_points(word), np.zeros(1, dtype=np.int64))
-        near = np.flatnonzero(
-            (self._first == ord(word[0])) & (np.abs(self._lengths - len(word)) <= 1)
+        first, end = (
+            int(np.searchsorted(self._first, ord(word[0]), side)) for side in ("left", "right")
         )
-        near = near[np.bitwise_count(self._letters[near] ^ own) <= 2]  # noqa: PLR2004 - one replaced
-        words = (self._word(place) for place in near.tolist())
+        near = np.flatnonzero(
+            (np.abs(self._lengths[first:end] - len(word)) <= 1)
+            & (np.bitwise_count(self._letters[first:end] ^ own) <= 2)  # noqa: PLR2004 - one replaced
+        )
+        words = (self._word(first + place) for place in near.tolist())
         return sorted(one for one in words if OSA.distance(one, word, score_cutoff=1) == 1)
 
     def _word(self, place: int) -> str:

@@ -13,17 +13,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.aliases import Aliases, plural_endings
+from e2graphrag_integrations.entities.alias_index import aliases_of, parts_of
+from e2graphrag_integrations.entities.aliases import Aliases, own_form, plural_endings
 from e2graphrag_integrations.entities.han import has_han
-from e2graphrag_integrations.entities.name_keys import KeyedCodes, Keys, key_letter, key_letters
+from e2graphrag_integrations.entities.name_keys import (
+    KeyedCodes,
+    Keys,
+    is_mark,
+    key_letter,
+    key_letters,
+)
 from e2graphrag_integrations.entities.normalize import fold_letters
+from e2graphrag_integrations.text.common_words import is_common_word
 from e2graphrag_integrations.text.simplified import simplified
 from e2graphrag_integrations.types import Mention
 
@@ -35,6 +44,9 @@ _SHORTEST_HAN = 3
 
 _MOST_WORDS = 20
 """Maximum number of words in a name, or of characters of a script without spaces."""
+
+_MOST_ALIAS_WORDS = 3
+"""Maximum number of words in a surname, a first name or initials."""
 
 _REACH = 1_000
 """Number of characters of the question that are searched."""
@@ -121,32 +133,43 @@ class _Parts:
 
     def __init__(self, words: Sequence[_Word]) -> None:
         self._letters = "".join(word.letters for word in words)
-        bounds = [0, *accumulate(len(word.letters) for word in words)]
-        self._places: list[tuple[int, int, int, int, int]] = []
-        for first, word in enumerate(words):
-            least = _SHORTEST_HAN if word.is_han else 1
-            for end in range(first + 1, min(len(words), first + _MOST_WORDS) + 1):
-                if end > first + 1 and words[end - 1].begins:
-                    break
-                start, stop = bounds[first], bounds[end]
-                if end - first >= least:
-                    self._places += [
-                        (first, end, start, stop - cut, cut)
-                        for cut in plural_endings(self._letters[start:stop])
-                        if cut < len(words[end - 1].letters)
-                    ]
+        lengths = np.array([len(word.letters) for word in words], dtype=np.int64)
+        bounds = exclusive_sums(lengths)
+        sentences = np.cumsum([word.begins for word in words], dtype=np.int64)
+        least = np.array([_SHORTEST_HAN if word.is_han else 1 for word in words], dtype=np.int64)
+        first, size = np.indices((len(words), _MOST_WORDS)).reshape(2, -1)
+        size += 1
+        fits = first + size <= len(words)
+        first, size = first[fits], size[fits]
+        kept = (sentences[first] == sentences[first + size - 1]) & (size >= least[first])
+        first, end = first[kept], (first + size)[kept]
+        self._first, self._end, self._cut = first, end, np.zeros_like(first)
+        for number, word in enumerate(words):
+            own = np.flatnonzero(end == number + 1)
+            for cut in plural_endings(word.letters):
+                if cut:
+                    self._first = np.concatenate([self._first, first[own]])
+                    self._end = np.concatenate([self._end, end[own]])
+                    self._cut = np.concatenate([self._cut, np.full(len(own), cut)])
+        self._starts, self._stops = bounds[self._first], bounds[self._end] - self._cut
 
     def of(self, place: int) -> _Part:
         """Return a part."""
-        first, end, start, stop, cut = self._places[place]
+        start, stop = int(self._starts[place]), int(self._stops[place])
+        first, end, cut = (int(one[place]) for one in (self._first, self._end, self._cut))
         return _Part(first, end, self._letters[start:stop], cut)
 
     @lazy
     def hashes(self) -> Keys:
         """The hash of each part."""
         codes = np.array([*map(ord, self._letters)], dtype=np.uint32)
-        places = np.array(self._places, dtype=np.int64).reshape(-1, 5)
-        return KeyedCodes(codes).hashes(places[:, 2], places[:, 3])
+        return KeyedCodes(codes).hashes(self._starts, self._stops)
+
+    @lazy
+    def short(self) -> IntArray:
+        """The places of the parts that may be an alias."""
+        places: IntArray = np.flatnonzero(self._end - self._first <= _MOST_ALIAS_WORDS)
+        return places
 
 
 def known_names(
@@ -177,25 +200,37 @@ def known_names(
     return tuple(sorted(kept, key=lambda mention: mention.start))
 
 
-def with_known_names(mentions: Iterable[Mention], known: Sequence[Mention]) -> tuple[Mention, ...]:
-    """Return the mentions, and the known names that overlap with no extracted name.
+def with_known_names(
+    question: str, mentions: Iterable[Mention], known: Sequence[Mention]
+) -> tuple[Mention, ...]:
+    """Return the mentions, and the known names that overlap with no longer name among them.
 
-    Nouns, and shorter names, within a known name are dropped.
+    Nouns, and shorter names, that overlap with a known name are dropped. So are longer ones whose
+    other words are common, if the capitals of the question tell nothing: of "Who Met Weena?",
+    extractors take everything for a name.
     """
     kept = list(mentions)
     found = []
+    has_casing = not has_no_casing(question)
     for name in known:
-        inside = range(name.start, name.end)
         over = [one for one in kept if one.start < name.end and name.start < one.end]
-        is_longer = all(set(inside) >= set(range(one.start, one.end)) for one in over)
-        if any(one.start == name.start and one.end == name.end and one.named for one in over):
+        names = [one for one in over if one.named]
+        if any(one.start == name.start and one.end == name.end for one in names):
             continue
-        if is_longer:
+        if all(
+            (name.start <= one.start and one.end <= name.end)
+            or (not has_casing and _adds_common_words(question, one, name))
+            for one in names
+        ):
             kept = [one for one in kept if one not in over]
             found.append(name)
-        elif not any(one.named for one in over):
-            found.append(name)
     return (*kept, *found)
+
+
+def _adds_common_words(question: str, longer: Mention, name: Mention) -> bool:
+    """Return whether a mention has only common words beside a name."""
+    beside = question[longer.start : name.start], question[name.end : longer.end]
+    return all(is_common_word(word.lower()) for part in beside for word in _WORD.findall(part))
 
 
 def has_no_casing(question: str) -> bool:
@@ -245,31 +280,34 @@ def as_written(question: str, mentions: Iterable[Mention]) -> tuple[Mention, ...
 
 
 def _words(question: str) -> list[_Word]:
-    folded = [fold_letters(character) for character in question]
-    text = "".join(one if len(one) == 1 else " " for one in folded)  # keeps the offsets
-    letters = [key_letter(one) for one in text]
+    characters = [_folded(character) for character in question]
+    text = "".join(folded for folded, _ in characters)  # keeps the offsets
     simple = simplified(text)
     words: list[_Word] = []
     at, end_of_last = 0, 0
     while at < len(text):
-        if not letters[at]:
+        if not characters[at][1]:
             at += 1
             continue
         end = at + 1
         is_han = has_han(text[at])
-        while not is_han and end < len(text) and _continues(text, letters, end):
+        while not is_han and end < len(text) and (characters[end][1] or is_mark(text[end])):
+            if has_han(text[end]):
+                break
             end += 1
-        gap = question[end_of_last:at]
-        begins = not words or _BREAK.search(gap) is not None
-        plain = simple[at] if is_han else "".join(letters[at:end])
-        words.append(_Word(at, end, text[at:end], plain, begins, is_han))
+        begins = not words or _BREAK.search(question, end_of_last, at) is not None
+        letters = simple[at] if is_han else "".join(letter for _, letter in characters[at:end])
+        words.append(_Word(at, end, text[at:end], letters, begins, is_han))
         at = end_of_last = end
     return words
 
 
-def _continues(text: str, letters: Sequence[str], at: int) -> bool:
-    is_mark = not letters[at] and "\u0300" <= text[at] < "\u0370"
-    return is_mark or (bool(letters[at]) and not has_han(text[at]))
+@lru_cache(4096)
+def _folded(character: str) -> tuple[str, str]:
+    """Return a folded character, or a space if it is not one, and its letter for keys."""
+    folded = fold_letters(character)
+    folded = folded if len(folded) == 1 else " "
+    return folded, key_letter(folded)
 
 
 def _spelled(
@@ -280,25 +318,33 @@ def _spelled(
     index = aliases.index
     has_casing = not has_no_casing(question)
     rules = (
-        (index.names, aliases.rows_of_letters),
-        (index.aliases, aliases.rows_with_alias),
-        (index.parts, aliases.rows_with_part),
+        (index.names, own_form),
+        (index.aliases, aliases_of),
+        (index.parts, parts_of),
     )
-    for keys, rule in rules:
+    for keys, form in rules:
         is_own = keys is index.names
-        for place, candidates in keys.find(parts.hashes):
-            part = parts.of(place)
+        places = np.arange(len(parts.hashes)) if is_own else parts.short
+        for hit, candidates in keys.find(parts.hashes[places]):
+            part = parts.of(int(places[hit]))
             if not is_own and len(candidates) > _MOST_SHARING:
                 continue
-            rows = rule(part.letters)
+            rows = aliases.having(form, candidates, part.letters)
             if not len(rows) or (not is_own and len(rows) > 1):
                 continue
             own = words[part.first : part.end]
             if _has_comma(question, own) and not any("," in aliases.names[row] for row in rows):
                 continue
+            if has_casing and len(own) == 1 and _is_common(question, own[0]):
+                continue
             is_marked = is_own and not part.cut and _is_marked(question, own, has_casing=has_casing)
             if own[0].is_han or is_marked or _is_evident(part, own, rows, evidence()):
                 yield part
+
+
+def _is_common(question: str, word: _Word) -> bool:
+    """Return whether the question has a common word in lower case."""
+    return question[word.start].islower() and is_common_word(word.form)
 
 
 def _has_comma(question: str, words: Sequence[_Word]) -> bool:
@@ -335,12 +381,12 @@ def _misspelled(
             corrected[place] = word._replace(form=other, letters=key_letters(other))
             first = max(0, place - _MOST_BESIDE)
             parts = _Parts(corrected[first : place + _MOST_BESIDE + 1])
-            for hit, _ in aliases.index.names.find(parts.hashes):
+            for hit, candidates in aliases.index.names.find(parts.hashes):
                 part = parts.of(hit)
                 part = part._replace(first=first + part.first, end=first + part.end)
                 if not part.first <= place < part.end or len(part.letters) < _MIN_CORRECTED:
                     continue
                 own = corrected[part.first : part.end]
-                rows = aliases.rows_of_letters(part.letters)
+                rows = aliases.having(own_form, candidates, part.letters)
                 if len(rows) and _is_evident(part, own, rows, evidence()):
                     yield part

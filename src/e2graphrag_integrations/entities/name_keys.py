@@ -26,13 +26,21 @@ _BASE = 0x9E3779B97F4A7C15
 
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _MIXER = np.uint64(0xBF58476D1CE4E5B9)
+_FEW = 2_000
+"""Number of letters in most questions."""
+
 _MARKS = range(0x300, 0x370)
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character is a combining accent."""
+    return ord(character) in _MARKS
 
 
 @lru_cache(4096)
 def key_letter(character: str) -> str:
     """Return the letter of a key for a character of a folded text, or "" if keys leave it out."""
-    if ord(character) in _MARKS:
+    if is_mark(character):
         return ""
     if not character.isalnum() and not unicodedata.category(character).startswith("M"):
         return ""
@@ -120,8 +128,8 @@ class NameKeys:
         for hit, start, end in zip(
             hits.tolist(), starts[hits].tolist(), ends.tolist(), strict=True
         ):
-            rows = (self._packed[start:end] & np.uint64(self._mask)).astype(np.int64)
-            yield hit, np.unique(rows).tolist()
+            rows = (self._packed[start:end] & np.uint64(self._mask)).tolist()
+            yield hit, sorted({int(row) for row in rows})
 
     def _keys(self, hashes: Keys) -> Keys:
         mixed = hashes * _MIXER
@@ -136,6 +144,15 @@ def hash_of(letters: str) -> Keys:
 
 
 def _powers(base: int, count: int) -> Keys:
+    return _few_powers(base)[:count] if count <= _FEW else _computed_powers(base, count)
+
+
+@lru_cache(2)
+def _few_powers(base: int) -> Keys:
+    return _computed_powers(base, _FEW)
+
+
+def _computed_powers(base: int, count: int) -> Keys:
     powers = np.full(count, base, dtype=np.uint64)
     powers[0] = 1
     np.cumprod(powers, out=powers)

@@ -205,7 +205,7 @@ def analyze(
         mentions = as_written(query.question, mentions)
         mentions = without_function_words(mentions, lambda: snapshot.bm25)
         mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
-        mentions = with_known_names(mentions, known)
+        mentions = with_known_names(query.question, mentions, known)
         return replace(query, mentions=mentions, languages=tuple(code for code, _ in extractors))
 
 
