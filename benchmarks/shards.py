@@ -273,6 +273,8 @@ class ShardedBM25:
     def __init__(self, router: Router, whole: BM25Index) -> None:
         self._router = router
         self.idf = whole.idf
+        self.doc_freq = whole.doc_freq
+        self.texts_with = whole.texts_with
         self.idf_of_unique = whole.idf_of_unique
         self.has_frequent = whole.has_frequent
         self.reference_score = whole.reference_score
@@ -521,7 +523,7 @@ def compare(
 
     The shards are compared with one index, and both with exact search.
     """
-    without_links = HybridStrategy(title_link_weight=0)
+    without_links = HybridStrategy(title_link_weight=0, bridge_weight=0)
     exhaustive = exact(whole)
     found: dict[str, list[float]] = {}
 

@@ -318,7 +318,8 @@ def test_page_measures_count_gold_documents_in_the_budget(open_index):
     rag = open_index(chunk_size=40)
     rag.add(PASSAGES)
     question = Question("Herbert Tacoma", frozenset({"herbert", "x"}), (), "", "", "", None)
-    assert pages(rag, question, system("bm25")) == {"G@2000": 0.5, "G@4000": 0.5}
+    expected = {"G@2000": 0.5, "G@4000": 0.5, "hit@1": 1.0, "MRR@10": 1.0}
+    assert pages(rag, question, system("bm25")) == expected
 
 
 def test_protocols_put_the_title_in_the_field_in_the_text_or_nowhere(tmp_path):
