@@ -89,6 +89,23 @@ def sum_by_key(
     return distinct, np.bincount(inverse, values, len(distinct)).astype(np.float64)
 
 
+def values_at(
+    wanted: IntArray, keys: IntArray, values: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """Return the value of each wanted key; 0 for one that has none.
+
+    Args:
+        wanted: Distinct keys, ascending, of which there is at least one.
+        keys: Distinct keys, in any order.
+        values: The value of each of `keys`.
+    """
+    found = np.zeros(len(wanted))
+    places = np.searchsorted(wanted, keys)
+    is_wanted = wanted.take(places, mode="clip") == keys
+    found[places[is_wanted]] = values[is_wanted]
+    return found
+
+
 def unique_inverse(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
     """Return the distinct keys in ascending order, and each key's index in that array.
 

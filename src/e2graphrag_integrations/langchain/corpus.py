@@ -311,6 +311,12 @@ class Corpus:
             self._refresh_sources()
             return list(self._sources)
 
+    def unknown_ids(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids that no document has."""
+        with self._lock:
+            self._refresh_sources()
+            return [id_ for id_ in ids if id_ not in self._sources]
+
     # Builds
 
     def build(self, config: RunnableConfig | None = None) -> IndexReport:

@@ -505,9 +505,9 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
                 "delete() needs document ids; call delete(index.ids()) to delete all documents"
             )
         ids = as_ids(ids)
-        known = set(self.corpus.ids())
-        passages = self.corpus.rag.nodes([id_ for id_ in ids if id_ not in known])
-        for node in passages.values():
+        passages = self.corpus.rag.nodes(self.corpus.unknown_ids(ids))
+        if passages:
+            node = next(iter(passages.values()))
             raise InvalidInputError(
                 f"{node.id!r} is the id of a passage, a part of {node.document_id!r}: delete a "
                 "document by the 'e2_doc_id' in the metadata of the passage"

@@ -17,7 +17,7 @@ from textwrap import shorten
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, values_at
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.trace import FollowedName
@@ -47,7 +47,6 @@ _RELEVANCE = 0.5
 _BELOW_SOURCE = 0.8
 """A chunk that a bridge lifts gets at most this fraction of its source's score. The source answers
 the first hop, so it comes first."""
-
 
 _TELLING = 0.2
 """Words of the question with a lower IDF, relative to its rarest word, are ignored."""
@@ -152,10 +151,9 @@ def find_bridges(
     missing = words.found_of(lacking, targets)[places, links.sources]
     worth = missing + _RELEVANCE * relevance.of_chunks(targets)[places]
     gains = weight * float(start_scores[0]) * links.strengths * worth
-    own = np.zeros(len(snapshot.nodes.ids))
-    own[rows] = scores
     target_rows = snapshot.chunk_nodes[targets]
-    room = _BELOW_SOURCE * start_scores[links.sources] - own[target_rows[places]]
+    own = values_at(target_rows, rows, scores)
+    room = _BELOW_SOURCE * start_scores[links.sources] - own[places]
     gains = np.minimum(gains, room)
     order = np.lexsort((links.sources, -gains))
     order = order[gains[order] > 0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
+from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key, values_at
 from e2graphrag_integrations._utils.lazy import LazySequence, lazy
 from e2graphrag_integrations.retrieval.breadth import spread_over_documents
 from e2graphrag_integrations.retrieval.relevance import Relevance
@@ -57,6 +57,12 @@ class WeightedList:
             return self.gains
         ranks = np.arange(1, len(self.rows) + 1)
         return np.asarray(self.weight * reciprocal_rank(ranks, rrf_k))
+
+    def contribution(self, rank: int, rrf_k: float) -> float:
+        """Return the contribution of the node at a rank, from 1."""
+        if self.gains is not None:
+            return float(self.gains[rank - 1])
+        return float(self.weight * reciprocal_rank(rank, rrf_k))
 
     @lazy
     def ranks(self) -> Mapping[int, int]:
@@ -122,9 +128,9 @@ def window_candidates(
     factors = np.ones(len(owners))
     for one in ranked_lists:
         if one.route == "local":
-            factors *= 1 + (1 + rrf_k) * _by_row(one.rows, one.contributions(rrf_k), owners)
+            factors *= 1 + (1 + rrf_k) * values_at(owners, one.rows, one.contributions(rrf_k))
     boosted = values * factors[places]
-    of_nodes = _by_row(rows, fused, owners) / max(float(fused.max(initial=0.0)), _TINY)
+    of_nodes = values_at(owners, rows, fused) / max(float(fused.max(initial=0.0)), _TINY)
     share = _NODE_SHARE / snapshot.dense.window_counts(owners)[places]
     scores = (1 - share) * boosted / max(float(boosted.max()), _TINY)
     scores += share * own * of_nodes[places]
@@ -144,15 +150,6 @@ def window_candidates(
         return Candidate(row, score, *found, span, is_window=True, relevance=relevance.of_node(row))
 
     return LazySequence(len(ranked), candidate)
-
-
-def _by_row(rows: IntArray, values: Floats, wanted: IntArray) -> Floats:
-    """Return the value of each wanted row, ascending; 0 for one that has none."""
-    found = np.zeros(len(wanted))
-    places = np.searchsorted(wanted, rows)
-    is_wanted = wanted.take(places, mode="clip") == rows
-    found[places[is_wanted]] = values[is_wanted]
-    return found
 
 
 def _with_first_windows(
@@ -206,7 +203,7 @@ def found_by_and_reasons(
     for one in lists:
         rank = one.ranks.get(row)
         if rank is not None:
-            contribution = float(one.contributions(rrf_k)[rank - 1])
+            contribution = one.contribution(rank, rrf_k)
             if contribution > most or not reasons:
                 found_by, most = one.name, contribution
             reasons.append(f"{one.name}: rank {rank}")

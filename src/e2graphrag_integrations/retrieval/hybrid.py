@@ -279,7 +279,7 @@ class _HybridSearch:
         self.codes = CodeMatches(query, snapshot, self.allowed)
         self.specificity = self.graph_weight = 0.0
         self.followed: tuple[FollowedSubject, ...] = ()
-        self.crossed: tuple[FollowedName, ...] = ()
+        self.bridged: tuple[FollowedName, ...] = ()
         if strategy.entity_weight and self.seeds.ranked:
             self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
             self.graph_weight = float(self.specificity**strategy.gate)
@@ -345,7 +345,7 @@ class _HybridSearch:
             allowed=self.allowed,
             weight=self.strategy.bridge_weight,
         )
-        self.crossed = found.followed(self.snapshot)
+        self.bridged = found.followed(self.snapshot)
         return WeightedList(
             BRIDGES, "gain", 1.0, "local", found.rows, found.gains, gains=found.gains
         )
@@ -446,7 +446,7 @@ class _HybridSearch:
             overview=is_wide and self.is_overview,
             mixture=self.mixture(),
             title_links=self.followed,
-            bridges=self.crossed,
+            bridges=self.bridged,
             lists=RankedLists({name: one for name, one in listings.items() if len(one.rows)}),
             cuts={"k": cut},
         )

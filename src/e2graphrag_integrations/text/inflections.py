@@ -1,7 +1,8 @@
 """The inflected forms of English words: plurals, third persons, past and -ing forms.
 
 A search for "die" should find "died". The rules over-generate on purpose: a form is looked up in
-the vocabulary of an index, where forms that are no words do not occur.
+the vocabulary of an index, where forms that are not words do not occur. A stemmer would need the
+stem of every word in that vocabulary, with each new generation of the index.
 """
 
 from __future__ import annotations
