@@ -24,6 +24,9 @@ BUDGETS = (1000, 2000, 4000, 8000)
 CONTEXTS = (2000, 4000)
 """Token budgets in which passages should contain the answer, and pages the gold documents."""
 
+_CONTEXT = 2000
+"""Token budget that should have all gold passages: the default of the integrations."""
+
 _FIRST_HITS = 4000
 """Token budget in which the first hits of long documents are compared with the gold."""
 
@@ -61,7 +64,8 @@ def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, fl
 
     R@k is the recall of the gold passages among the first k, all@5 whether the first five contain
     all of them, nDCG@10 the normalized discounted cumulative gain, hit@1 and MRR@10 how high the
-    first gold passage ranks. A@n is whether the passages that
+    first gold passage ranks. all@2000 is whether a token budget of that size, the default of both
+    integrations, has all of them. A@n is whether the passages that
     fit n tokens, in their order, contain the answer; it is missing if the answer is no string.
     """
     result = rag.retrieve(question.text, k=_RANKED, strategy=strategy)
@@ -70,6 +74,8 @@ def passages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, fl
     scores = {f"R@{cut}": recall(ranked[:cut], gold) for cut in CUTS}
     scores |= {"all@5": float(gold <= set(ranked[:5])), "nDCG@10": ndcg(ranked, gold, 10)}
     scores |= first_hits([id_ in gold for id_ in ranked])
+    parts = rag.retrieve(question.text, strategy=strategy, token_budget=in_words(_CONTEXT)).nodes
+    scores[f"all@{_CONTEXT}"] = float(gold <= {node.document_id for node in parts})
     if answer := answer_string(question.answer):
         result = rag.retrieve(question.text, k=_IN_CONTEXT, strategy=strategy)
         texts = (f"{node.title or ''}\n{node.text}" for node in result.nodes)

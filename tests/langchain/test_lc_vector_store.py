@@ -7,8 +7,11 @@ import json
 
 import chromadb
 import pytest
+from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_classic.storage import InMemoryStore
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
@@ -118,15 +121,10 @@ def test_metadata_of_hits_fits_chroma_and_keeps_exact_offsets(lc_index_of):
 
 def test_a_parent_document_retriever_accepts_the_index(store):
     """As its vector store, as LangChain checks the type."""
-    retrievers = pytest.importorskip(
-        "langchain_classic.retrievers", reason="needs langchain-classic"
-    )
-    storage = pytest.importorskip("langchain_classic.storage", reason="needs langchain-classic")
-    splitters = pytest.importorskip("langchain_text_splitters", reason="needs text splitters")
-    retriever = retrievers.ParentDocumentRetriever(
+    retriever = ParentDocumentRetriever(
         vectorstore=store,
-        docstore=storage.InMemoryStore(),
-        child_splitter=splitters.RecursiveCharacterTextSplitter(chunk_size=60, chunk_overlap=0),
+        docstore=InMemoryStore(),
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=60, chunk_overlap=0),
     )
     parent = Document(page_content="Dora built a boat. " * 10 + "Emil sailed it to Bergen.")
     retriever.add_documents([parent])

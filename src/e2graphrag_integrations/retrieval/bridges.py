@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import log2
 from textwrap import shorten
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, values_at
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.result import RetrievedNode
+from e2graphrag_integrations.retrieval.specificity import specificity
 from e2graphrag_integrations.retrieval.trace import FollowedName
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -120,7 +121,7 @@ def find_bridges(
         source * (0.3 + share) * specificity / log2(1 + n) * (missing + 0.5 * relevance)
 
     * source: the score of the source, relative to the best source;
-    * specificity: that of the name, in [0, 1], as in `Seeds.specificity`;
+    * specificity: that of the name, in [0, 1] (`retrieval/specificity.py`);
     * share: the share of the question, by IDF, that the source's best window contains;
     * missing: the share of the words that the source lacks that the target contains;
     * relevance: the relevance of the target to the question.
@@ -269,16 +270,11 @@ def _names_in(
 
 
 def _worth_of_names(counts: IntArray, total: int) -> Floats:
-    """Return the worth of names in some of all chunks: 1 / log2(1 + n) times the specificity.
-
-    The specificity is that of `Seeds.specificity`: 0 if all chunks have the name.
-    """
-    counts = np.maximum(counts, 1)
-    worth = 1 / np.log2(1 + counts)
-    if total <= 2:  # noqa: PLR2004 - the formula needs more than two chunks
-        return np.asarray(worth)
-    specificity = np.log((total + 1) / (counts + 1)) / log((total + 1) / 2)
-    return np.asarray(np.maximum(specificity, 0.0) * worth)
+    """Return the worth of names that n of all chunks have: specificity / log2(1 + n)."""
+    if total < 2 or not len(counts):  # noqa: PLR2004 - the specificity needs two chunks
+        return np.zeros(len(counts))
+    worth = [specificity(n, total) / log2(1 + n) for n in range(1, int(counts.max()) + 1)]
+    return np.asarray([0.0, *worth])[counts]
 
 
 def with_sentences(

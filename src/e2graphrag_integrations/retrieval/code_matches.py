@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.retrieval.specificity import specificity
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats
@@ -96,7 +96,7 @@ class CodeMatches:
     def _specificity_of(self, match: CodeMatch) -> float:
         if self._total < 2:  # noqa: PLR2004 - the formula needs two chunks
             return 1.0
-        value = log((self._total + 1) / (len(match.chunks) + 1)) / log((self._total + 1) / 2)
+        value = specificity(len(match.chunks), self._total)
         return min(1.0, max(0.0, value))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.linking import Link, Linking, link
 from e2graphrag_integrations.retrieval.foreign_words import content_words
+from e2graphrag_integrations.retrieval.specificity import specificity
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import terms_of
@@ -94,11 +94,10 @@ class Seeds:
     def specificity(self) -> float:
         """The highest specificity of a seed, or of a pair of seeds that share a chunk, in [0, 1].
 
-        Specificity is inverse document frequency (Spärck Jones 1972), scaled by its maximum and
-        weighted by the link score s: `s * ln((N + 1) / (df + 1)) / ln((N + 1) / 2)`, where N is the
-        number of allowed chunks and df is the number of allowed chunks with the seed, or with both
-        seeds of a pair. A pair gets the lower link score of its seeds. Pairs are included because
-        the paper retrieves locally if two entities share chunks (arXiv 2505.24226, section 3.3).
+        The specificity of a seed among the allowed chunks (`retrieval/specificity.py`), or of both
+        seeds of a pair, is weighted by the link score. A pair gets the lower link score of its
+        seeds. Pairs are included because the paper retrieves locally if two entities share chunks
+        (arXiv 2505.24226, section 3.3).
         """
         chunks = self.allowed_count
         if not self.ranked or chunks < 2:  # noqa: PLR2004 - the formula needs two chunks
@@ -109,7 +108,7 @@ class Seeds:
             if (shared := self._count_shared(a, b))
         )
         return max(
-            score * log((chunks + 1) / (doc_freq + 1)) / log((chunks + 1) / 2)
+            score * specificity(doc_freq, chunks)
             for score, doc_freq in [*((one.score, one.doc_freq) for one in self.ranked), *pairs]
         )
 
