@@ -34,6 +34,7 @@ def story():
         "How does it end?",
         "What happens in the end?",
         "How does The Silver Chest end?",
+        "How did everything turn out, and what became of him?",
         "最后怎么样了？",
     ],
 )

@@ -40,6 +40,14 @@ _TOKEN = re.compile(
     r"tl;dr|[^\W\d_\u4e00-\u9fff]+(?:[-'’][^\W\d_]+)*|\d+|[\u4e00-\u9fff]+|[\"“”《》「」]"
 )
 
+_NEXT_QUESTION = re.compile(
+    r"\?\s*(?=\w)|[,;]?\s+(?:and|but)(?:\s+then)?\s+"
+    r"(?=(?:what|how|who|where|why|when|which|did|does|do|is|are|was|were)\b)"
+    r"|？|，(?=[^，？]*(?:什么|什麼|谁|誰|哪|怎|如何|吗|嗎|呢))",
+    re.IGNORECASE,
+)
+"""Where a question in a sentence begins after another one."""
+
 
 def classes_of(question: str) -> Iterator[str]:
     """Yield the classes of the words of a question.
@@ -105,9 +113,20 @@ class RequestModel:
         return [one / sum(powers) for one in powers]
 
     def kind_of(self, question: str) -> RequestKind:
-        """Return what a question asks of a text as a whole."""
+        """Return what a question asks of a text as a whole.
+
+        Several questions in one sentence ("How did it end, and what became of him?") ask for the
+        end if one of them does.
+        """
         if len(question) > _MAX_LENGTH:
             return "other"
+        kind = self._kind_of_one(question)
+        if kind == "other" and names_ending(question):
+            parts = (part for part in _NEXT_QUESTION.split(question) if part.strip())
+            return "ending" if "ending" in map(self._kind_of_one, parts) else kind
+        return kind
+
+    def _kind_of_one(self, question: str) -> RequestKind:
         values = self.probabilities(question)
         best = max(values)
         return KINDS[values.index(best)] if best >= self.least else "other"
