@@ -106,7 +106,7 @@ def measure(built: Built, python: str, extra: str, folder: Path) -> dict[str, An
     installed = _installed_sizes(environment) - before
     _check_packages(extra, set(installed))
     features = _extras_of(extra, built.extras)
-    print(_run(interpreter, "-P", ROOT / "benchmarks" / "smoke_test.py", *features, cwd=folder))
+    print(_run(interpreter, "-P", ROOT / ".github" / "smoke_test.py", *features, cwd=folder))
     files = [*downloads.iterdir()]
     result = {
         "commit": built.commit,

@@ -1,7 +1,7 @@
 r"""Try an installed package: its command line, a small index, and the features of its extras.
 
-    python benchmarks/smoke_test.py            # a feature whose extra is missing must say so
-    python benchmarks/smoke_test.py zh files   # the features of these extras must work
+    python .github/smoke_test.py            # a feature whose extra is missing must say so
+    python .github/smoke_test.py zh files   # the features of these extras must work
 
 It runs in the environment of a user and needs no other package.
 """
