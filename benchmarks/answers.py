@@ -35,10 +35,11 @@ import numpy as np
 
 from answers_bench.contexts import NAMES, context_of
 from answers_bench.local_model import MODEL, local_model
-from answers_bench.reader import AnswerCache, Reader
+from answers_bench.reader import Reader
 from answers_bench.report import difference_table, pooled, score_table, summary
 from answers_bench.scoring import answer_scores, context_scores
 from answers_bench.tasks import PROMPT, TASKS
+from quality_bench.caches import DiskCache
 from quality_bench.corpora import CACHE, Corpus, Question, corpora
 from runs import parser_of, this_run, write_result
 
@@ -59,7 +60,7 @@ def main() -> None:
         else nullcontext(options.base_url)
     )
     rows = {}
-    with closing(AnswerCache(options.cache)) as cache, server as base_url:
+    with closing(DiskCache(options.cache)) as cache, server as base_url:
         reader = (
             Reader(options.model, base_url, cache, request=options.request) if base_url else None
         )

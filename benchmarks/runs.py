@@ -103,11 +103,10 @@ def write_result(result: Mapping[str, Any], out: Path | None) -> None:
         out.write_text(text + "\n", encoding="utf-8")
 
 
-def run_child(task: Callable[[], None], kill_after: float | None) -> tuple[bool, float]:
-    """Run a task in a forked process and kill it after `kill_after` seconds.
+def forked(task: Callable[[], object]) -> int:
+    """Run a task in a forked process, and return the id of the process.
 
-    Returns:
-        Whether the task finished, and its seconds.
+    It exits with 0, or prints the error and exits with 1.
     """
     pid = os.fork()
     if pid == 0:
@@ -119,6 +118,16 @@ def run_child(task: Callable[[], None], kill_after: float | None) -> tuple[bool,
             print(f"child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         finally:
             os._exit(code)
+    return pid
+
+
+def run_child(task: Callable[[], object], kill_after: float | None) -> tuple[bool, float]:
+    """Run a task in a forked process and kill it after `kill_after` seconds.
+
+    Returns:
+        Whether the task finished, and its seconds.
+    """
+    pid = forked(task)
     began = time.perf_counter()
     while True:
         exited, status = os.waitpid(pid, os.WNOHANG)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,9 @@ def p50_p95(milliseconds: Mapping[str, float]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a figure, or the figures of a mapping separated by slashes."""
+    """Return a figure, or the times of a mapping separated by slashes."""
     if isinstance(value, Mapping):
-        return " / ".join(map(shown, value.values()))
+        return " / ".join(f"{one:.1f}" for one in value.values())
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
@@ -132,50 +132,107 @@ SCOPES = {
 }
 _QUERY = "without embedding and extraction, ms"
 SCALE = {
-    "nodes": "build > nodes",
-    "windows": "build > windows",
-    "edges": "build > edges",
-    "indexing, s": "index > seconds",
-    "peak memory of indexing, MiB": "index > final memory, MiB > peak",
-    "build time of snapshot / BM25 / IVF lists, s": "build > seconds",
-    "peak memory of the snapshot build, MiB": "build > snapshot memory, MiB > peak",
-    "database file, bytes per chunk": "build > bytes > database file per chunk",
+    "nodes": "sizes > * > build > nodes",
+    "windows": "sizes > * > build > windows",
+    "edges": "sizes > * > build > edges",
+    "indexing, s": "sizes > * > index > seconds",
+    "peak memory of indexing, MiB": "sizes > * > index > final memory, MiB > peak",
+    "build time of snapshot / BM25 / IVF lists, s": "sizes > * > build > seconds",
+    "peak memory of the snapshot build, MiB": "sizes > * > build > snapshot memory, MiB > peak",
+    "database file, bytes per chunk": "sizes > * > build > bytes > database file per chunk",
     "snapshot without vectors, bytes per chunk": (
-        "build > bytes > snapshot without vectors per chunk"
+        "sizes > * > build > bytes > snapshot without vectors per chunk"
     ),
-    "opening, s": "serve > seconds to open",
-    "first query, s": "serve > seconds for the first query",
-    "vectors, MiB": "serve > vectors, MiB",
-    "resident memory while serving, MiB": "serve > memory, MiB > serving > resident",
-    "FAISS flat search, ms p50 / p95": "serve > FAISS flat search, ms",
-    "query, k=10, ms p50 / p95": f"serve > queries > k=10 > {_QUERY}",
-    "query, 2000 tokens, ms p50 / p95": f"serve > queries > 2000 tokens > {_QUERY}",
+    "opening, s": "sizes > * > serve > seconds to open",
+    "first query, s": "sizes > * > serve > seconds for the first query",
+    "vectors, MiB": "sizes > * > serve > vectors, MiB",
+    "resident memory while serving, MiB": "sizes > * > serve > memory, MiB > serving > resident",
+    "FAISS flat search, ms p50 / p95": "sizes > * > serve > FAISS flat search, ms",
+    "query, k=10, ms p50 / p95": f"sizes > * > serve > queries > k=10 > {_QUERY}",
+    "query, 2000 tokens, ms p50 / p95": f"sizes > * > serve > queries > 2000 tokens > {_QUERY}",
     "query, filter on 10% of the documents, ms p50 / p95": (
-        f"serve > queries > filter on 10% of the documents > {_QUERY}"
+        f"sizes > * > serve > queries > filter on 10% of the documents > {_QUERY}"
     ),
-    "writing one changed document, s": "serve > one changed document > seconds to write",
-    "the next query, s": "serve > one changed document > seconds for the next query",
-    "recall: results, top 10": "serve > recall > results, top 10",
+    "writing one changed document, s": (
+        "sizes > * > serve > one changed document > seconds to write"
+    ),
+    "the next query, s": "sizes > * > serve > one changed document > seconds for the next query",
+    "recall: results, top 10": "sizes > * > serve > recall > results, top 10",
 }
-SCALE_IN_BRIEF = (
-    "indexing, s",
-    "opening, s",
-    "resident memory while serving, MiB",
-    "FAISS flat search, ms p50 / p95",
-    "query, k=10, ms p50 / p95",
-    "recall: results, top 10",
-)
-"""Rows of tables: their labels and the paths of their figures."""
+SCALE_IN_BRIEF = {
+    label: SCALE[label]
+    for label in (
+        "indexing, s",
+        "opening, s",
+        "resident memory while serving, MiB",
+        "FAISS flat search, ms p50 / p95",
+        "query, k=10, ms p50 / p95",
+        "recall: results, top 10",
+    )
+}
+_WRITERS = ("updates by another process", "updates by a thread")
+_CONTROL = "control: an unrelated process sorts numbers"
+FRESH = {
+    "seconds from the call of `update` until the change is found, median": (
+        "sizes > * > until a change is found > seconds from its call > median"
+    ),
+    **{f"questions that waited, {one}": f"sizes > * > {one} > waited" for one in _WRITERS},
+    **{
+        f"{figure}, {one}": f"sizes > * > {one} > {figure}"
+        for figure in ("p95 relative to rest", "peak memory relative to rest")
+        for one in _WRITERS
+    },
+    f"p95 relative to rest, {_CONTROL}": f"sizes > * > {_CONTROL} > p95 relative to rest",
+}
+_STORES = ("file", "Postgres")
+READERS = {
+    "question, k=10, ms p50 / p95": "parts > readers > questions, k=10 > ms, *",
+    "question, 2000 tokens, ms p50 / p95": "parts > readers > questions, 2000 tokens > ms, *",
+    "seconds until a change by another process is found, median": (
+        "parts > readers > until a change by another process is found > * > "
+        "seconds from the return of update, median"
+    ),
+    **{
+        figure: f"parts > readers > writes > {figure}, *"
+        for figure in ("chunks added per second", "documents updated per second")
+    },
+}
+_FILTERS = "parts > vectors > {} > filters > * > {}"
+VECTORS = {
+    "pgvector: recall": _FILTERS.format("pgvector", "recall at 200"),
+    "pgvector: ms p50 / p95": _FILTERS.format("pgvector", "search, ms"),
+    "Qdrant Edge: recall": _FILTERS.format("Qdrant Edge", "recall at 200"),
+    "Qdrant Edge: ms p50 / p95": _FILTERS.format("Qdrant Edge", "search, ms"),
+    "exact search, ms p50 / p95": _FILTERS.format("pgvector", "exact search, ms"),
+}
+"""Rows or columns of tables: their labels and the paths of their figures, in which `*` stands for
+the column or the row."""
 
 
-def scale(labels: Iterable[str], result: Result) -> str:
-    """Return figures by size."""
-    sizes = result["sizes"]
-    heads = [f"{int(name):,} chunks" if name.isdigit() else name for name in sizes]
+def by_size(rows: Mapping[str, str], result: Result) -> str:
+    """Return figures with one column per size."""
+    heads = [f"{int(name):,} chunks" if name.isdigit() else name for name in result["sizes"]]
+    return grid(("", *heads), rows, list(result["sizes"]), result)
+
+
+def grid(
+    head: Sequence[str], rows: Mapping[str, str], columns: Sequence[str], result: Result
+) -> str:
+    """Return a table of the figures at the path of each row in each column."""
+    cells = {
+        label: [shown(at(result, path.replace("*", column))) for column in columns]
+        for label, path in rows.items()
+    }
+    return table(head, [(label, *values) for label, values in cells.items()])
+
+
+def postgres_vectors(result: Result) -> str:
+    """Return the recall and the times of vector indexes, by filter."""
     rows = [
-        (label, *(shown(at(size, SCALE[label])) for size in sizes.values())) for label in labels
+        (name, *(shown(at(result, path.replace("*", name))) for path in VECTORS.values()))
+        for name in result["parts"]["vectors"]["pgvector"]["filters"]
     ]
-    return table(("", *heads), rows)
+    return table(("filter", *VECTORS), rows)
 
 
 def recalls(result: Result) -> str:
@@ -185,28 +242,6 @@ def recalls(result: Result) -> str:
     return table(
         ("", *found), [(label, *(each[label] for each in found.values())) for label in labels]
     )
-
-
-def fresh(result: Result) -> str:
-    """Return how soon changes are found, and the questions meanwhile, by size."""
-    sizes = result["sizes"].values()
-    writers = ("updates by another process", "updates by a thread")
-
-    def rows() -> Iterator[Sequence[Any]]:
-        label = "seconds from the call of `update` until the change is found, median"
-        found = (size["until a change is found"]["seconds from its call"] for size in sizes)
-        yield label, *(each["median"] for each in found)
-        for name in ("waited", "p95 relative to rest", "peak memory relative to rest"):
-            for writer in writers:
-                label = "questions that waited" if name == "waited" else name
-                yield f"{label}, {writer}", *(size[writer][name] for size in sizes)
-        control = "control: an unrelated process sorts numbers"
-        yield (
-            f"p95 relative to rest, {control}",
-            *(size[control]["p95 relative to rest"] for size in sizes),
-        )
-
-    return table(("", *(f"{int(name):,} chunks" for name in result["sizes"])), rows())
 
 
 def install_sizes(result: Result) -> str:
@@ -233,46 +268,6 @@ def install_sizes(result: Result) -> str:
     return table(
         ("", "packages", "download, MB", "installed, MB", "largest packages, MB installed"), rows()
     )
-
-
-def postgres_readers(result: Result) -> str:
-    """Return the questions, changes and writes of an index in Postgres and of a file."""
-    readers = result["parts"]["readers"]
-
-    def rows() -> Iterator[Sequence[Any]]:
-        for name in ("k=10", "2000 tokens"):
-            times = readers[f"questions, {name}"]
-            both = (p50_p95(times[f"ms, {where}"]) for where in ("file", "Postgres"))
-            yield f"question, {name}, ms p50 / p95", *both
-        found = readers["until a change by another process is found"]
-        median = "seconds from the return of update, median"
-        label = "seconds until a change by another process is found, median"
-        yield label, found["file"][median], found["Postgres"][median]
-        writes = readers["writes"]
-        for label in ("chunks added per second", "documents updated per second"):
-            yield label, writes[f"{label}, file"], writes[f"{label}, Postgres"]
-
-    return table(("", "file", "Postgres"), rows())
-
-
-def postgres_vectors(result: Result) -> str:
-    """Return the recall and the times of vector indexes, by filter."""
-    vectors = result["parts"]["vectors"]
-    servers = ("pgvector", "Qdrant Edge")
-    rows = [
-        (
-            name,
-            *(
-                f"{vectors[server]['filters'][name]['recall at 200']} / "
-                + p50_p95(vectors[server]["filters"][name]["search, ms"])
-                for server in servers
-            ),
-            p50_p95(figures["exact search, ms"]),
-        )
-        for name, figures in vectors["pgvector"]["filters"].items()
-    ]
-    head = [f"{server}: recall / ms p50 / p95" for server in servers]
-    return table(("filter", *head, "exact search, ms p50 / p95"), rows)
 
 
 def postgres_scopes(result: Result) -> str:
@@ -394,14 +389,14 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[..., str]]] = {
     "query": (["query_speed"], query),
     "index": (["index_speed"], partial(listed, INDEX)),
     "embedding": (["embedding_speed"], embedding),
-    "scale": (["scale"], partial(scale, SCALE)),
-    "scale_in_brief": (["scale"], partial(scale, SCALE_IN_BRIEF)),
+    "scale": (["scale"], partial(by_size, SCALE)),
+    "scale_in_brief": (["scale"], partial(by_size, SCALE_IN_BRIEF)),
     "recalls": (["scale"], recalls),
     "crash": (["crash"], partial(listed, CRASH)),
-    "fresh": (["fresh"], fresh),
+    "fresh": (["fresh"], partial(by_size, FRESH)),
     "ray": (["ray_engine"], partial(listed, RAY)),
     "install_sizes": (["install_sizes"], install_sizes),
-    "postgres_readers": (["postgres"], postgres_readers),
+    "postgres_readers": (["postgres"], partial(grid, ("", *_STORES), READERS, _STORES)),
     "postgres_vectors": (["postgres"], postgres_vectors),
     "postgres_scopes": (["postgres"], postgres_scopes),
     "history": (["history"], history),

@@ -21,6 +21,7 @@ from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.types import Mention
 from leave_one_out import leave_one_out, left_out_table, settings_of
+from quality_bench.caches import CachedEmbedder, DiskCache
 from quality_bench.calibration import (
     Hits,
     calibration_error,
@@ -44,7 +45,6 @@ from quality_bench.report import (
     table,
 )
 from quality_bench.systems import BASELINES, GRAPHS, SYSTEMS, system, systems
-from quality_bench.vectors import CachedEmbedder, VectorCache
 from quality_sets import PASSAGES, make_set, tiny
 
 
@@ -402,7 +402,7 @@ def test_a_set_is_evaluated_in_all_systems_and_from_the_cache(tmp_path, names):
 
 def test_a_text_is_embedded_once_across_runs(tmp_path):
     path = tmp_path / "vectors.sqlite"
-    first = CachedEmbedder(HashingEmbedder(), "model", VectorCache(path))
+    first = CachedEmbedder(HashingEmbedder(), "model", DiskCache(path))
     vectors = first.embed(["a b", "c", "a b"])
     query = first.embed_query("c")
 
@@ -410,11 +410,11 @@ def test_a_text_is_embedded_once_across_runs(tmp_path):
         def embed(self, texts):
             raise AssertionError(texts)
 
-    second = CachedEmbedder(Never(), "model", VectorCache(path))
+    second = CachedEmbedder(Never(), "model", DiskCache(path))
     assert (second.embed(["c", "a b"]) == vectors[[1, 0]]).all()
     assert (second.embed_query("c") == query).all()
     with pytest.raises(AssertionError):
-        CachedEmbedder(Never(), "other", VectorCache(path)).embed(["c"])
+        CachedEmbedder(Never(), "other", DiskCache(path)).embed(["c"])
 
 
 def test_pooled_scores_have_the_questions_of_all_parts():

@@ -1,11 +1,11 @@
-"""A cache of vectors on disk, keyed by the content of the text, so that a text is embedded once."""
+"""Caches on disk, keyed by content, so that a text is embedded once across runs."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,8 @@ _PATIENCE = 300
 """Maximum number of seconds to wait while another process writes."""
 
 
-class VectorCache:
-    """Vectors by model and text in a SQLite file."""
+class DiskCache:
+    """Values by the hash of a text, in a SQLite file that several processes may write."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,34 +30,31 @@ class VectorCache:
         self._lock = threading.Lock()  # the indexing pipeline embeds in several threads
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
+        # Vectors were cached first; another name would discard those of earlier runs.
         self._connection.execute(
             "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
         )
 
-    def get(self, model: str, texts: Sequence[str]) -> list[FloatArray | None]:
-        """Return the vector of each text, or None if it is not cached."""
+    def get(self, texts: Sequence[str]) -> list[bytes | None]:
+        """Return the value of each text, or None if it is not cached."""
+        query = "SELECT vector FROM vectors WHERE key = ?"
         with self._lock:
-            return [self._one(_key(model, text)) for text in texts]
+            rows = [self._connection.execute(query, (_key(text),)).fetchone() for text in texts]
+        return [row and row[0] for row in rows]
 
-    def put(self, model: str, texts: Sequence[str], vectors: FloatArray) -> None:
-        rows = [
-            (_key(model, text), np.asarray(vector, dtype="<f4").tobytes())
-            for text, vector in zip(texts, vectors, strict=True)
-        ]
+    def put(self, values: Mapping[str, bytes]) -> None:
+        rows = [(_key(text), value) for text, value in values.items()]
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
             self._connection.execute("COMMIT")
 
-    def _one(self, key: bytes) -> FloatArray | None:
-        row = self._connection.execute(
-            "SELECT vector FROM vectors WHERE key = ?", (key,)
-        ).fetchone()
-        return None if row is None else np.frombuffer(row[0], dtype="<f4")
+    def close(self) -> None:
+        self._connection.close()
 
 
-def _key(model: str, text: str) -> bytes:
-    return hashlib.sha256(f"{model}\0{text}".encode()).digest()
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 class CachedEmbedder:
@@ -69,7 +66,7 @@ class CachedEmbedder:
         cache: Where the vectors are kept.
     """
 
-    def __init__(self, inner: Embedder, name: str, cache: VectorCache) -> None:
+    def __init__(self, inner: Embedder, name: str, cache: DiskCache) -> None:
         self._inner = inner
         self._name = name
         self._cache = cache
@@ -95,9 +92,10 @@ class CachedEmbedder:
         return vector
 
     def _cached(self, kind: str, texts: Sequence[str]) -> FloatArray:
-        model = f"{self._name} {kind}"
-        vectors = self._cache.get(model, texts)
-        missing = sorted({t for t, v in zip(texts, vectors, strict=True) if v is None}, key=len)
+        prefix = f"{self._name} {kind}\0"
+        keys = [prefix + text for text in texts]
+        found = dict(zip(texts, self._cache.get(keys), strict=True))
+        missing = sorted((text for text, value in found.items() if value is None), key=len)
         for start in range(0, len(missing), _BATCH):
             batch = missing[start : start + _BATCH]
             new = (
@@ -105,7 +103,9 @@ class CachedEmbedder:
                 if kind == "document"
                 else np.stack([self._inner.embed_query(text) for text in batch])
             )
-            self._cache.put(model, batch, new)
-        if missing:
-            vectors = self._cache.get(model, texts)
-        return np.stack([v for v in vectors if v is not None]) if texts else np.empty((0, 0))
+            values = [np.asarray(vector, dtype="<f4").tobytes() for vector in new]
+            self._cache.put({prefix + text: one for text, one in zip(batch, values, strict=True)})
+            found |= dict(zip(batch, values, strict=True))
+        if not texts:
+            return np.empty((0, 0))
+        return np.stack([np.frombuffer(found[text] or b"", dtype="<f4") for text in texts])
