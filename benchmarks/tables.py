@@ -309,18 +309,6 @@ def embedding(result: Result) -> str:
     return table(("texts per second", *ways, "speedup"), rows)
 
 
-def quality_by_system(result: Result) -> str:
-    """Return all measures of each system on each set."""
-    sets = result["sets"]
-    measures = list(next(iter(next(iter(sets.values()))["systems"].values())))
-    rows = (
-        (f"{label} ({one['questions']})", name, *(f"{row[m]:.3f}" for m in measures))
-        for label, one in sets.items()
-        for name, row in one["systems"].items()
-    )
-    return table(("set (questions)", "system", *measures), rows)
-
-
 BRIEF = (
     *("hotpotqa-text", "hotpotqa", "hotpotqa-none"),
     *("multihop_rag_facts-text", "lihuaworld-text"),
@@ -331,6 +319,7 @@ BRIEF = (
 OF_VECTORS = "hotpotqa-text", "multihop_rag_facts-text", "qmsum", "graphrag_bench_novel", "wild"
 """Sets for users of vector search."""
 
+WITHOUT_GRAPHS = [one for one in OVERVIEW if one[0] not in {"PageRank", "LinearRAG"}]
 VECTOR_COLUMNS = [column for column in OVERVIEW if column[0] in {"dense", "RRF", "hybrid"}]
 
 
@@ -408,8 +397,8 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[..., str]]] = {
     "quality_main": (["quality_report"], partial(quality, BRIEF, OVERVIEW)),
     "quality_in_brief": (["quality_report"], partial(quality, BRIEF, IN_BRIEF)),
     "quality_of_vectors": (["quality_report"], partial(quality, OF_VECTORS, VECTOR_COLUMNS)),
-    "second_embedder": (["quality_e5_report"], partial(quality, None, OVERVIEW)),
-    "quality_zh": (["quality_zh_report"], quality_by_system),
+    "second_embedder": (["quality_e5_report"], partial(quality, None, WITHOUT_GRAPHS)),
+    "quality_zh": (["quality_zh_report"], partial(quality, None, WITHOUT_GRAPHS)),
     "calibration": (["calibration"], calibration_table),
     "calibration_e5": (["calibration_e5"], calibration_table),
     "leave_one_out": (["leave_one_out"], left_out_table),
