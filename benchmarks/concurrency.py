@@ -240,7 +240,7 @@ def read_during(
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = parser_of(__doc__, data=False)
     parser.add_argument("--documents", type=int, default=100, help="documents of each writer")
     parser.add_argument("--readers", type=int, default=READERS)
     parser.add_argument("--writers", type=int, default=2)

@@ -179,7 +179,7 @@ class CrashTest:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = parser_of(__doc__, data=False)
     parser.add_argument("--stub", type=Path, required=True)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--kills-per-file", type=int, default=12)

@@ -22,15 +22,17 @@ if TYPE_CHECKING:  # other packages are measured without this one
     from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 
-def parser_of(description: str, *required: str) -> argparse.ArgumentParser:
+def parser_of(description: str, *required: str, data: bool = True) -> argparse.ArgumentParser:
     """Return a parser of `--data`, the folder of the data sets, and `--out`, the result file.
 
     Args:
         description: The docstring of the script; its first line is shown.
         required: Which of `data` and `out` must be given.
+        data: Whether the script reads data sets.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    for name, text in (("data", "folder of the data sets"), ("out", "JSON file of the results")):
+    options = {"data": "folder of the data sets"} if data else {}
+    for name, text in (options | {"out": "JSON file of the results"}).items():
         parser.add_argument(f"--{name}", type=Path, required=name in required, help=text)
     return parser
 

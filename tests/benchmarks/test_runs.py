@@ -23,6 +23,7 @@ def test_arguments_that_a_script_needs_are_required(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--data", "data"])
     assert "--out" in capsys.readouterr().err
+    assert not hasattr(parser_of("Measure.", data=False).parse_args([]), "data")
 
 
 def test_a_script_in_a_process_of_its_own_returns_json_or_ends_the_run(tmp_path):
