@@ -275,7 +275,7 @@ def _queued(call: Call, id_: str) -> list[SourceDocument]:
 
 
 def _delete(call: Call) -> DeleteReport:
-    if call.service.jobs.is_writing:
+    if call.service.jobs.writing_since is not None:
         raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
     call.service.check_writable()
     return call.rag.delete(call.arguments["id"])

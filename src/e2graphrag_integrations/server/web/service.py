@@ -80,13 +80,18 @@ class Service:
             if not caller.can_write:
                 raise Problem(403, "ReadOnlyError", "this token may only read")
 
+    @property
+    def writers_take_turns(self) -> bool:
+        """Whether a write waits for other processes instead of being refused: in a database."""
+        return is_postgres_url(self.rag.path)
+
     def check_writable(self) -> None:
         """Check that nobody else is writing to the index.
 
         Raises:
-            Problem: If another process writes to the file. Writers of a database take turns.
+            Problem: If another process writes to the file.
         """
-        if not is_postgres_url(self.rag.path) and self.rag.writer():
+        if not self.writers_take_turns and self.rag.writer():
             raise Problem(409, "ConflictError", "another process is writing to the index")
 
     async def check_index(self) -> None:
