@@ -114,8 +114,8 @@ from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolv
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
-from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.index_state import IndexState, read_state
+from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.store.store import Store

@@ -67,8 +67,8 @@ def test_a_document_is_being_indexed_only_while_somebody_writes(open_index, tmp_
             ),
             (
                 "Answers lack 3 documents that are not indexed yet and 1 that failed, or their new "
-                "versions. The index is being written by process 7 (x) on h since 9. Ask again when it "
-                "has finished."
+                "versions. The index is being written by process 7 (x) on h since 9. Ask again "
+                "when it has finished."
             ),
         ),
         (

@@ -7,8 +7,8 @@ import shlex
 
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.index_state import count_unfinished
+from e2graphrag_integrations.store.store import Store
 
 logger = logging.getLogger(__name__)
 

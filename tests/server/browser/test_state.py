@@ -64,16 +64,18 @@ def test_every_view_says_first_that_documents_are_pending(open_page, pending_url
 
 
 def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium, extractor):
-    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=extractor) as rag:
-        with running_page(make_app(rag)) as url:
-            page = open_page(url)
-            page.locator("#answers a", has_text="Add documents").wait_for()
-            expect(page.locator("#state")).to_have_text("The index has no documents.")
-            page.locator("#question").fill("Who?")
-            page.locator("#ask").click()
-            page.locator("#answers", has_text="Nothing was found. The index has no").wait_for()
-            show(page, "tree")
-            page.locator("#view-tree [role=status]", has_text="The index has no").wait_for()
+    with (
+        E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=extractor) as rag,
+        running_page(make_app(rag)) as url,
+    ):
+        page = open_page(url)
+        page.locator("#answers a", has_text="Add documents").wait_for()
+        expect(page.locator("#state")).to_have_text("The index has no documents.")
+        page.locator("#question").fill("Who?")
+        page.locator("#ask").click()
+        page.locator("#answers", has_text="Nothing was found. The index has no").wait_for()
+        show(page, "tree")
+        page.locator("#view-tree [role=status]", has_text="The index has no").wait_for()
 
 
 def test_a_reader_gets_the_command_instead_of_the_button(open_page, console, web_index):
