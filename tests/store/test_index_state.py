@@ -52,40 +52,34 @@ def test_a_document_is_being_indexed_only_while_somebody_writes(open_index, tmp_
         (
             IndexState(0, pending=7864),
             "No document is indexed yet: 7,864 are pending.",
-            "Answers lack 7,864 documents that are not indexed yet, or their new versions.",
+            "Answers lack 7,864 documents that are not indexed yet.",
             (
-                "Answers lack 7,864 documents that are not indexed yet, or their new versions. "
+                "Answers lack 7,864 documents that are not indexed yet. "
                 "Run `e2graphrag resume` to index them."
             ),
         ),
         (
             IndexState(3, processing=1, pending=2, failed=1, writer="process 7 (x) on h since 9"),
             "3 documents are indexed, 1 is being indexed, 2 are pending and 1 failed.",
+            "Answers lack 3 documents that are not indexed yet and 1 that failed.",
             (
-                "Answers lack 3 documents that are not indexed yet and 1 that failed, or their new "
-                "versions."
-            ),
-            (
-                "Answers lack 3 documents that are not indexed yet and 1 that failed, or their new "
-                "versions. The index is being written by process 7 (x) on h since 9. Ask again "
+                "Answers lack 3 documents that are not indexed yet and 1 that failed. "
+                "The index is being written by process 7 (x) on h since 9. Ask again "
                 "when it has finished."
             ),
         ),
         (
             IndexState(2, failed=1),
             "2 documents are indexed and 1 failed.",
-            "Answers lack 1 document that failed, or its new version.",
-            (
-                "Answers lack 1 document that failed, or its new version. Run `e2graphrag resume` "
-                "to index it."
-            ),
+            "Answers lack 1 document that failed.",
+            "Answers lack 1 document that failed. Run `e2graphrag resume` to index it.",
         ),
         (
             IndexState(2, pending=2, stored=2),
             "2 documents are indexed and 2 are pending.",
-            "Answers lack 2 documents that are not indexed yet, or their new versions.",
+            "Answers lack 2 documents that are not indexed yet.",
             (
-                "Answers lack 2 documents that are not indexed yet, or their new versions. "
+                "Answers lack 2 documents that are not indexed yet. "
                 "Run build() of the LangChain index that stored them to index them."
             ),
         ),

@@ -73,8 +73,7 @@ class IndexState:
         if self.failed:
             failed = f"{self.failed:,}" if parts else count_documents(self.failed)
             parts.append(f"{failed} that failed")
-        versions = "its new version" if self.unfinished == 1 else "their new versions"
-        return f"Answers lack {_listed(parts)}, or {versions}." if parts else ""
+        return f"Answers lack {_listed(parts)}." if parts else ""
 
     def writing(self) -> str:
         """Return who is writing and since when, as a sentence; empty if no other process is."""

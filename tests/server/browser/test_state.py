@@ -15,7 +15,7 @@ from e2graphrag_integrations.server.web import Client, WebOptions, make_app
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - for tests only
 NEW = [SourceDocument(f"new-{n}.txt", f"Zoe painted lighthouse {n}.") for n in range(3)]
-LACK = "Answers lack 3 documents that are not indexed yet, or their new versions."
+LACK = "Answers lack 3 documents that are not indexed yet."
 
 
 @pytest.fixture

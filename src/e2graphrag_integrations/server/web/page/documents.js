@@ -125,7 +125,7 @@ export function mountDocuments(root, _source, info, indexState) {
           "div",
           { class: "row" },
           one.indexed ? h("button", { type: "button", class: "quiet small", "aria-label": `Read ${one.id}`, onclick: () => readDocument(one) }, "Read") : null,
-          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": `Index again: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id} again`) }, "Index again"),
+          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": `${again(one)}: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id}`) }, again(one)),
           info.read_only ? null : h("button", { type: "button", class: "quiet small danger", "data-writes": "deletion", "aria-label": `Delete ${one.id}`, onclick: (event) => remove(one, event.currentTarget) }, "Delete"),
         ),
       ),
@@ -306,6 +306,10 @@ export function mountDocuments(root, _source, info, indexState) {
   if (!info.read_only) resumeJobs();
 }
 
+function again(one) {
+  return one.status === "failed" ? "Index again" : "Index";
+}
+
 function showStages(box, progress) {
   clear(
     box,
@@ -343,7 +347,7 @@ function uploadBox(info, { startJob, closeFinished, unindexed, applyState }) {
   const { max_bytes: limit, max_files: most, suffixes } = info.upload;
   const input = h("input", { type: "file", id: "upload", multiple: true, "aria-label": "Choose files", accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
   const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, "Choose files");
-  const chosen = h("div", { role: "status" });
+  const chosen = h("div", { class: "stack", role: "status" });
   const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF and source code, up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "All kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
   const box = h("section", { class: "card stack", "aria-label": "Add documents" }, h("h2", null, "Add documents"), drop, chosen);
 
