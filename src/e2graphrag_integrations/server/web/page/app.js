@@ -47,7 +47,10 @@ function showView() {
     VIEWS[view](panel(view), makeSource(state), info, state);
   }
   panel(view).dispatchEvent(new CustomEvent("view-shown", { detail: parameters }));
-  if (isNew) announce(TITLES[view]);
+  if (isNew) {
+    announce(TITLES[view]);
+    state.refresh();
+  }
 }
 
 /** Show the progress of a job that indexes documents. */
@@ -76,7 +79,7 @@ async function start() {
     return;
   }
   showInfo();
-  await state.refresh();
+  await state.refresh(); // the views say why they are empty
   showView();
 }
 

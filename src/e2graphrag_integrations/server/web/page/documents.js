@@ -239,7 +239,7 @@ export function mountDocuments(root, _source, info, indexState) {
         setStatus(status, current.state === "waiting" ? "Waiting for another job" : "Running");
       });
       showStages(stages, job.progress ?? []);
-      const said = job.state === "stopped" ? "Stopped. Finished steps are kept." : describeResult(job.result);
+      const said = job.state === "stopped" ? "Stopped. Finished steps are kept. Files that the list below lacks were not added." : describeResult(job.result);
       setStatus(status, said);
       announce(said);
       for (const [document, reason] of Object.entries({ ...job.result?.unread, ...job.result?.failed })) status.after(h("p", { class: "error", role: "alert" }, `${document}: ${reason}`));

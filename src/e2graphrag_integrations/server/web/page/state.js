@@ -16,7 +16,7 @@ export class IndexState extends EventTarget {
     this.element = element;
     this.current = null;
     this.timer = 0;
-    this.reading = null;
+    this.reading = Promise.resolve();
     this.problem = h("div");
     this.text = h("p", { class: "facts grow", role: "status" });
     this.button = h("button", { type: "button", class: "small", id: "resume", hidden: true });
@@ -27,11 +27,9 @@ export class IndexState extends EventTarget {
     });
   }
 
-  /** Read the state now, and from then on again and again. */
+  /** Read the state now, and from then on again and again. A read that began before does not count. */
   refresh() {
-    this.reading ??= this.read().finally(() => {
-      this.reading = null;
-    });
+    this.reading = this.reading.then(() => this.read());
     return this.reading;
   }
 
@@ -39,10 +37,10 @@ export class IndexState extends EventTarget {
     clearTimeout(this.timer);
     try {
       this.show(await api.get("state"));
-    } catch {
-      return; // the banner says that the server does not answer, and the log in asks for a token
+    } catch (error) {
+      if (error.status === 401) return; // the log in follows
     }
-    if (!document.hidden) this.timer = setTimeout(() => this.refresh(), this.current.writing ? WHILE_WRITING : OTHERWISE);
+    if (!document.hidden) this.timer = setTimeout(() => this.refresh(), this.current?.writing ? WHILE_WRITING : OTHERWISE);
   }
 
   show(state) {
