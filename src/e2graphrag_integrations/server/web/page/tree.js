@@ -52,6 +52,7 @@ class TreeView {
     this.list.mark(documentId);
     try {
       const found = await this.source.tree(documentId, { offset: 0 });
+      await this.list.loading; // it has the title
       if (own !== this.request) return;
       clear(this.problem);
       clear(this.title, this.list.titleOf(documentId));
