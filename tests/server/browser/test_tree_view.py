@@ -87,7 +87,11 @@ def test_a_range_opens_its_chunk(open_page, tree_url):
 def test_the_title_is_shown_though_the_list_comes_late(open_page, tree_url):
     page = open_page("about:blank")
     late = []
-    page.route("**/documents?*", lambda route: late.append(route))
+
+    def hold(route):
+        late.append(route)
+
+    page.route("**/documents?*", hold)
     page.goto(f"{tree_url}#/tree?document=castle")
     while not late:
         page.wait_for_timeout(10)
