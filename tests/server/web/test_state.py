@@ -73,6 +73,8 @@ def test_a_writer_is_named_and_what_would_be_refused_is_blocked(open_index, serv
             (client.delete("/documents/a"), state["blocked_deletion"]),
         ):
             assert answer.status_code == 409
+            told = "the index is being written by process "
+            assert answer.json()["error"]["message"].startswith(told)
             assert reason == "Documents can be added and deleted again when it has finished."
     assert client.get("/state").json()["writing"] == ""
 
