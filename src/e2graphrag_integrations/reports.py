@@ -92,6 +92,7 @@ class CostEstimate(_Report):
         levels: The same counts per level, starting at level 1.
         community_reports: The counts of community reports, which `llm_calls` and the tokens
             include; its level is that of the communities. None if they were not asked for.
+        skipped: Ids of unchanged documents, which are not indexed.
     """
 
     documents: int
@@ -102,6 +103,7 @@ class CostEstimate(_Report):
     completion_tokens: int
     levels: tuple[LevelEstimate, ...] = ()
     community_reports: LevelEstimate | None = None
+    skipped: tuple[str, ...] = ()
 
     def __add__(self, other: CostEstimate) -> CostEstimate:
         """Return the cost of a run, followed by that of community reports."""

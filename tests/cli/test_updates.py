@@ -236,7 +236,7 @@ def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
     call("index", folder, "--out", index, "--embedder", "hashing", "--no-wait")
     code, out, err = call("query", index, "Who met Bert?")
     assert code == 1
-    assert "30 document(s) are not indexed yet" in out
+    assert "Answers lack 30 documents that are not indexed yet." in out
     assert f"run `e2graphrag resume {index}`" in err
     code, out, err = call("status", index)
     assert code == 3

@@ -122,7 +122,7 @@ async def test_searches_answer_from_what_is_built_while_the_model_fails(lc_open,
     assert exported(index) == before
     assert index.freshness().pending == 2
     [warning] = [message for message in caplog.messages if "not indexed yet" in message]
-    assert warning.startswith(":memory:: 2 document(s) are not indexed yet, or failed")
+    assert warning.startswith(":memory:: Answers lack 2 documents that are not indexed yet: call")
     llm.failing = set()
     index.upsert(pages[3:])  # a new attempt repairs everything that failed
     assert index.freshness().pending == 0

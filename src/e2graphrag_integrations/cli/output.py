@@ -453,7 +453,9 @@ def print_outdated(path: str, extraction_rules: int) -> None:
 def print_writer(path: str, writer: str | None) -> None:
     """Say which other process is writing to an index, and since when; None prints nothing."""
     if writer is not None:
-        print_line(f"{path} is being written by {writer}", error=True)
+        from e2graphrag_integrations.store.index_state import written_by
+
+        print_line(written_by(path, writer), error=True)
 
 
 def _print_profile(seconds: Mapping[str, float]) -> None:

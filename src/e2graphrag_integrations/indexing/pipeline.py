@@ -168,12 +168,13 @@ def estimate_documents(
     check_scope_keys((*added, *updated), index.settings.scope_keys)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
-    to_add = classify_for_add(added, stored, "replace", "keep").to_index
-    to_update = classify_for_update(declare_language(updated, index.language), stored).to_index
+    to_add = classify_for_add(added, stored, "replace", "keep")
+    to_update = classify_for_update(declare_language(updated, index.language), stored)
+    to_index = to_add.to_index + to_update.to_index
     cost = CostCounter(index.summary_builder(IndexingRun()))
-    for document in with_languages(to_add + to_update, index.store.language_counts()):
+    for document in with_languages(to_index, index.store.language_counts()):
         cost.add(index.planner(document))
-    return cost.estimate()
+    return replace(cost.estimate(), skipped=(*to_add.unchanged, *to_update.unchanged))
 
 
 def _stored_documents(index: OpenIndex) -> StoredDocuments:

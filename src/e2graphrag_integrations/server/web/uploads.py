@@ -82,8 +82,6 @@ class Upload:
         Raises:
             StoppedError: If reading was stopped.
             FileLimitError: If all texts together are too long.
-            UnreadableFileError: If no file can be read: why the first one cannot.
-            Problem: The same, if the server lacks a package.
         """
         documents: list[SourceDocument] = []
         size, most = 0, self.limits.file_bytes
@@ -94,7 +92,7 @@ class Upload:
             file.seek(0)
             try:
                 document = read_data(file.read(), name, limits=self.limits)
-            except (UnreadableFileError, MissingDependencyError) as error:
+            except (UnreadableFileError, MissingDependencyError, FileLimitError) as error:
                 unread[name] = error
                 continue
             size += len(document.text)
@@ -103,11 +101,6 @@ class Upload:
                     f"with {name!r}, the upload contains more than {most:,} characters: divide it"
                 )
             documents.append(document)
-        if not documents:
-            [first, *_] = unread.values()
-            if isinstance(first, MissingDependencyError):
-                raise Problem(501, "MissingDependencyError", f"the server cannot read it: {first}")
-            raise first
         return Documents(documents, unread)
 
     async def aread(self) -> Documents:
@@ -122,6 +115,21 @@ class Documents:
 
     documents: Sequence[SourceDocument]
     unread: Mapping[str, E2GraphRAGError]
+
+    def check(self) -> None:
+        """Check that at least one file could be read.
+
+        Raises:
+            UnreadableFileError: If not: why the first one cannot be read.
+            FileLimitError: The same, if it is too large.
+            Problem: The same, if the server lacks a package.
+        """
+        if self.documents:
+            return
+        [first, *_] = self.unread.values()
+        if isinstance(first, MissingDependencyError):
+            raise Problem(501, "MissingDependencyError", f"the server cannot read it: {first}")
+        raise first
 
 
 async def receive_upload(
