@@ -19,7 +19,6 @@ from e2graphrag_integrations.entities.routing import extractor_fingerprint
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.indexing.pages import PageTree, page_of
@@ -217,7 +216,7 @@ def _write_document(
         hashlib.sha256(f"vector\0{made_with['embedder']}\0{w.key}".encode()).digest()
         for w in record.windows
     ]
-    extractor = extractor_fingerprint(made_with, record.language or ENGLISH)
+    extractor = extractor_fingerprint(made_with, record.language)
     content_keys = {chunk.id: extraction_key(extractor, chunk.text) for chunk in chunks}
     store.put_cached(
         "extraction",

@@ -35,13 +35,10 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 """The primary key of each table, in its first columns; each table after those it references."""
 
 _WITHOUT_CHECKSUM = frozenset({"mirrored"})
-_LATER = frozenset({"pending", "mirrored"})
 
 _BATCH = 500
 _DOCUMENTS = 20
 """Rows per batch; documents may be long."""
-
-_DOCUMENT_COLUMNS = 11
 
 
 def copy_index(
@@ -122,7 +119,7 @@ def _copy_to_database(store: Store, target: str, timeout: float) -> None:
 
 def _check_empty(store: Store) -> None:
     for table in ("documents", "queue", "pending", "content"):
-        if store.database.has_table(table) and store.read(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - constants
+        if store.read(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - constants
             raise InvalidInputError(f"{store.path} already contains an index: choose a new schema")
 
 
@@ -138,10 +135,6 @@ def _copy_rows(source: Store, target: Store) -> None:
         db.execute("DELETE FROM manifest")
         db.execute("DELETE FROM entity_edits")
         for table in _KEYS:
-            if not source.database.has_table(table):
-                continue  # also in a read-only file of an older version
-            if table in _LATER:
-                target.database.create_table(table, db)
             for rows in _batches(source, table):
                 places = ", ".join("?" * len(rows[0]))
                 db.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - placeholders only
@@ -164,8 +157,6 @@ def _batches(store: Store, table: str) -> Iterator[list[Sequence[Any]]]:
 def _checked(row: Sequence[Any], table: str, path: str) -> Sequence[Any]:
     if table == "documents":
         row_to_header(row, path)
-        missing = _DOCUMENT_COLUMNS - len(row)  # a read-only file of an older version
-        return (*row, *[None] * missing)
-    if table not in _WITHOUT_CHECKSUM:
+    elif table not in _WITHOUT_CHECKSUM:
         checked_row(row, path, f"a row of {table}")
     return row

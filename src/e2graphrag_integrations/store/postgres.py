@@ -92,7 +92,7 @@ class PostgresDatabase:
         InvalidInputError: If the URL is invalid.
         StoreConnectionError: If the server cannot be reached, or refuses the connection.
         NotAnIndexError: If the schema contains other tables.
-        SchemaVersionError: If a newer version of this package created the tables.
+        SchemaVersionError: If the tables have another schema version.
         StoreError: If a privilege is missing.
     """
 
@@ -132,14 +132,12 @@ class PostgresDatabase:
         connection = self._pool.take()
         try:
             is_complete = is_prepared(connection, self._url)
-            is_new = not is_complete and not relations(connection, self._url.schema)
         except psycopg.Error as error:
             raise translate_error(error, self._url) from error
         finally:
             self._pool.give_back(connection)
-        if is_new:
+        if not is_complete:
             before_creation()
-        if not is_complete:  # workers of an older version must end first
             with self.index_lock.acquire(), self._write_transaction() as writer:
                 prepare(writer, self._url)
         self._is_prepared = True
@@ -251,7 +249,7 @@ class PostgresDatabase:
         with self._write_lock:
             connection = self._begin()
             try:
-                if self._is_prepared:  # a newer version may have migrated the tables since
+                if self._is_prepared:  # the index may have been replaced since
                     check_version(connection, self._url)
                 yield connection
                 connection.execute("COMMIT")
@@ -477,14 +475,6 @@ class PostgresDatabase:
         return {id_: LeaseHolder(worker, since) for id_, worker, since in self.read(HOLDERS)}
 
     # Tables
-
-    def has_table(self, name: str, db: Transaction | None = None) -> bool:
-        """Return whether a table exists: all are created together."""
-        del db
-        return name in OWN_TABLES
-
-    def create_table(self, name: str, db: Transaction) -> None:
-        """Do nothing: all tables are created together."""
 
     def check_structure(self) -> tuple[int, list[str]]:
         """Return the number of checked references, and those to missing rows."""
