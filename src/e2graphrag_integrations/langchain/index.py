@@ -594,9 +594,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     def reindex(self) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
 
-        Do this for a file that an older version of this package built (`is_outdated`), or to
-        replace the extractor: open the file with the new `extractor`. Until then, an outdated file
-        is used with the extraction rules that built it. Pending documents remain pending.
+        Do this to replace the extractor: open the file with the new `extractor`. Pending documents
+        remain pending.
 
         Raises:
             E2GraphRAGError: For the same reasons as `E2GraphRAG.reindex`. The file is as before.
@@ -700,11 +699,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     def strategy(self) -> Strategy:
         """The default retrieval strategy."""
         return self.corpus.rag.strategy
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether an older version of the extraction rules built the file; see `reindex`."""
-        return self.corpus.rag.is_outdated
 
     def edits(self) -> EntityEdits:
         """Return the corrections that `edit_entities` made."""

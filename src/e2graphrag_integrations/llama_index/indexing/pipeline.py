@@ -208,7 +208,6 @@ class InsertPipeline:
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
-        components.warn_if_outdated(self.storage.struct.made_with)
         with self._progress() as progress, self.engine.start(stop.no_new_work) as stages:
             control = RunControl(StageTimer(progress), stop=stop, runner=stages)
             return self._insert_with(control, changes, components, runner)
