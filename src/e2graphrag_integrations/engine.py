@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import (
     check_bool,
@@ -323,14 +324,11 @@ class E2GraphRAG(IndexReader, GraphExports):
             timeout=lock_timeout,
             before_creation=lambda: resolve({}, {}),  # checks the arguments
         )
-        try:
+        with on_error(lambda _: store.close()):
             manifest = store.manifest()
             settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
             components.check_embedder()
             opened_vectors = None if vectors is None else open_vectors(vectors, store)
-        except BaseException:
-            store.close()
-            raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(
             *(store, settings, components, planner, concurrency, retry, language),

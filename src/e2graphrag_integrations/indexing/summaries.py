@@ -244,7 +244,7 @@ class _Calls:
             raise WorkStopped
         try:
             summary = self.builder.build(texts, node.level, self.stopping)
-        except BaseException as error:
+        except BaseException as error:  # of the summarizer: `_with_place` converts it
             with self.lock:  # after a stop, a failure may be only a consequence of it
                 if not self.stopping.is_set():
                     self._handle(_with_place(error, node, self.builder.summarizer), node)

@@ -21,6 +21,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
@@ -328,11 +329,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
                 `open` the file and call `build`.
         """
         index = cls.open(path, embedding=embedding, **options)
-        try:
+        with on_error(lambda _: index.close()):
             index.add_documents(documents, ids=ids)
-        except BaseException:
-            index.close()
-            raise
         return index
 
     @classmethod
@@ -347,11 +345,10 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     ) -> Self:
         """Run `from_documents` in a thread; the `llm` runs in the caller's event loop."""
         index = await asyncio.to_thread(cls.open, path, embedding=embedding, **options)
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(asyncio.to_thread, index.close)
             await index.aadd_documents(documents, ids=ids)
-        except BaseException:
-            await asyncio.to_thread(index.close)
-            raise
+            undo.pop_all()
         return index
 
     @classmethod

@@ -28,6 +28,7 @@ from llama_index.core.vector_stores import MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,
@@ -1081,13 +1082,14 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
         """Remove the new index from its stores if the block raises."""
-        try:
-            yield
-        except BaseException:
+
+        def remove(_: BaseException) -> None:
             # A cancelled build may have stored its nodes before it could be stopped.
             self.storage.delete_documents(list(self.storage.struct.payloads), from_docstore=True)
             self.storage.context.index_store.delete_index_struct(self.index_id)
-            raise
+
+        with on_error(remove):
+            yield
 
 
 def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.new_path import move_to_new
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.settings import checked_path
@@ -102,19 +103,20 @@ def copy_store(store: Store, target: str, *, replace: bool = False, timeout: flo
 
 def _copy_to_database(store: Store, target: str, timeout: float) -> None:
     is_new = not index_exists(target)
-    try:
-        with (
-            contextlib.closing(Store(target, timeout=timeout)) as copy,
-            copy.index_lock.acquire(),
-        ):
-            _copy_rows(store, copy)
-    except BaseException:
+
+    def undo(_: BaseException) -> None:
         if is_new:
             with contextlib.suppress(StoreError, InvalidInputError):
                 with contextlib.closing(Store(target, timeout=0)) as copy:
                     _check_empty(copy)
                 drop_index(target, lock_timeout=0)
-        raise
+
+    with (
+        on_error(undo),
+        contextlib.closing(Store(target, timeout=timeout)) as copy,
+        copy.index_lock.acquire(),
+    ):
+        _copy_rows(store, copy)
 
 
 def _check_empty(store: Store) -> None:

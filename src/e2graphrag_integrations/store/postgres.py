@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg import sql
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.errors import (
@@ -122,11 +123,8 @@ class PostgresDatabase:
         self._is_closed = self._is_prepared = False
         self._owner = self._process = os.getpid()
         OPEN_DATABASES.add(self)
-        try:
+        with on_error(lambda _: self.close()):
             self._prepare(before_creation)
-        except BaseException:
-            self.close()
-            raise
 
     def _prepare(self, before_creation: Callable[[], object]) -> None:
         connection = self._pool.take()
@@ -418,17 +416,16 @@ class PostgresDatabase:
     def _begin_read(self, pool: ConnectionPool) -> Connection:
         for is_last in (False, True):
             connection = pool.take(new=is_last)
-            try:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            except psycopg.Error as error:
-                pool.give_back(connection)
-                if is_last or not is_lost(connection):
-                    raise translate_error(error, self._url) from error
-            except BaseException:
-                pool.give_back(connection)
-                raise
-            else:
-                return connection
+            with contextlib.ExitStack() as undo:
+                undo.callback(pool.give_back, connection)
+                try:
+                    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                except psycopg.Error as error:
+                    if is_last or not is_lost(connection):
+                        raise translate_error(error, self._url) from error
+                else:
+                    undo.pop_all()
+                    return connection
         raise AssertionError("unreachable")
 
     # Changes by other processes

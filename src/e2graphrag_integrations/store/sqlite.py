@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from e2graphrag_integrations._utils.format_versions import check_format_version
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -103,22 +104,21 @@ class SQLiteDatabase:
         if file_identity(self.path) in OPEN_DATABASES.given_up:
             raise self._given_up_error()
         OPEN_DATABASES.add(self)
-        try:
-            with self._write_lock, self._read_lock:  # no fork until the connections are complete
-                if identity is not None:
-                    self._connection = self._connect_again()
-                else:
-                    self._connection = connect(self.path, timeout, create=True)
-                    self._identity = file_identity(self.path)
-                self._prepare(self._connection, may_create=identity is None)
-                self._read_connection = (
-                    self._connection if self.path == MEMORY else self._connect_again()
-                )
-        except BaseException as error:
-            self.close()
-            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+        with on_error(lambda _: self.close()):
+            try:
+                with self._write_lock, self._read_lock:  # no fork until both connections exist
+                    self._open(may_create=identity is None)
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
-            raise
+
+    def _open(self, *, may_create: bool) -> None:
+        if may_create:
+            self._connection = connect(self.path, self._timeout, create=True)
+            self._identity = file_identity(self.path)
+        else:
+            self._connection = self._connect_again()
+        self._prepare(self._connection, may_create=may_create)
+        self._read_connection = self._connection if self.path == MEMORY else self._connect_again()
 
     def _prepare(self, db: sqlite3.Connection, *, may_create: bool = True) -> None:
         db.execute("PRAGMA foreign_keys = ON")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.descriptions import keep_descriptions
 from e2graphrag_integrations.indexing.inputs import OnDuplicate
@@ -221,11 +222,8 @@ async def _upload(call: Call) -> JobStarted:
         unread = {name: shown(str(error)) for name, error in read.unread.items()}
         return _shown_report(call, report) | {"unread": unread}
 
-    try:
+    with on_error(lambda _: upload.close()):
         return _start(call, "upload", work, upload.close)
-    except BaseException:
-        upload.close()
-        raise
 
 
 async def _resume(call: Call) -> JobStarted:
