@@ -23,9 +23,7 @@ from e2graphrag_integrations.text.letters import (
 from e2graphrag_integrations.text.simplified import simplified
 
 TERM_RULES = 4
-"""Version of the terms of BM25 indexes, which are built again if it is another one. Version 1 had
-no single characters in Chinese, told traditional from simplified ones, and cut words at combining
-marks. Version 3 had no codes."""
+"""Version of the terms of BM25 indexes, which are built again if it is another one."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED
 
