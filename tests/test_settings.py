@@ -111,8 +111,8 @@ def test_requesting_the_stored_value_is_allowed():
 
 def test_a_manifest_without_a_setting_is_damaged():
     manifest = Settings().to_manifest()
-    del manifest["chunking"], manifest["scope_keys"]
-    with pytest.raises(CorruptStoreError, match=r"x\.e2g lacks the settings chunking, scope_keys"):
+    del manifest["chunking"], manifest["grouping"]
+    with pytest.raises(CorruptStoreError, match=r"x\.e2g lacks the settings chunking, grouping"):
         resolve(manifest)
 
 

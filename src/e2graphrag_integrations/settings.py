@@ -113,6 +113,8 @@ class Settings:
         """Return the settings as manifest entries."""
         entries = {name: str(value) for name, value in asdict(self).items()}
         entries["scope_keys"] = json.dumps(self.scope_keys, ensure_ascii=False)
+        if not self.scope_keys:
+            del entries["scope_keys"]
         return entries
 
 
@@ -189,12 +191,13 @@ def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
     if not manifest:
         return {}
     names = [field.name for field in fields(Settings)]
-    missing = [name for name in names if name not in manifest]
+    entries = {"scope_keys": "[]", **manifest}  # without scopes, there is no entry
+    missing = [name for name in names if name not in entries]
     if missing:
         raise CorruptStoreError(
             f"{path} lacks the settings {', '.join(missing)}: restore a backup or index again"
         )
-    return {name: _parse(name, manifest[name], path) for name in names}
+    return {name: _parse(name, entries[name], path) for name in names}
 
 
 def _parse(name: str, value: str, path: str) -> int | str | tuple[str, ...]:

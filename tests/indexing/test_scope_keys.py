@@ -77,11 +77,11 @@ def test_the_keys_are_a_setting_of_the_index(tmp_path, open_index):
             open_index(path, scope_keys=other)
 
 
-def test_an_index_without_keys_accepts_none_later(tmp_path, open_index):
+def test_an_index_without_keys_has_no_entry_and_accepts_none_later(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     rag = open_index(path)
     rag.add(document(A, B))
-    assert rag.stats().settings["scope_keys"] == "[]"
+    assert "scope_keys" not in rag.stats().settings
     rag.close()
     open_index(path, scope_keys=[])
     with pytest.raises(SettingsMismatchError, match="scope_keys"):
