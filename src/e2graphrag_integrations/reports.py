@@ -225,8 +225,6 @@ class Stats(_Report):
         dimension: Length of a vector; 0 in an empty index.
         bytes: Size of the file or of the tables in bytes, without the derived search index; 0 in
             memory.
-        extraction_rules: The version of the rules that extracted the entities.
-        is_outdated: Whether `reindex` would extract them with a newer version.
         subjects: Number of documents by the source of their subject: `title`, `metadata`,
             `heading`, `file` or `definition`, and `none` if the subject is unknown.
         sections: Number of sections whose heading counts.
@@ -246,8 +244,6 @@ class Stats(_Report):
     windows: int
     dimension: int
     bytes: int
-    extraction_rules: int
-    is_outdated: bool
     subjects: Mapping[str, int] = field(default_factory=dict)
     sections: int = 0
     trusted_sources: tuple[str, ...] = ()

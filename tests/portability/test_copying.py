@@ -22,7 +22,6 @@ def rows_of(path):
         return {
             table: sorted(map(repr, store.read(f"SELECT * FROM {table}")))  # noqa: S608 - constants
             for table in tables
-            if store.database.has_table(table)
         }
 
 
@@ -41,9 +40,9 @@ def test_a_copy_has_the_same_rows_in_both_directions(source, tmp_path, postgres_
     target = str(tmp_path / "target.e2g")
     copy_index(source, postgres_url)
     copy_index(postgres_url, target)
-    expected = rows_of(source) | {"pending": []}
+    expected = rows_of(source)
     assert rows_of(postgres_url) == expected
-    assert {"pending": []} | rows_of(target) == expected
+    assert rows_of(target) == expected
     with open_index(source) as one, open_index(postgres_url) as two:
         assert list(one.export()) == list(two.export())
         answers = [rag.retrieve("Who gave Anna a map?").nodes for rag in (one, two)]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.output import print_skipped
 from e2graphrag_integrations.cli.where import parse_object, parse_value
@@ -111,12 +112,13 @@ def remove_if_failed(index: str, *, uses_llm: bool) -> Iterator[None]:
     if index_exists(index):
         yield
         return
-    try:
-        yield
-    except Exception:
+
+    def remove(_: BaseException) -> None:
         if index_exists(index):
             _remove_if_empty(index, uses_llm=uses_llm)
-        raise
+
+    with on_error(remove, Exception):
+        yield
 
 
 def _remove_if_empty(index: str, *, uses_llm: bool) -> None:

@@ -213,7 +213,7 @@ class _SnapshotFiles:
 
     def _restore(self, generation: str, arrays: Arrays, meta: dict[str, Any]) -> Snapshot | None:
         """Return the snapshot of the documents in one folder, or None if it is not valid."""
-        if not has_current_forms(arrays, meta):
+        if not has_current_forms(meta):
             return None
         ivf = self._load_part(generation, "cells")
         dense = DenseIndex(

@@ -18,7 +18,6 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
 from e2graphrag_integrations.store.community_reports import (
     REPORT,
@@ -351,7 +350,7 @@ class Store:
     def language_counts(self) -> dict[str, int]:
         """Return the number of documents in each language."""
         rows = self.read("SELECT language, COUNT(*) FROM documents GROUP BY language")
-        return {language or ENGLISH: count for language, count in rows}
+        return dict(rows)
 
     def hashes_and_languages(
         self, ids: Collection[str] | None = None
@@ -362,7 +361,7 @@ class Store:
         """
         rows = list(self._select("SELECT id, content_hash, language FROM documents {}", "id", ids))
         hashes = {id_: hash_ for id_, hash_, _ in rows}
-        return hashes, {id_: language or ENGLISH for id_, _, language in rows}
+        return hashes, {id_: language for id_, _, language in rows}
 
     def write_document(
         self,
@@ -684,10 +683,7 @@ class Store:
 
     def _drop_unused(self, db: Transaction, keys: Collection[bytes] | None) -> None:
         for table in ("queue", "pending"):
-            if (
-                self.database.has_table(table, db)
-                and db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
-            ):
+            if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
                 if keys is None or keys:
                     put_manifest(db, _LEFTOVERS, "")
                 return

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.descriptions import keep_descriptions
 from e2graphrag_integrations.indexing.inputs import OnDuplicate
@@ -235,11 +236,8 @@ async def _upload(call: Call) -> JobStarted:
         )
         return _shown_report(call, report) | {"unread": _reasons(call, read)}
 
-    try:
+    with on_error(lambda _: upload.close()):
         return _start(call, "upload", work, upload.close)
-    except BaseException:
-        upload.close()
-        raise
 
 
 async def _resume(call: Call) -> JobStarted:

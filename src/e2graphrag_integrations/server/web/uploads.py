@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from e2graphrag_integrations._utils.event_loop import run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     FileLimitError,
@@ -160,10 +162,10 @@ async def receive_upload(
         max_part_size=_MAX_FIELD,
     )
     try:
-        async with asyncio.timeout(_WHOLE * limits.body_seconds), aclosing(parser.stream):
-            form = await parser.parse()
+        with on_error(lambda _: _close_files(parser)):
+            async with asyncio.timeout(_WHOLE * limits.body_seconds), aclosing(parser.stream):
+                form = await parser.parse()
     except TimeoutError:
-        _close_files(parser)
         raise Problem(408, "SlowRequestError", "the upload took too long") from None
     except MultiPartException as error:
         if error.message.startswith("Too many files"):
@@ -173,18 +175,14 @@ async def receive_upload(
             message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
             raise Problem(413, "TooLargeError", message) from error
         raise Problem(400, "FormError", error.message) from error
-    except BaseException:
-        _close_files(parser)
-        raise
     parts = form.multi_items()
-    try:
+    async with contextlib.AsyncExitStack() as undo:
+        undo.callback(_close_files, parser)  # one that was cut is not in the form
+        undo.push_async_callback(form.close)
         parser.check_end()
         files = _files([one for name, one in parts if name == FIELD])
         values = _fields([one for one in parts if one[0] != FIELD], fields)
-    except BaseException:
-        await form.close()
-        _close_files(parser)  # one that was cut is not in the form
-        raise
+        undo.pop_all()
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
     return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked))
 
