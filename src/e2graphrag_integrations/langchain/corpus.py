@@ -298,6 +298,7 @@ class Corpus:
     def _withdraw_deleted(self) -> None:
         """Delete the trees that contain deleted documents, until a build replaces them.
 
+        The cached content stays while documents are pending, so the build repeats no model calls.
         Needs the write lock.
         """
         with self._lock:
