@@ -1027,14 +1027,27 @@ class E2GraphRAG(IndexReader, GraphExports):
         export_folder(self._store, checked_path(folder))
 
     @staticmethod
-    def import_from(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-        """Create an index file from a folder that `export_to` wrote.
+    def import_from(
+        folder: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        lock_timeout: float = 30.0,
+    ) -> None:
+        """Create an index from a folder that `export_to` wrote.
+
+        Args:
+            folder: The folder.
+            path: The index file, or the URL of the index in Postgres, to create.
+            lock_timeout: Seconds to wait while another process is writing.
 
         Raises:
-            InvalidInputError: If the folder is not a complete export, or the file already exists.
-            StoreError: If the file cannot be written.
+            InvalidInputError: If an argument is invalid, the folder is not a complete export, or
+                the index already exists.
+            StoreLockedError: If another process is writing for longer than `lock_timeout`.
+            StoreError: If the index cannot be written.
         """
-        import_folder(checked_path(folder), checked_path(path))
+        seconds = check_seconds("lock_timeout", lock_timeout)
+        import_folder(checked_path(folder), checked_path(path), lock_timeout=seconds)
 
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
         """Return the result of a function of the property graph; see `GraphExports`."""

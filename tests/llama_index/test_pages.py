@@ -46,6 +46,8 @@ from llama_fakes import Digests
 from llama_pages import page, page_text, read_pages, write_pdf
 from strategies import examples
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 SIZES = {"chunk_size": 30, "chunk_overlap": 6, "group_size": 3}
 OPTIONS = SETTINGS | SIZES
 PATH = "/docs/a.pdf"

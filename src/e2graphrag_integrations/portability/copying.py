@@ -15,6 +15,7 @@ from typing import Any
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
+from e2graphrag_integrations._utils.validation import check_seconds
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.connection import MEMORY
@@ -53,12 +54,14 @@ def copy_index(
         lock_timeout: Seconds to wait while another process is writing.
 
     Raises:
-        InvalidInputError: If the source does not exist, or the target does.
+        InvalidInputError: If the source does not exist, the target does, or `lock_timeout` is no
+            number of seconds.
         CorruptStoreError: If a row of the source is damaged.
         StoreError: If the source cannot be read, or the target cannot be written.
         MissingDependencyError: If psycopg is needed and not installed.
     """
     origin, destination = checked_path(source), checked_path(target)
+    lock_timeout = check_seconds("lock_timeout", lock_timeout)
     if MEMORY in (origin, destination):
         raise InvalidInputError("an in-memory index cannot be copied: pass a file or a URL")
     if not index_exists(origin):

@@ -173,17 +173,19 @@ def _update_digest(digest: Any, path: Path) -> None:
             digest.update(block)
 
 
-def import_folder(folder: str | Path, path: str | Path) -> None:
+def import_folder(folder: str | Path, path: str | Path, *, lock_timeout: float = 30.0) -> None:
     """Create an index from an exported folder, atomically, and verify it.
 
     Args:
         folder: A folder written by `export_folder`.
         path: The index file, or the URL of the index in Postgres, to create.
+        lock_timeout: Seconds to wait while another process is writing.
 
     Raises:
         InvalidInputError: If the folder is not a complete, unmodified export, or if the index
             already exists.
         SchemaVersionError: If the export has another format version.
+        StoreLockedError: If another process is writing for longer than `lock_timeout`.
         StoreError: If the file cannot be written.
     """
     source, target = Path(folder), str(path)
@@ -200,7 +202,7 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
                 if problems:
                     raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
                 if temporary == MEMORY:
-                    copy_store(store, target)
+                    copy_store(store, target, timeout=lock_timeout)
         if temporary != MEMORY:
             move_to_new(Path(temporary), Path(target))
     except OSError as error:

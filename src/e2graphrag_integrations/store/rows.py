@@ -24,6 +24,9 @@ from e2graphrag_integrations.types import Node, Segment, SourceDocument
 GENERATION = "generation"
 """Manifest key for the generation: the name of the file's current state."""
 
+SOURCE_FILE = "file:"
+"""Prefix of the manifest keys of the files that documents were read from; the id follows."""
+
 
 def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
     """Return the fields of a row without its checksum, which is the last field.
@@ -192,6 +195,11 @@ def put_manifest(db: Transaction, key: str, value: str) -> None:
         "SET value = excluded.value, checksum = excluded.checksum",
         row,
     )
+
+
+def forget_source_file(db: Transaction, document_id: str) -> None:
+    """Delete the path of the file that a document was read from; see `source_files.py`."""
+    db.execute("DELETE FROM manifest WHERE key = ?", (SOURCE_FILE + document_id,))
 
 
 def new_generation(db: Transaction) -> None:

@@ -7,7 +7,7 @@ calls, and equal texts need only one call.
 
 Every row ends with a checksum of its other fields. `manifest` has two main rows: `made_with`, the
 settings and model fingerprints as JSON, and `generation`, a name for the current state of the file.
-`tags` holds the tag set of the user, if there is one.
+`tags` holds the tag set of the user, if there is one, and `file:ID` the file of a document.
 Each row of `documents` contains the number of the document's nodes and windows, which reveals
 missing rows, and a stamp, which every write of the document replaces. `queue` contains the
 documents that are not indexed yet. `entity_edits` contains the user's corrections of entities.

@@ -39,6 +39,7 @@ from e2graphrag_integrations.store.rows import (
     GENERATION,
     checked_row,
     delete_document,
+    forget_source_file,
     insert_document,
     manifest_value,
     new_generation,
@@ -503,6 +504,7 @@ class Store:
                 keys = delete_document(db, document_id)
                 if keys is None and not in_queue:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+                forget_source_file(db, document_id)
                 queued += in_queue
                 unused += keys or ()
             # It is unknown which content was produced for queued documents.

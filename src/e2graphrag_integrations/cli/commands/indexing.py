@@ -101,7 +101,7 @@ def index(
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         indexed_ids = set(rag.document_ids)
-        with output.progress_bar() as progress:
+        with sources.files.remembered(rag.store), output.progress_bar() as progress:
             report = rag.add(
                 documents,
                 on_duplicate=on_duplicate,
