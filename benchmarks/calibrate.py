@@ -8,20 +8,14 @@ From the repository's root, after `make bench-quality` has built the indexes:
 The relevance of a hit is the probability that it is evidence for the answer, given the cosine
 between the question and its best window. It is fitted on the first ten hits of the dev halves,
 where all sets weigh the same, and measured on the report halves, also for a fit without the
-measured set. Writes the JSON file, and a reliability curve (.svg) of the same name. `--ship` writes
-the fit to the package, for all indexes with this embedder.
+measured set. `--ship` writes the fit to the package, for all indexes with this embedder.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from e2graphrag_integrations import RelevanceCalibration, clipped_cosine
 from e2graphrag_integrations.embedders.calibration import CALIBRATIONS
@@ -32,12 +26,11 @@ from quality_bench.calibration import (
     cutoffs,
     fit,
     hits,
-    plot,
     reliability,
 )
 from quality_bench.corpora import corpora
 from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
-from runs import this_run
+from runs import parser_of, this_run, write_result
 
 SETS = {
     DEFAULT: dict.fromkeys(
@@ -59,13 +52,11 @@ CUTOFFS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data", "out")
     parser.add_argument("--sets", help="comma-separated; those of the embedder by default")
     parser.add_argument("--embedder", choices=tuple(EMBEDDERS), default=DEFAULT)
     parser.add_argument("--k", type=int, default=10, help="number of hits of each question")
     parser.add_argument("--ship", action="store_true", help="write the fit to the package")
-    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     dev: dict[str, Hits] = {}
     report: dict[str, Hits] = {}
@@ -85,9 +76,8 @@ def main() -> None:
         "sets": {label: measured(label, dev, one, calibration) for label, one in report.items()},
         "cutoffs": cutoffs(report, calibration, CUTOFFS),
     }
+    write_result(result, options.out)
     print(calibration, calibration_table(result), sep="\n")
-    options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    plot(report, calibration, options.out.with_suffix(".svg"))
     if options.ship:
         ship(options.embedder, calibration)
 

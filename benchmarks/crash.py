@@ -18,7 +18,6 @@ Then `crash_forks.py` forks processes that write, and checks that no acknowledge
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -27,8 +26,6 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from crash_forks import run_forks
 from crash_persist import run_persist_kills
@@ -40,7 +37,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.cli.demo import demo_text
-from runs import run_child, this_run, write_result
+from runs import parser_of, run_child, this_run, write_result
 from stub import server_stats, stub_server
 
 CONCURRENCY = 4
@@ -182,7 +179,7 @@ class CrashTest:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, data=False)
     parser.add_argument("--stub", type=Path, required=True)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--kills-per-file", type=int, default=12)
@@ -191,7 +188,6 @@ def main() -> None:
     parser.add_argument("--forks", type=int, default=80)
     parser.add_argument("--persist-kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     began = time.perf_counter()
     with (

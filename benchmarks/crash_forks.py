@@ -11,7 +11,6 @@ import os
 import random
 import select
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import ForkedProcessError
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
+from runs import forked
 
 CHILDREN = 4
 """Children of a round. Every second one is killed at a random moment."""
@@ -28,7 +28,7 @@ CHILDREN = 4
 HANG_SECONDS = 60.0
 """A child that runs longer counts as hanging."""
 
-Report = Callable[[str], None]
+Report = Callable[[str], object]
 """Reports the id of a document whose write returned."""
 
 
@@ -98,15 +98,7 @@ class ForkTest:
 
     def fork(self, work: Callable[[Report], None], pipe: int) -> int:
         self.forks += 1
-        pid = os.fork()
-        if pid == 0:
-            try:
-                work(lambda name: os.write(pipe, f"{name}\n".encode()))  # type: ignore[arg-type, return-value] # the result is unused
-            except BaseException as error:  # noqa: BLE001 - printed, then the process exits
-                print(f"child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                os._exit(1)
-            os._exit(0)
-        return pid
+        return forked(lambda: work(lambda name: os.write(pipe, f"{name}\n".encode())))
 
     def wait(self, children: list[int]) -> None:
         deadline = time.monotonic() + HANG_SECONDS

@@ -1,52 +1,41 @@
-r"""Compare ways to run the default embedding model on a CPU: texts per second, and vectors.
+r"""Compare this package with sentence-transformers on a CPU: texts per second, and vectors.
 
     python benchmarks/embedding_speed.py --data ../shared/data \
         --out benchmarks/results/embedding_speed.json
 
-Each round embeds the same texts with every candidate in turn. The figures of one thread are texts
-per CPU second of this process, and a speedup is the median of the ratios within each round, so that
-other processes on the machine hardly matter. Candidates whose library is missing are left out.
-Exits with an error if a goal is missed.
+Each round embeds the same texts with both in turn. The figures of one thread are texts per CPU
+second of this process, and a speedup is the median of the ratios within each round, so that other
+processes on the machine hardly matter. Exits with an error if a goal is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from e2graphrag_integrations import E2GraphRAG, SentenceTransformerEmbedder, SourceDocument
+from e2graphrag_integrations.embedders.packed_bert import packed_bert
+from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, find_model
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
-from embedding_candidates import (
-    BEFORE,
-    BFLOAT16,
-    INT8,
-    PACKAGE,
-    Embed,
-    candidates,
-    sentence_transformers,
-    this_package,
-)
-from goals import Goal, exit_if_missed
+from goals import Goal, finish
 from quality_bench.corpora import Corpus, corpora
-from runs import this_run, write_result
+from runs import output_of, parser_of, this_run
+
+Embed = Callable[[Sequence[str]], FloatArray]
+
+BEFORE = "sentence-transformers"
+PACKAGE = "this package"
 
 SPEED_SETS = ("multihop_rag_facts-text", "hotpotqa-text", "graphrag_bench_novel")
 """Sets with short, medium and long windows."""
@@ -63,16 +52,33 @@ VECTOR_SETS = (
 RECALL_SET = "multihop_rag_facts-text"
 """A set that is embedded completely."""
 
-RECALLED = (BEFORE, PACKAGE, BFLOAT16, INT8)
-"""Candidates whose recall is measured."""
-
 SLICE = 64
 """Texts per call, as in indexing."""
+
+_BATCH_SIZE = 32
 
 TOP = 5
 
 _CHARACTERS = 1_200
 """Characters of documents that are indexed for each window that is needed."""
+
+
+def models() -> dict[str, Embed]:
+    """Return both ways to run the default model; each maps texts to unit vectors."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(find_model(DEFAULT_MODEL)), device="cpu")
+    bert = packed_bert(SentenceTransformer(str(find_model(DEFAULT_MODEL)), device="cpu"))
+    if bert is None:
+        raise SystemExit("this processor or this version of PyTorch is not supported")
+
+    def before(texts: Sequence[str]) -> FloatArray:
+        found: FloatArray = model.encode(
+            list(texts), batch_size=_BATCH_SIZE, show_progress_bar=False
+        )
+        return found
+
+    return {BEFORE: before, PACKAGE: lambda texts: bert.encode(texts, batch_size=_BATCH_SIZE)}
 
 
 def windows(corpus: Corpus, count: int, embedder: WindowedEmbedder) -> list[str]:
@@ -108,17 +114,17 @@ def in_slices(embed: Embed, texts: Sequence[str]) -> FloatArray:
 
 
 def speeds(
-    models: Mapping[str, Embed],
+    compared: Mapping[str, Embed],
     texts: Sequence[str],
     rounds: int,
     clock: Callable[[], float] = time.process_time,
 ) -> dict[str, dict[str, float]]:
     """Return texts per second, and the speedup over the first model."""
-    seconds: dict[str, list[float]] = {name: [] for name in models}
-    for embed in models.values():
+    seconds: dict[str, list[float]] = {name: [] for name in compared}
+    for embed in compared.values():
         embed(texts[:8])  # warm up
     for _ in range(rounds):
-        for name, embed in models.items():
+        for name, embed in compared.items():
             began = clock()
             in_slices(embed, texts)
             seconds[name].append(clock() - began)
@@ -136,24 +142,10 @@ def _ratio(one: float, other: float) -> float:
     return one / other
 
 
-def with_threads(threads: int, options: argparse.Namespace) -> dict[str, Any]:
+def with_threads(threads: int, options: argparse.Namespace) -> Any:
     """Return speeds by wall time, of a process whose libraries use so many threads."""
-    arguments = ["--data", str(options.data), "--texts", str(options.texts)]
-    arguments += ["--rounds", str(options.rounds), "--by-wall-time"]
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
-def by_wall_time(texts: Sequence[str], rounds: int) -> dict[str, Any]:
-    models = {BEFORE: sentence_transformers(), PACKAGE: this_package()}
-    return speeds(models, texts, rounds, time.perf_counter)
+    arguments = ["--data", options.data, "--texts", options.texts, "--rounds", options.rounds]
+    return output_of(__file__, *arguments, "--by-wall-time", threads=threads)
 
 
 def deviation(embed: Embed, texts: Sequence[str], expected: FloatArray) -> dict[str, float]:
@@ -168,7 +160,7 @@ def deviation(embed: Embed, texts: Sequence[str], expected: FloatArray) -> dict[
     }
 
 
-def recall(models: Mapping[str, Embed], corpus: Corpus, embedder: WindowedEmbedder) -> Any:
+def recall(compared: Mapping[str, Embed], corpus: Corpus, embedder: WindowedEmbedder) -> Any:
     """Return R@5 of dense search on the report half of a set of passages.
 
     A passage is found if one of its windows is, and each ranks by its best window.
@@ -180,7 +172,7 @@ def recall(models: Mapping[str, Embed], corpus: Corpus, embedder: WindowedEmbedd
         texts += own
         owners += [document.id] * len(own)
     return {
-        name: round(_recall(embed, texts, owners, questions), 4) for name, embed in models.items()
+        name: round(_recall(embed, texts, owners, questions), 4) for name, embed in compared.items()
     }
 
 
@@ -194,17 +186,6 @@ def _recall(
         best = list(islice(dict.fromkeys(owners[row] for row in order), TOP))
         found.append(len(question.gold.intersection(best)) / len(question.gold))
     return statistics.mean(found)
-
-
-def load_all(folder: Path) -> tuple[dict[str, Embed], list[str]]:
-    """Return the candidates, and those whose library is missing."""
-    models, missing = {}, []
-    for name, load in candidates(folder).items():
-        try:
-            models[name] = load()
-        except ImportError as error:
-            missing.append(f"{name}: {error}")
-    return models, missing
 
 
 def goals_of(result: Mapping[str, Any]) -> list[Goal]:
@@ -228,9 +209,7 @@ def goals_of(result: Mapping[str, Any]) -> list[Goal]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
+    parser = parser_of(__doc__, "data")
     parser.add_argument("--texts", type=int, default=64, help="texts per set and round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--by-wall-time", action="store_true", help="internal: see with_threads")
@@ -239,43 +218,31 @@ def main() -> None:
     if options.by_wall_time:
         [corpus] = corpora(options.data, [SPEED_SETS[1]])
         texts = windows(corpus, options.texts, embedder)
-        print(json.dumps(by_wall_time(texts, options.rounds)))
+        print(json.dumps(speeds(models(), texts, options.rounds, time.perf_counter)))
         return
     torch.set_num_threads(1)
     sets = {corpus.label: corpus for corpus in corpora(options.data, VECTOR_SETS)}
     all_texts = {label: windows(one, options.texts, embedder) for label, one in sets.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        models, missing = load_all(Path(folder))
-        one_thread = {
-            label: speeds(models, all_texts[label], options.rounds) for label in SPEED_SETS
-        }
-        vectors = {}
-        for label in VECTOR_SETS:
-            expected = in_slices(models[BEFORE], all_texts[label])
-            compared = models if label == SPEED_SETS[1] else {PACKAGE: models[PACKAGE]}
-            vectors[label] = {
-                name: deviation(embed, all_texts[label], expected)
-                for name, embed in compared.items()
+    compared = models()
+    result: dict[str, Any] = {
+        **this_run(),
+        "tokens per text": {
+            label: round(statistics.mean(map(embedder.embedder.tokens.count, all_texts[label])))
+            for label in SPEED_SETS
+        },
+        "one thread": {
+            label: speeds(compared, all_texts[label], options.rounds) for label in SPEED_SETS
+        },
+        "threads": {str(count): with_threads(count, options) for count in (1, 2)},
+        "vectors": {
+            label: {
+                PACKAGE: deviation(compared[PACKAGE], texts, in_slices(compared[BEFORE], texts))
             }
-        result: dict[str, Any] = {
-            **this_run(),
-            "tokens per text": {
-                label: round(statistics.mean(map(embedder.embedder.tokens.count, all_texts[label])))
-                for label in SPEED_SETS
-            },
-            "one thread": one_thread,
-            "threads": {str(count): with_threads(count, options) for count in (1, 2)},
-            "vectors": vectors,
-            "dense R@5": {
-                RECALL_SET: recall(
-                    {name: models[name] for name in RECALLED}, sets[RECALL_SET], embedder
-                )
-            },
-            "missing": missing,
-        }
-    goals = goals_of(result)
-    write_result(result | {"goals": [goal.to_dict() for goal in goals]}, options.out)
-    exit_if_missed(goals)
+            for label, texts in all_texts.items()
+        },
+        "dense R@5": {RECALL_SET: recall(compared, sets[RECALL_SET], embedder)},
+    }
+    finish(result, goals_of(result), options.out)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ copies ready indexes, `100000.e2g` with its snapshot, instead of building them.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -29,16 +27,12 @@ from typing import IO, Any, cast
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, Freshness, SourceDocument
-from goals import Goal, exit_if_missed
-from runs import percentiles, this_run, write_result
-from scale import Floats, memory, open_index, real_vectors
+from goals import Goal, finish
+from runs import memory, output_of, parser_of, percentiles, this_run
+from scale import Floats, open_index, real_vectors
 from scale import build as build_snapshot
 from scale import index as index_documents
-from synthetic import (
-    CHUNKS_PER_DOCUMENT,
-    Corpus,
-    word,
-)
+from synthetic import CHUNKS_PER_DOCUMENT, Corpus, word
 
 SIZES = (100_000, 1_000_000)
 QUESTIONS = 200
@@ -293,17 +287,7 @@ def copy_index(source: Path, target: Path) -> None:
 
 def run_step(step: str, path: Path, chunks: int, vectors: Path) -> dict[str, Any]:
     """Run a step in its own process, on one thread per library."""
-    arguments = [sys.executable, __file__, "--step", step, str(path), str(chunks), str(vectors)]
-    done = subprocess.run(
-        arguments,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    if done.returncode:
-        raise SystemExit(f"{step} of {path.name} failed")
-    result: dict[str, Any] = json.loads(done.stdout)
+    result: dict[str, Any] = output_of(__file__, "--step", step, path, chunks, vectors, threads=1)
     return result
 
 
@@ -332,12 +316,10 @@ def goals_of(sizes: Mapping[str, Any]) -> list[Goal]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--indexes", type=Path, help="folder of ready indexes, which are copied")
     parser.add_argument("--vectors", type=Path, help="real vectors, as an .npy file")
-    parser.add_argument("--out", type=Path)
     parser.add_argument(
         "--step", nargs=4, metavar=("STEP", "INDEX", "CHUNKS", "VECTORS"), help="internal"
     )
@@ -365,10 +347,7 @@ def main() -> None:
                 print(size, "built", json.dumps(run_step("build", path, size, vectors)), flush=True)
             result["sizes"][str(size)] = run_step("measure", path, size, vectors)
             print(size, json.dumps(result["sizes"][str(size)]), flush=True)
-    goals = goals_of(result["sizes"])
-    result["goals"] = [goal.to_dict() for goal in goals]
-    write_result(result, options.out)
-    exit_if_missed(goals)
+    finish(result, goals_of(result["sizes"]), options.out)
 
 
 if __name__ == "__main__":

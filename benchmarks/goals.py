@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+from runs import write_result
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Goal:
 
     def to_dict(self) -> dict[str, Any]:
         return {key: v for key, v in asdict(self).items() if v is not None} | {"met": self.met}
+
+
+def finish(result: Mapping[str, Any], goals: Sequence[Goal], out: Path | None) -> None:
+    """Write the result with its goals; exit with an error if one is missed."""
+    write_result({**result, "goals": [goal.to_dict() for goal in goals]}, out)
+    exit_if_missed(goals)
 
 
 def exit_if_missed(goals: Sequence[Goal]) -> None:

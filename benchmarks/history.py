@@ -17,7 +17,6 @@ questions and their answers, drawn with a fixed seed.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -29,10 +28,10 @@ from typing import Any
 
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
-from goals import Goal, exit_if_missed
+from goals import Goal, finish
 from quality_bench.corpora import Corpus, corpora
 from quality_bench.measures import interval
-from runs import this_run, write_result
+from runs import parser_of, this_run
 
 LABELS = Path(__file__).with_name("history_labels.json")
 
@@ -148,10 +147,8 @@ def goals_of(groups: Mapping[str, Any]) -> list[Goal]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data")
     parser.add_argument("--split", choices=("dev", "report"), default="report")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     groups: dict[str, Any] = {}
     corpus = Corpus("mtrag_un", options.data / "mtrag_un", "passages", "text")
@@ -162,10 +159,8 @@ def main() -> None:
     with hotpotqa.index() as rag:
         asked = random_histories(hotpotqa, options.split)
         groups[HOTPOTQA] = compare(rag, asked, [ALONE, OURS])
-    goals = goals_of(groups)
-    figures = {"split": options.split, "groups": groups, "goals": [one.to_dict() for one in goals]}
-    write_result({**this_run(), **figures}, options.out)
-    exit_if_missed(goals)
+    result = this_run() | {"split": options.split, "groups": groups}
+    finish(result, goals_of(groups), options.out)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,8 @@ if a goal is missed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -43,8 +40,8 @@ from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
-from goals import Goal, exit_if_missed
-from runs import this_run, write_result
+from goals import Goal, finish
+from runs import memory, output_of, parser_of, this_run
 from stub import stub_server
 
 CONCURRENCY = 4
@@ -251,7 +248,7 @@ def scaling(long_novel: Path, extractor: SpacyEntityExtractor) -> dict[str, Any]
     return {
         "documents": [
             {"documents": count, "cpu": round(float(cpu), 2)}
-            | index_in_subprocess(long_novel, count)
+            | output_of(__file__, "--parts", count, "--novel", long_novel)
             for count, cpu in zip(DOCUMENT_COUNTS, mean, strict=True)
         ],
         "CPU seconds per round": np.round(rounds, 2).tolist(),
@@ -276,31 +273,19 @@ def index_documents(
             return measured(lambda: rag.add(documents))
 
 
-def index_in_subprocess(novel: Path, count: int) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--parts", str(count), "--novel", str(novel)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
 def index_parts(novel: Path, count: int) -> dict[str, Any]:
     """Index `count` parts in this process and return its peak memory."""
     extractor = SpacyEntityExtractor()
     extractor.extract(["Warm up."])
     documents = parts_of(novel)[:count]
-    before = peak_mib()
+    before = memory()["peak"]
     report, _ = index_documents(documents, extractor)
+    peak = memory()["peak"]
     return {
         "chunks": report.chunks,
-        "peak MiB": peak_mib(),
-        "peak MiB above the models": peak_mib() - before,
+        "peak MiB": peak,
+        "peak MiB above the models": peak - before,
     }
-
-
-def peak_mib() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) >> 10
 
 
 def goals_of(result: Mapping[str, Any]) -> list[Goal]:
@@ -327,10 +312,8 @@ def goals_of(result: Mapping[str, Any]) -> list[Goal]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--stub", type=Path)
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--parts", type=int, help="internal: index this many parts of --novel")
     parser.add_argument("--novel", type=Path, help="internal: see --parts")
     options = parser.parse_args()
@@ -350,9 +333,7 @@ def main() -> None:
         **with_llms(document, bounds, options.stub),
         "scaling": scaling(novels / "war_and_peace.txt", extractor),
     }
-    goals = goals_of(result)
-    write_result(result | {"goals": [goal.to_dict() for goal in goals]}, options.out)
-    exit_if_missed(goals)
+    finish(result, goals_of(result), options.out)
 
 
 if __name__ == "__main__":

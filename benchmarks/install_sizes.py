@@ -11,7 +11,6 @@ files, and of the installed ones without bytecode. All versions are those of con
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -28,7 +27,7 @@ from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
-from runs import this_run, write_result
+from runs import parser_of, this_run, write_result
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "e2graphrag_integrations"
@@ -36,9 +35,6 @@ CORE = "core"
 ALL = "all"
 WITH_TORCH = {"local", ALL}
 NOT_IN_ALL = {"ray"}
-LARGEST = 3
-"""Number of packages that a row of the table names."""
-
 _MEGABYTE = 1e6
 
 
@@ -106,7 +102,7 @@ def measure(built: Built, python: str, extra: str, folder: Path) -> dict[str, An
     installed = _installed_sizes(environment) - before
     _check_packages(extra, set(installed))
     features = _extras_of(extra, built.extras)
-    print(_run(interpreter, "-P", ROOT / "benchmarks" / "smoke_test.py", *features, cwd=folder))
+    print(_run(interpreter, "-P", ROOT / ".github" / "smoke_test.py", *features, cwd=folder))
     files = [*downloads.iterdir()]
     result = {
         "commit": built.commit,
@@ -198,10 +194,9 @@ def measure_all(pythons: Sequence[str], only: Sequence[str]) -> Mapping[str, Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, data=False)
     parser.add_argument("--python", action="append", help="a Python; the first measures all extras")
     parser.add_argument("--only", default="", help="extras to measure, separated by commas")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
     result = dict(measure_all(options.python or [sys.executable], only))

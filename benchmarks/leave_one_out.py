@@ -8,35 +8,22 @@ From the repository's root, after `make bench-quality` has built the indexes:
 Every combination of the grid is a setting; `--systems` adds others (`hybrid:rrf_k=2+gate=1`).
 The settings are compared by the main measure minus that of the best baseline, averaged over the
 protocols of a set and then over the sets. A set that is left out is left out in all its protocols,
-together with its questions about entire documents. Writes the JSON file and a Markdown table with
-the same name.
+together with its questions about entire documents.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from quality_bench.corpora import LABELS, corpora
-from quality_bench.evaluate import HEADLINE, Scores, estimate, evaluate_all
-from quality_bench.report import left_out_table
-from runs import this_run
+import md_tables
+from quality_bench.corpora import LABELS
+from quality_bench.evaluate import HEADLINE, Scores, evaluate_all
+from runs import parser_of, this_run, write_result
 
 FLAT = ("dense", "bm25", "rrf", "rrf60")
-
-OBJECTIVES: Mapping[str, Callable[[Iterable[float]], float]] = {
-    "mean": statistics.mean,
-    "min": min,
-}
-"""How the differences on several sets are combined: `min` looks at the worst set only."""
 
 Differences = Mapping[str, Mapping[str, Sequence[float]]]
 """For each set and setting, the mean difference to the best baseline in each protocol."""
@@ -68,25 +55,21 @@ def differences(scores: Sequence[Scores], settings: Sequence[str]) -> dict[str, 
     return found
 
 
-def choose(of_sets: Differences, names: Iterable[str], objective: str) -> str:
-    """Return the setting with the best differences on the named sets; the first wins ties."""
+def choose(of_sets: Differences, names: Iterable[str]) -> str:
+    """Return the setting with the best mean difference on the named sets; the first wins ties."""
     rows = [of_sets[name] for name in names]
-    combine = OBJECTIVES[objective]
     return max(
         rows[0],
-        key=lambda setting: round(combine(statistics.mean(row[setting]) for row in rows), 6),
+        key=lambda setting: round(
+            statistics.mean(statistics.mean(row[setting]) for row in rows), 6
+        ),
     )
 
 
-def leave_one_out(
-    scores: Sequence[Scores], settings: Sequence[str], objective: str
-) -> dict[str, Any]:
+def leave_one_out(scores: Sequence[Scores], settings: Sequence[str]) -> dict[str, Any]:
     """Return the setting chosen without each set, and its measures on that set."""
     of_sets = differences(scores, settings)
-    chosen = {
-        left: choose(of_sets, [name for name in of_sets if name != left], objective)
-        for left in of_sets
-    }
+    chosen = {left: choose(of_sets, [name for name in of_sets if name != left]) for left in of_sets}
     rows: dict[str, Any] = {}
     for one in scores:
         measure = HEADLINE[one.kind][0]
@@ -103,30 +86,49 @@ def leave_one_out(
             "best": round(means[best], 4),
             "against best baseline": one.against_best(one.rows[chosen[one.name]], measure),
         }
-    return {"chosen on all sets": choose(of_sets, of_sets, objective), "left out": rows}
+    return {"chosen on all sets": choose(of_sets, of_sets), "left out": rows}
+
+
+def left_out_table(result: Mapping[str, Any]) -> str:
+    """Return the sets that were left out as a Markdown table."""
+    head = ("left out", "measure", "questions", "chosen without it", "it", "default",
+            "best for the set", "minus the best baseline")  # fmt: skip
+    rows = []
+    for label, row in result["left out"].items():
+        versus = row["against best baseline"]
+        cells = (
+            label + (" (control)" if row["control"] else ""),
+            row["measure"],
+            row["questions"],
+            _short(row["chosen"]),
+            f"{row['mean']:.3f}",
+            f"{row['default']:.3f}",
+            f"{row['best']:.3f} ({_short(row['best setting'])})",
+            f"{md_tables.difference(versus)} ({versus['baseline']})",
+        )
+        rows.append(cells)
+    return md_tables.table(head, rows)
+
+
+def _short(setting: str) -> str:
+    return "default" if setting == "hybrid" else setting.removeprefix("hybrid:").replace("+", ", ")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data", "out")
     parser.add_argument("--sets", default=",".join(LABELS))
     parser.add_argument("--grid", action="append", default=[], help="NAME=VALUE,VALUE; repeatable")
     parser.add_argument("--systems", default="", help="further settings, separated by commas")
-    parser.add_argument("--baselines", default=",".join(FLAT))
-    parser.add_argument("--objective", choices=tuple(OBJECTIVES), default="mean")
     parser.add_argument("--every", type=int, default=1, help="use every n-th question")
     parser.add_argument("--workers", type=int, default=2, help="number of processes")
-    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     labels = options.sets.split(",")
     settings = settings_of(options.grid, [name for name in options.systems.split(",") if name])
-    baselines = options.baselines.split(",")
-    print(estimate(corpora(options.data, labels), options.workers), flush=True)
     scores: list[Scores] = []
     for done in evaluate_all(
         options.data,
         labels,
-        [*baselines, *settings],
+        [*FLAT, *settings],
         "dev",
         every=options.every,
         workers=options.workers,
@@ -137,15 +139,12 @@ def main() -> None:
     scores.sort(key=lambda one: order.index(one.label))
     means = {
         one.label: {
-            name: round(one.mean(name, HEADLINE[one.kind][0]), 4)
-            for name in [*baselines, *settings]
+            name: round(one.mean(name, HEADLINE[one.kind][0]), 4) for name in [*FLAT, *settings]
         }
         for one in scores
     }
-    found = leave_one_out(scores, settings, options.objective)
-    result = {**this_run(), "objective": options.objective, **found, "means": means}
-    options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text(left_out_table(result), encoding="utf-8")
+    result = this_run() | leave_one_out(scores, settings) | {"means": means}
+    write_result(result, options.out)
     print(left_out_table(result))
 
 

@@ -3,7 +3,7 @@ r"""Measure which passages and spans each system retrieves, on public data sets,
 From the repository's root:
 
     python benchmarks/quality.py --data ../shared/data --sets hotpotqa-text,lihuaworld --split dev
-    make bench-quality      # the report split of all English sets, with tables, plots and goals
+    make bench-quality      # the report split of all English sets, with tables and goals
     make bench-quality SETS=zh      # that of the Chinese sets, with the multilingual embedder
     make bench-second-embedder      # the same configuration with another embedding model
 
@@ -19,9 +19,7 @@ and systems. Sets run in two processes, each with one thread.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,31 +27,19 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from quality_bench.corpora import GROUPS, corpora, labels_of
 from quality_bench.embedders import DEFAULT, EMBEDDERS
-from quality_bench.evaluate import Scores, estimate, evaluate_all, pooled
-from quality_bench.report import (
-    GOALS,
-    goal_table,
-    goals,
-    no_loss,
-    overview,
-    plot,
-    regressions,
-    table,
-)
+from quality_bench.evaluate import Scores, evaluate_all, pooled
+from quality_bench.report import GOALS, goal_table, goals, no_loss, overview, regressions, table
 from quality_bench.systems import ABLATIONS, BASELINES
-from runs import this_run
+from runs import parser_of, this_run
 
 POOLED = {"wild": ("wild_mathematics", "wild_philosophy")}
 """Sets with few questions that are also compared together."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data")
     parser.add_argument(
         "--sets", default="en", help=f"labels of sets, or the groups {', '.join(GROUPS)}"
     )
@@ -67,16 +53,11 @@ def main() -> None:
     parser.add_argument("--split", choices=("dev", "report"), default="dev")
     parser.add_argument("--every", type=int, default=1, help="use every n-th question")
     parser.add_argument("--workers", type=int, default=2, help="number of processes")
-    parser.add_argument(
-        "--out", type=Path, help="JSON file; the tables (.md) and plots (.svg) are named after it"
-    )
     options = parser.parse_args()
     labels = labels_of(options.sets.split(","))
     systems = options.systems.split(",") + (list(ABLATIONS) if options.ablations else [])
     began = time.perf_counter()
     model = options.embedder
-    measured = corpora(options.data, labels, model)
-    print(estimate(measured, options.workers), flush=True)
     scores: dict[str, Scores] = {}
     for done in evaluate_all(
         options.data,
@@ -86,12 +67,11 @@ def main() -> None:
         model=model,
         every=options.every,
         workers=options.workers,
-        latency="hybrid" in systems,
     ):
         scores |= {one.label: one for one in done}
         print(table({one.label: one.summary() for one in done}), flush=True)
     sets = summaries(scores, labels)
-    is_default = model in (None, DEFAULT)
+    measured = corpora(options.data, labels, model)
     minutes = round((time.perf_counter() - began) / 60, 1)
     result = {
         **this_run(),
@@ -101,11 +81,11 @@ def main() -> None:
         "every": options.every,
         "minutes": minutes,
         "sets": sets,
-        "goals": goals(sets, GOALS if is_default else no_loss(sets)),
+        "goals": goals(sets, GOALS if model in (None, DEFAULT) else no_loss(sets)),
     }
     print(overview(sets), goal_table(result["goals"]), f"{minutes} minutes", sep="\n")
     if options.out:
-        save(result, options.out, plots=is_default)
+        save(result, options.out)
 
 
 def summaries(scores: Mapping[str, Scores], labels: list[str]) -> dict[str, Any]:
@@ -122,8 +102,8 @@ def summaries(scores: Mapping[str, Scores], labels: list[str]) -> dict[str, Any]
     return found
 
 
-def save(result: dict[str, Any], out: Path, *, plots: bool = True) -> None:
-    """Write the result, its tables and plots, unless a goal that was met is missed now."""
+def save(result: dict[str, Any], out: Path) -> None:
+    """Write the result and its tables, unless a goal that was met is missed now."""
     if out.exists():
         before = json.loads(out.read_text(encoding="utf-8")).get("goals", {})
         if failures := list(regressions(before, result["goals"])):
@@ -131,8 +111,6 @@ def save(result: dict[str, Any], out: Path, *, plots: bool = True) -> None:
     out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     parts = overview(result["sets"]), goal_table(result["goals"]), table(result["sets"])
     out.with_suffix(".md").write_text("\n".join(parts), encoding="utf-8")
-    if plots:
-        plot(result["sets"], out, hidden=ABLATIONS)
 
 
 if __name__ == "__main__":

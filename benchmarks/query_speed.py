@@ -13,7 +13,6 @@ graph and entities. Exits with an error if a goal is missed.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -34,8 +33,8 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.retrieval.strategy import Mode, Strategy
-from goals import Goal, exit_if_missed
-from runs import percentiles, this_run, timed, write_result
+from goals import Goal, finish
+from runs import parser_of, percentiles, this_run, timed
 
 CHARACTERS = (
     *("Elizabeth Bennet", "Mr. Darcy", "Jane Bennet", "Mr. Bingley", "Charlotte Lucas"),
@@ -176,11 +175,9 @@ def goals_of(ms: Mapping[str, Any]) -> list[Goal]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data")
     parser.add_argument("--passes", type=int, default=PASSES)
     parser.add_argument("--pause", type=float, default=PAUSE, help="seconds between passes")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     text = (options.data / "novels" / "pride_and_prejudice.txt").read_text(encoding="utf-8")
     document = SourceDocument("pride_and_prejudice", text, title="Pride and Prejudice")
@@ -210,9 +207,7 @@ def main() -> None:
                 "hop distances": measure_hops(rag),
             },
         }
-    goals = goals_of(result["milliseconds"])
-    write_result(result | {"goals": [goal.to_dict() for goal in goals]}, options.out)
-    exit_if_missed(goals)
+    finish(result, goals_of(result["milliseconds"]), options.out)
 
 
 if __name__ == "__main__":

@@ -9,37 +9,27 @@ on the loopback interface. The node of the driver has no CPU for workers. The ti
 call of `add`, which includes the start of the workers and the loading of the models: the bundled
 spaCy pipeline and all-MiniLM-L6-v2. Summaries are extractive. Both indexes must have the same
 nodes, spans, mentions and edges, and vectors that are equal within 1e-5.
-
-The control is the limit of the machine: the same models in one plain process and in two, without
-Ray and after loading. Cores that share caches or execution units do not double the speed.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import fmean
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG, RayEngine, SourceDocument
-from goals import Goal, exit_if_missed
-from runs import this_run, timed, write_result
+from goals import Goal, finish
+from runs import parser_of, this_run, timed
 
 MIN_SPEEDUP = 1.6
 MAX_DIFFERENCE = 1e-5
-
-CONTROL_CHARACTERS = 300_000
-"""Length of a text that a process of the control indexes."""
 
 OBJECT_STORE = 150 * 2**20
 """Memory of a node's object store in bytes."""
@@ -97,68 +87,6 @@ def index(path: Path, document: SourceDocument, workers: int) -> dict[str, Any]:
     }
 
 
-def index_on_command(path: Path) -> None:
-    """Load the models, then index a text in memory whenever a line is read; print the seconds."""
-    text = path.read_text(encoding="utf-8")
-    with E2GraphRAG.open(":memory:") as rag:
-        rag.add(SourceDocument("warm-up", text[: CONTROL_CHARACTERS // 10]))
-        print("ready", flush=True)
-        for number, _ in enumerate(sys.stdin):
-            part = text[number * CONTROL_CHARACTERS : (number + 1) * CONTROL_CHARACTERS]
-            document = SourceDocument(f"part-{number}", part)
-            _, seconds = timed(lambda one=document: rag.add(one))
-            print(seconds, flush=True)
-
-
-def limit_of_machine(text: str) -> dict[str, float]:
-    """Index in one process, then in two at the same time, each pinned to one core."""
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "text.txt"
-        path.write_text(text, encoding="utf-8")
-        processes = []
-        for core in cores:
-            with pinned_to({core}):
-                processes.append(_start_control(path))
-        try:
-            before = [_index_at_once([one])[0] for one in processes]
-            together = _index_at_once(processes)
-            after = [_index_at_once([one])[0] for one in processes]
-        finally:
-            for one in processes:
-                one.kill()
-                one.wait()
-    alone = fmean(before + after)  # other parts of the text, of the same length
-    return {
-        "seconds alone": round(alone, 2),
-        "seconds beside the other": round(fmean(together), 2),
-        "speedup": round(2 * alone / fmean(together), 2),
-    }
-
-
-def _start_control(path: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--control", str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    if _lines_of(process).readline().strip() != "ready":
-        raise SystemExit("the control did not start")
-    return process
-
-
-def _index_at_once(processes: Sequence[subprocess.Popen[str]]) -> list[float]:
-    for one in processes:
-        print(file=one.stdin, flush=True)
-    return [float(_lines_of(one).readline()) for one in processes]
-
-
-def _lines_of(process: subprocess.Popen[str]) -> IO[str]:
-    return cast("IO[str]", process.stdout)
-
-
 def exported(path: Path) -> tuple[list[str], np.ndarray]:
     """Return the exported lines of an index without vectors, and the vectors."""
     lines: list[str] = []
@@ -173,15 +101,9 @@ def exported(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
+    parser = parser_of(__doc__, "data")
     parser.add_argument("--characters", type=int, help="index only the first N characters")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--control", type=Path, help="internal: run a process of the control")
     arguments = parser.parse_args()
-    if arguments.control:
-        index_on_command(arguments.control)
-        return
     # Before Ray is imported: its servers listen on the loopback interface, and report nothing.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -191,7 +113,6 @@ def main() -> None:
         paths = {workers: Path(folder) / f"{workers}.e2g" for workers in (1, 2)}
         runs = [index(path, document, workers) for workers, path in paths.items()]
         (lines, vectors), (other_lines, other_vectors) = (exported(one) for one in paths.values())
-    control = limit_of_machine(text)
     difference = float(np.abs(vectors - other_vectors).max())
     goals = [
         Goal(
@@ -202,14 +123,8 @@ def main() -> None:
         Goal("lines of the export that differ", _count_different(lines, other_lines), max=0),
         Goal("largest difference of a vector", difference, max=MAX_DIFFERENCE),
     ]
-    result = this_run() | {
-        "characters": len(document.text),
-        "runs": runs,
-        "control: two processes without Ray": control,
-        "goals": [goal.to_dict() for goal in goals],
-    }
-    write_result(result, arguments.out)
-    exit_if_missed(goals)
+    result = this_run() | {"characters": len(document.text), "runs": runs}
+    finish(result, goals, arguments.out)
 
 
 def _count_different(lines: list[str], others: list[str]) -> int:

@@ -1,4 +1,4 @@
-r"""Compare the route of labelled questions with their labels, over novels and meetings.
+"""Compare the route of labelled questions with their labels, over novels and meetings.
 
     python benchmarks/routes.py --data ../shared/data --out benchmarks/results/routes.json
 
@@ -8,18 +8,15 @@ does not depend on vectors, so they are hashed. No model is called.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
-from goals import Goal, exit_if_missed
-from route_questions import HELD_OUT, SEEN, TUNING
-from runs import this_run, write_result
+from goals import Goal, finish
+from runs import parser_of, this_run
+
+QUESTIONS = Path(__file__).with_name("route_questions.json")
 
 _TITLES = {
     "the_time_machine": "The Time Machine",
@@ -27,7 +24,7 @@ _TITLES = {
     "moby_dick": "Moby-Dick; or, The Whale",
     "war_and_peace": "War and Peace",
 }
-_SPLITS = {"tuning": TUNING, "seen": SEEN, "held out": HELD_OUT}
+_SPLITS = ("tuning", "seen", "held out")
 _MIN_SHARE = 0.95
 
 
@@ -42,21 +39,19 @@ def documents_of(name: str, data: Path) -> list[SourceDocument]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    options = parser_of(__doc__, "data").parse_args()
+    labelled = json.loads(QUESTIONS.read_text(encoding="utf-8"))
     right: dict[str, list[bool]] = {split: [] for split in _SPLITS}
     wrong: dict[str, list[str]] = {split: [] for split in _SPLITS}
-    for name in HELD_OUT:
+    for name in labelled["held out"]:
         with (
             tempfile.TemporaryDirectory() as folder,
             E2GraphRAG.open(Path(folder) / "index.e2g", embedder="hashing") as rag,
         ):
             rag.add(documents_of(name, options.data))
-            for split, texts in _SPLITS.items():
-                for expected, questions in texts.get(name, {}).items():
-                    for question in questions.strip().splitlines():
+            for split in _SPLITS:
+                for expected, questions in labelled[split].get(name, {}).items():
+                    for question in questions:
                         trace = rag.retrieve(question, k=1).trace
                         right[split].append(trace.route == expected)
                         if trace.route != expected:
@@ -70,10 +65,8 @@ def main() -> None:
         "questions": {split: len(values) for split, values in right.items()},
         "share with their route": {split: round(share, 4) for split, share in shares.items()},
         "other route": wrong,
-        "goals": [goal.to_dict() for goal in goals],
     }
-    write_result(result, options.out)
-    exit_if_missed(goals)
+    finish(result, goals, options.out)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,7 @@ hour. Each step runs in its own process and reports its memory at the end. Queri
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,10 +25,18 @@ from e2graphrag_integrations.retrieval.filters import metadata_filter
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from goals import Goal, exit_if_missed
+from goals import Goal, finish
 from quality_bench.corpora import corpora
-from runs import answer_from, percentiles, this_run, timed, write_result
-from shards import measure_shards, shard_goals
+from runs import (
+    answer_from,
+    memory,
+    output_of,
+    parser_of,
+    percentiles,
+    this_run,
+    timed,
+    write_result,
+)
 from synthetic import (
     Corpus,
     FirstTextSummarizer,
@@ -68,14 +72,6 @@ SIXTH = 18
 
 EXCLUDED_STEPS = {"embed", "entities", "load"}
 """Steps of the trace that are left out of the query times."""
-
-
-def memory() -> dict[str, int]:
-    """Return the resident, anonymous and peak memory of this process in MiB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    lines = (line.split() for line in status.splitlines() if line.endswith(" kB"))
-    mib = {line[0].rstrip(":"): int(line[1]) >> 10 for line in lines}
-    return {"resident": mib["VmRSS"], "anonymous": mib["RssAnon"], "peak": mib["VmHWM"]}
 
 
 def real_vectors(data: Path) -> Floats:
@@ -213,18 +209,6 @@ def ask_misspelled_name(rag: E2GraphRAG, snapshot: Snapshot) -> float:
     return round(seconds * 1000, 1)
 
 
-def time_queries(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
-    """Only time queries to an existing index: `--step query INDEX CHUNKS VECTORS`."""
-    import faiss
-
-    faiss.omp_set_num_threads(1)
-    questions = corpus.questions(QUESTIONS)
-    for question in questions[:20]:
-        rag.retrieve(question)
-    passes = [one_pass(rag, questions) for _ in range(4)]
-    return {"queries": {"k=10": combine(passes)}}
-
-
 def pass_of_each_query(
     rag: E2GraphRAG, questions: Sequence[str]
 ) -> dict[str, list[dict[str, float]]]:
@@ -341,30 +325,13 @@ STEPS: Mapping[str, Callable[[E2GraphRAG, Corpus], dict[str, Any]]] = {
     "build": build,
     "serve": serve,
 }
-OTHER_STEPS = {"query": time_queries, "shards": measure_shards}
 
 
 def run_step(step: str, path: Path, chunks: int, vectors: Path, window: int | None) -> None:
     real = np.load(vectors, allow_pickle=False)
     with open_index(path, real, window) as rag:
-        result = {**STEPS, **OTHER_STEPS}[step](rag, Corpus(chunks))
+        result = STEPS[step](rag, Corpus(chunks))
     print(json.dumps(result | {"final memory, MiB": memory()}))
-
-
-def run_in_subprocess(arguments: Sequence[str]) -> dict[str, Any]:
-    is_serving = {"serve", "shards"}.intersection(arguments)
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} if is_serving else None
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
 
 
 def on_real_vectors(real: Floats) -> dict[str, float]:
@@ -387,8 +354,7 @@ def on_real_vectors(real: Floats) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument(
         "--windows",
@@ -396,7 +362,6 @@ def main() -> None:
         default=100_000,
         help="chunks of a further run with six windows per chunk; 0 for none",
     )
-    parser.add_argument("--out", type=Path)
     parser.add_argument(
         "--step",
         nargs=4,
@@ -415,8 +380,7 @@ def main() -> None:
         "recall on real vectors": on_real_vectors(real),
         "sizes": {},
     }
-    goals: list[Goal] = []
-    runs = [(size, None) for size in options.sizes]
+    runs: list[tuple[int, int | None]] = [(size, None) for size in options.sizes]
     if options.windows:
         runs.append((options.windows, SIXTH))
     with tempfile.TemporaryDirectory() as folder:
@@ -427,26 +391,13 @@ def main() -> None:
             path = Path(folder) / f"{size}_{window}.e2g"
             result["sizes"][name] = {}
             for step in STEPS:
-                arguments = ["--step", step, str(path), str(size), str(vectors)]
+                arguments = ["--step", step, path, size, vectors]
                 if window is not None:
-                    arguments += ["--window", str(window)]
-                result["sizes"][name][step] = run_in_subprocess(arguments)
-                print(name, step, json.dumps(result["sizes"][name][step]), flush=True)
-                if options.out:
-                    options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-            if (size, window) == (max(options.sizes), None):
-                arguments = ["--step", "shards", str(path), str(size), str(vectors)]
-                measured = {**this_run(), "chunks": size, **run_in_subprocess(arguments)}
-                goals += shard_goals(measured)
-                write_result(measured, options.out and options.out.with_name("shards.json"))
-    if options.out:
-        plot(result["sizes"], options.out.with_suffix(".svg"))
-    goals = [*goals_of(result), *goals]
-    result["goals"] = [goal.to_dict() for goal in goals]
-    print(json.dumps(result["goals"], indent=2))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    exit_if_missed(goals)
+                    arguments += ["--window", window]
+                threads = 1 if step == "serve" else None
+                result["sizes"][name][step] = output_of(__file__, *arguments, threads=threads)
+                write_result(result, options.out)
+    finish(result, goals_of(result), options.out)
 
 
 def goals_of(result: Mapping[str, Any]) -> list[Goal]:
@@ -478,36 +429,6 @@ def goals_of(result: Mapping[str, Any]) -> list[Goal]:
                 Goal(f"{name}: MiB beyond the vectors", beyond, max=4096),
             ]
     return goals
-
-
-def plot(sizes: Mapping[str, Any], path: Path) -> None:
-    """Plot time and memory over the number of chunks, on logarithmic axes."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    by_chunks = {int(name): size for name, size in sizes.items() if name.isdigit()}
-    lines: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
-        "index, s": lambda size: size["index"]["seconds"],
-        "snapshot, s": lambda size: size["build"]["seconds"]["snapshot"],
-        "open, s": lambda size: size["serve"]["seconds to open"],
-        "query p50, ms": lambda size: size["serve"]["queries"]["k=10"][WITHOUT_MODELS]["p50"],
-        "query p95, ms": lambda size: size["serve"]["queries"]["k=10"][WITHOUT_MODELS]["p95"],
-        "FAISS flat p50, ms": lambda size: size["serve"]["FAISS flat search, ms"]["p50"],
-        "indexing peak, MiB": lambda size: size["index"]["final memory, MiB"]["peak"],
-        "serving, MiB": lambda size: size["serve"]["memory, MiB"]["serving"]["resident"],
-    }
-    figure, axes = plt.subplots(figsize=(7, 5))
-    for label, value in lines.items():
-        axes.loglog(
-            list(by_chunks), [value(size) for size in by_chunks.values()], "o-", label=label
-        )
-    axes.set_xlabel("chunks")
-    axes.grid(visible=True, which="both", alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path)
 
 
 if __name__ == "__main__":

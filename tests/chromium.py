@@ -138,6 +138,11 @@ def axe_source() -> str:
     return (Path(axe_playwright_python.__path__[0]) / "axe.min.js").read_text(encoding="utf-8")
 
 
+def watcher() -> str:
+    """Return the script that reports texts and labels such as `null` to the console."""
+    return Path(__file__).with_name("empty_words.js").read_text(encoding="utf-8")
+
+
 def recorder() -> str:
     """Return the script that collects the visible controls, and those that a user operates."""
     return Path(__file__).with_name("unused_controls.js").read_text(encoding="utf-8")

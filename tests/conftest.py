@@ -25,6 +25,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
+from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from fakes import STORY, NameExtractor
 from postgres_server import PostgresServer, missing_postgres, running_postgres
 from qdrant_server import QdrantServer, running_qdrant
@@ -241,3 +242,11 @@ def postgres_url(postgres: PostgresServer, tmp_path: Path, monkeypatch: Any) -> 
     """The URL of an index that does not exist yet; its search index is cached in `tmp_path`."""
     monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     return f"{postgres.url}?schema=s{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture(scope="module")
+def all_summaries() -> Iterator[None]:
+    """Results also contain the summaries that repeat their chunks, for tests that count nodes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Duplicates, "add_repeats", lambda *_: False)
+        yield

@@ -6,21 +6,16 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from e2graphrag_integrations import (
     E2GraphRAGError,
     HashingEmbedder,
     SourceDocument,
-    SpacyEntityExtractor,
 )
-from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.entities.versions import ChunkExtractor
 from e2graphrag_integrations.testing import CapitalizedWordExtractor, DigestLLM
 
 STORY = (
@@ -95,19 +90,16 @@ def damage_file(file: Path, how: str) -> None:
         file.unlink()
 
 
-@contextmanager
-def first_extraction_rules() -> Iterator[None]:
-    """Build new indexes with version 1 of the extraction rules, as older packages did."""
+class OldExtractor(NameExtractor):
+    """Finds fewer names than `NameExtractor`: not those of one word that begins with B."""
 
-    def first(components, language="en", router=None):
-        extractor = (router or components._router).extractor(language)
-        if isinstance(extractor, SpacyEntityExtractor):
-            extractor = extractor.with_rules(1)
-        return ChunkExtractor(extractor, version=1)
+    fingerprint = "fake:old"
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Components, "current_chunk_extractor", first)
-        yield
+    def extract(self, texts):
+        return [
+            [[one for one in sentence if not one.entity.startswith("B")] for sentence in sentences]
+            for sentences in super().extract(texts)
+        ]
 
 
 class FailingExtractor(NameExtractor):

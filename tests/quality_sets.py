@@ -10,9 +10,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
+from quality_bench.caches import CachedEmbedder, DiskCache
 from quality_bench.corpora import corpora
 from quality_bench.models import CachedExtractor
-from quality_bench.vectors import CachedEmbedder, VectorCache
 
 PASSAGES = [
     SourceDocument("dune", "Dune is by Herbert. Critics praised Dune."),
@@ -43,7 +43,7 @@ def tiny(folder, label, extractor):
     [one] = corpora(folder, [label])
     one = replace(one, cache=folder / "cache")
     vars(one)["embedder"] = CachedEmbedder(
-        HashingEmbedder(), "hashing", VectorCache(folder / "cache" / "vectors.sqlite")
+        HashingEmbedder(), "hashing", DiskCache(folder / "cache" / "vectors.sqlite")
     )
     vars(one)["extractor"] = CachedExtractor(extractor)
     return one

@@ -14,9 +14,6 @@ from e2graphrag_integrations.tree import ContentGroups, FixedGroups
 from strategies import WordCounter
 
 CONTENT = Settings(chunking="content", grouping="content")
-VERSION_1 = {"chunk_size": "50", "chunk_overlap": "7", "group_size": "3", "summary_tokens": "20"}
-"""The settings in a manifest of schema version 1."""
-
 TEXT = " ".join(f"Sentence {number} of the text." for number in range(60))
 
 
@@ -102,10 +99,6 @@ def test_a_manifest_round_trips(chunking, grouping):
     assert resolve(manifest, chunking=chunking, grouping=grouping) == settings
 
 
-def test_requested_values_complete_a_partial_manifest():
-    assert resolve({"group_size": "3"}, chunk_size=50, chunk_overlap=5) == Settings(50, 5, 3, 300)
-
-
 def test_requested_values_apply_to_a_new_index():
     requested = {"chunking": "content", "grouping": "content", "chunk_size": 50}
     assert resolve({}, **requested) == Settings(50, 0, chunking="content", grouping="content")
@@ -116,20 +109,19 @@ def test_requesting_the_stored_value_is_allowed():
     assert resolve(manifest, group_size=3, chunk_size=None).group_size == 3
 
 
-def test_a_manifest_of_version_1_means_fixed_cuts():
-    expected = Settings(50, 7, 3, 20, "fixed", "fixed")
-    assert resolve(VERSION_1) == expected
-    assert resolve(VERSION_1, chunking="fixed", grouping="fixed") == expected
+def test_a_manifest_without_a_setting_is_damaged():
+    manifest = Settings().to_manifest()
+    del manifest["chunking"], manifest["grouping"]
+    with pytest.raises(CorruptStoreError, match=r"x\.e2g lacks the settings chunking, grouping"):
+        resolve(manifest)
 
 
 @pytest.mark.parametrize(
     ("manifest", "requested", "message"),
     [
         (Settings(group_size=3).to_manifest(), {"group_size": 4}, "group_size=3, not 4"),
-        (VERSION_1, {"chunking": "content"}, "chunking=fixed, not 'content': omit chunking"),
-        (VERSION_1, {"grouping": "content"}, "grouping=fixed, not 'content': omit grouping"),
-        (Settings().to_manifest(), {"chunking": "content"}, "chunking=fixed, not 'content'"),
-        (Settings().to_manifest(), {"grouping": "content"}, "grouping=fixed, not 'content'"),
+        (Settings().to_manifest(), {"chunking": "content"}, "chunking=fixed, not 'content': omit"),
+        (Settings().to_manifest(), {"grouping": "content"}, "grouping=fixed, not 'content': omit"),
         (CONTENT.to_manifest(), {"chunking": "fixed"}, "chunking=content, not 'fixed'"),
         (CONTENT.to_manifest(), {"grouping": "fixed"}, "grouping=content, not 'fixed'"),
         (CONTENT.to_manifest(), {"grouping": "other"}, "grouping=content, not 'other'"),

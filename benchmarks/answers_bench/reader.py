@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import sqlite3
-import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from openai import APIConnectionError, BadRequestError, OpenAI, OpenAIError
 
 from e2graphrag_integrations._utils.redaction import redact
+from quality_bench.caches import DiskCache
 
 KEY = "OPENAI_API_KEY"
 """The environment variable with the key of the server."""
@@ -28,41 +25,6 @@ _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
 
 _TYPED = frozenset({"model", "messages"})
 """Fields of a request that the client takes as arguments. It passes the others on unchecked."""
-
-
-class AnswerCache:
-    """Answers by request in a SQLite file, so that an interrupted run resumes."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(
-            path, timeout=60, isolation_level=None, check_same_thread=False
-        )
-        self._lock = threading.Lock()
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer TEXT) WITHOUT ROWID"
-        )
-
-    def get(self, request: Mapping[str, Any]) -> str | None:
-        with self._lock:
-            row = self._connection.execute(
-                "SELECT answer FROM answers WHERE key = ?", (_key(request),)
-            ).fetchone()
-        return row and row[0]
-
-    def put(self, request: Mapping[str, Any], answer: str) -> None:
-        with self._lock:
-            self._connection.execute(
-                "INSERT OR REPLACE INTO answers VALUES (?, ?)", (_key(request), answer)
-            )
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _key(request: Mapping[str, Any]) -> bytes:
-    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).digest()
 
 
 class Reader:
@@ -85,7 +47,7 @@ class Reader:
         self,
         model: str,
         base_url: str,
-        cache: AnswerCache,
+        cache: DiskCache,
         *,
         request: Mapping[str, Any] | None = None,
         retries: int = 5,
@@ -116,10 +78,11 @@ class Reader:
             "temperature": 0,
         } | self._request
         request = {name: value for name, value in fields.items() if value is not None}
-        answer = self._cache.get(request)
-        if answer is None:
-            answer = self._ask(request)
-            self._cache.put(request, answer)
+        key = json.dumps(request, sort_keys=True)
+        [cached] = self._cache.get([key])
+        answer = self._ask(request) if cached is None else cached.decode()
+        if cached is None:
+            self._cache.put({key: answer.encode()})
         return _THOUGHTS.sub("", answer).strip()
 
     def _ask(self, request: Mapping[str, Any]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import md_tables
+from quality_bench.evaluate import measure_means
 from quality_bench.measures import interval
 
 Rows = Mapping[str, Sequence[Mapping[str, float]]]
@@ -35,7 +36,7 @@ def summary(rows: Rows) -> dict[str, Any]:
     """Return the means of each system, and the hybrid's paired differences to the others."""
     result: dict[str, Any] = {
         "questions": len(next(iter(rows.values()))),
-        "systems": {name: _means(scores) for name, scores in rows.items()},
+        "systems": {name: measure_means(scores) for name, scores in rows.items()},
     }
     if OURS in rows:
         result[MINUS] = {
@@ -54,12 +55,6 @@ def pooled(sets: Sequence[Rows]) -> Rows:
     return {name: [row for rows in sets for row in rows[name]] for name in sets[0]}
 
 
-def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each measure over the questions that have it."""
-    measures = dict.fromkeys(measure for row in scores for measure in row)
-    return {m: round(statistics.mean(row[m] for row in scores if m in row), 4) for m in measures}
-
-
 def difference(
     ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]], measure: str
 ) -> dict[str, float]:
@@ -73,14 +68,15 @@ def score_table(
 ) -> str:
     """Return the means: one line per set and measure, one column per system."""
     names = list(dict.fromkeys(name for one in sets.values() for name in one["systems"]))
-    lines = _head("set", "questions", "measure", *(TITLES.get(name, name) for name in names))
+    head = ("set", "questions", "measure", *(TITLES.get(name, name) for name in names))
+    rows = []
     for label, one in sets.items():
         systems = one["systems"]
         for measure in measures:
             if measure in next(iter(systems.values())):
                 cells = (f"{systems[name][measure]:.3f}" for name in names)
-                lines.append(_line(label, one["questions"], measure, *cells))
-    return "\n".join(lines) + "\n"
+                rows.append((label, one["questions"], measure, *cells))
+    return md_tables.table(head, rows)
 
 
 def difference_table(
@@ -90,23 +86,12 @@ def difference_table(
     names = list(dict.fromkeys(name for one in sets.values() for name in one.get(MINUS, ())))
     if not names:
         return ""
-    lines = _head("set", "measure", *(f"hybrid - {TITLES.get(name, name)}" for name in names))
+    head = ("set", "measure", *(f"hybrid - {TITLES.get(name, name)}" for name in names))
+    rows = []
     for label, one in sets.items():
         versus = one[MINUS]
         for measure in measures:
             if measure in next(iter(versus.values())):
-                cells = (_difference(versus[name][measure]) for name in names)
-                lines.append(_line(label, measure, *cells))
-    return "\n".join(lines) + "\n"
-
-
-def _difference(versus: Mapping[str, float]) -> str:
-    return f"{versus['difference']:+.3f} [{versus['low']:+.3f}, {versus['high']:+.3f}]"
-
-
-def _head(*titles: str) -> list[str]:
-    return [_line(*titles), f"|{'---|' * len(titles)}"]
-
-
-def _line(*cells: Any) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
+                cells = (md_tables.difference(versus[name][measure]) for name in names)
+                rows.append((label, measure, *cells))
+    return md_tables.table(head, rows)

@@ -18,7 +18,6 @@ over chunks alone use no LLM.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -36,9 +35,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from environments import HERE, offline, python_of
 from passages import passage_job
 from questions import QUESTIONS, WARM_UP
-from report import novel_row, passage_row, tables
+from report import novel_row, passage_row
 
-from runs import this_run
+from runs import parser_of, this_run
 from stub import stub_server
 
 NOVEL = "pride_and_prejudice"
@@ -149,12 +148,8 @@ def add_row(result: dict[str, Any], part: str, name: str, row: dict[str, Any]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser = parser_of(__doc__, "data", "out")
     parser.add_argument("--stub", type=Path, required=True)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="JSON file; the tables (.md) are named after it"
-    )
     parser.add_argument("--only", default=",".join(SYSTEMS), help="comma-separated systems")
     parser.add_argument("--parts", default="novel,hotpotqa")
     parser.add_argument("--passages", type=int, default=1000, help="number of hotpotqa passages")
@@ -179,7 +174,6 @@ def main() -> None:
             print(name, part, json.dumps(row), flush=True)
             options.out.parent.mkdir(parents=True, exist_ok=True)
             options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-            options.out.with_suffix(".md").write_text(tables(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

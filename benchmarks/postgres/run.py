@@ -32,7 +32,7 @@ from fresh import run_step
 from goals import Goal, exit_if_missed
 from postgres.part import Part
 from postgres_server import running_postgres
-from runs import this_run, timed, write_result
+from runs import parser_of, this_run, timed, write_result
 from scale import real_vectors
 
 PARTS = ("readers", "vectors", "workers", "scopes")
@@ -88,12 +88,10 @@ def run(name: str, indexes: Path | None, options: argparse.Namespace) -> dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder ../shared/data")
+    parser = parser_of(__doc__)
     parser.add_argument("--indexes", type=Path, help="folder with ready indexes of scale.py")
     parser.add_argument("--only", help="names of parts, separated by commas; keeps the others")
     parser.add_argument("--short", action="store_true", help="only check that the parts work")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--part", choices=PARTS, help="internal")
     options = parser.parse_args()
     if options.part:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import re
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ import numpy as np
 from e2graphrag_integrations import E2GraphRAG
 from goals import Goal
 from postgres.part import Part
+from runs import memory, output_of, percentiles, timed
 from scale import open_index
 from scope_trials import Trials, new_index
 from synthetic import Corpus
@@ -47,9 +45,9 @@ def measure(part: Part) -> dict[str, Any]:
     folder = part.indexes
     for size in (100_000, 1_000_000):
         if folder is not None and not part.short and (folder / f"{size}.e2g").exists():
-            figures[f"tenants of {CHUNKS} chunks among {size:,}"] = _in_new_process(
-                folder / f"{size}.e2g"
-            )
+            # In a process of its own, so that its memory is that of this index.
+            name = f"tenants of {CHUNKS} chunks among {size:,}"
+            figures[name] = output_of(__file__, folder / f"{size}.e2g")
     return figures
 
 
@@ -75,17 +73,8 @@ def _trials(number: int, open_index: Any = new_index) -> dict[str, Any]:
     return {"trials": trials.asked, "leaks": len(trials.leaks), "seconds": seconds}
 
 
-def _in_new_process(index: Path) -> dict[str, Any]:
-    """Measure tenants in a process of its own, so that its memory is that of this index."""
-    result = subprocess.run(
-        [sys.executable, __file__, str(index)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    figures: dict[str, Any] = json.loads(result.stdout)
-    return figures
+def _seconds(reader: Any, questions: Sequence[str]) -> list[float]:
+    return [timed(lambda q=question: reader.retrieve(q))[1] for question in questions]
 
 
 def _tenants(index: Path) -> dict[str, Any]:
@@ -101,45 +90,26 @@ def _tenants(index: Path) -> dict[str, Any]:
         for question in questions:
             rag.retrieve(question)
             rag.scoped(scopes[-1]).retrieve(question)
-        before = _resident()
+        before = memory()["anonymous"]
         first, later, windows = [], [], 0
         for where in scopes:
             reader = rag.scoped(where)
-            first.append(_seconds(reader, questions[0]))
-            later += [_seconds(reader, question) for question in questions]
+            first += _seconds(reader, questions[:1])
+            later += _seconds(reader, questions)
             windows = reader.stats().windows
         gc.collect()
-        grown = _resident() - before
-        unscoped = [_seconds(rag, question) for question in questions for _ in range(10)]
+        grown = memory()["anonymous"] - before
+        unscoped = _seconds(rag, [question for question in questions for _ in range(10)])
         return {
             "chunks": chunks,
             "tenants": len(scopes),
             "windows of a tenant": windows,
-            "first question, ms": _quantiles(first),
-            "later questions, ms": _quantiles(later),
-            "questions to the index, ms": _quantiles(unscoped),
+            "first question, ms": percentiles(first),
+            "later questions, ms": percentiles(later),
+            "questions to the index, ms": percentiles(unscoped),
             "memory of a tenant, MiB": round(grown / len(scopes), 2),
-            "memory of the index, MiB": round(before, 1),
+            "memory of the index, MiB": before,
         }
-
-
-def _seconds(reader: Any, question: str) -> float:
-    started = time.perf_counter()
-    reader.retrieve(question)
-    return time.perf_counter() - started
-
-
-def _quantiles(seconds: list[float]) -> dict[str, float]:
-    return {
-        name: round(1000 * float(np.quantile(seconds, q)), 1)
-        for name, q in (("p50", 0.5), ("p95", 0.95))
-    }
-
-
-def _resident() -> float:
-    """Return the memory of this process that is not a mapped file, in MiB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 1024  # type: ignore[index] # it has one
 
 
 if __name__ == "__main__":

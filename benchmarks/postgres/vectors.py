@@ -40,8 +40,6 @@ QUESTIONS = 100
 SHORT_CHUNKS = 3_000
 LEAST_RECALL = 0.98
 
-Mask = Callable[[VectorIndexSearch, E2GraphRAG], NDArray[np.bool_] | None]
-
 
 def _parts(*numbers: int) -> Mapping[str, Any]:
     return {"part": {"$in": list(numbers)}}

@@ -16,7 +16,6 @@ import hashlib
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ import psycopg
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
 from goals import Goal
+from runs import forked
 from synthetic import name
 
 if TYPE_CHECKING:
@@ -136,20 +136,14 @@ class Run:
     def start_worker(self) -> None:
         """Fork a worker; the models are loaded already."""
         number = len(self.alive) + len(self.dead)
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                now = time.time
-                time.time = lambda: now() + 3600 * (number % 3 - 1)
-                with open_index(self.url, self.log) as rag:
-                    rag.work(llm_limit=LLM_LIMIT, lease=LEASE)
-                code = 0
-            except BaseException as error:  # noqa: BLE001 - printed, then the process exits
-                print(f"worker: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            finally:
-                os._exit(code)
-        self.alive[pid] = time.monotonic()
+
+        def work() -> None:
+            now = time.time
+            time.time = lambda: now() + 3600 * (number % 3 - 1)
+            with open_index(self.url, self.log) as rag:
+                rag.work(llm_limit=LLM_LIMIT, lease=LEASE)
+
+        self.alive[forked(work)] = time.monotonic()
 
     def fault(self, chooser: random.Random) -> None:
         """Kill a connection of a worker, or kill a worker and start another one."""

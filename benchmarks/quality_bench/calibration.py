@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from e2graphrag_integrations import HybridStrategy, RelevanceCalibration, clipped_cosine
+from e2graphrag_integrations import HybridStrategy, RelevanceCalibration
+from md_tables import table
 from quality_bench.corpora import Corpus
 
 _BINS = 10
@@ -118,44 +118,18 @@ def cutoffs(
     return rows
 
 
-def plot(sets: Mapping[str, Hits], calibration: RelevanceCalibration, path: Path) -> None:
-    """Plot the share of evidence over the relevance: one line per set, and the clipped cosine."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, all_axes = plt.subplots(1, 2, figsize=(7.5, 3.6), sharey=True)
-    panels = (("calibrated", calibration), ("cosine", clipped_cosine))
-    for axes, (title, mapping) in zip(all_axes, panels, strict=True):
-        axes.plot([0, 1], [0, 1], color="gray", linewidth=1, linestyle="--")
-        for label, one in sets.items():
-            points = curve(relevance(one, mapping), one.gold)
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=label)
-        axes.set_title(title)
-        axes.set_xlabel("relevance")
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1)
-        axes.grid(alpha=0.3)
-    all_axes[0].set_ylabel("share of evidence")
-    all_axes[0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
-
-
 def calibration_table(result: Mapping[str, Any]) -> str:
     """Return the reliability on each set, and what each cutoff keeps, as Markdown tables."""
-    lines = [
-        "| set | hits | evidence | error: cosine | error: calibrated | error: without this set |",
-        "|---|---|---|---|---|---|",
+    errors = ("cosine", "calibrated", "left out")
+    head = ("set", "hits", "evidence", "error: cosine", "error: calibrated")
+    sets = [
+        (label, row["hits"], f"{row['evidence']:.3f}", *(f"{row[e]['error']:.3f}" for e in errors))
+        for label, row in result["sets"].items()
     ]
-    for label, row in result["sets"].items():
-        errors = (f"{row[name]['error']:.3f}" for name in ("cosine", "calibrated", "left out"))
-        lines.append(f"| {label} | {row['hits']} | {row['evidence']:.3f} | {' | '.join(errors)} |")
     shares = ("hits kept", "evidence kept", "evidence among kept")
-    lines += ["", f"| cutoff | as a cosine | {' | '.join(shares)} |", f"|{'---|' * 5}"]
-    for row in result["cutoffs"]:
-        cells = " | ".join(f"{100 * row[name]:.0f}%" for name in shares)
-        lines.append(f"| {row['cutoff']:g} | {row['cosine']:.2f} | {cells} |")
-    return "\n".join(lines) + "\n"
+    kept = [
+        (f"{row['cutoff']:g}", f"{row['cosine']:.2f}", *(f"{100 * row[s]:.0f}%" for s in shares))
+        for row in result["cutoffs"]
+    ]
+    reliabilities = table((*head, "error: without this set"), sets)
+    return f"{reliabilities}\n{table(('cutoff', 'as a cosine', *shares), kept)}"

@@ -19,9 +19,9 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
 from e2graphrag_integrations.protocols import EntityExtractor
+from quality_bench.caches import CachedEmbedder, DiskCache
 from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
 from quality_bench.models import CachedExtractor
-from quality_bench.vectors import CachedEmbedder, VectorCache
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
@@ -177,7 +177,7 @@ class Corpus:
     @cached_property
     def embedder(self) -> CachedEmbedder:
         """The model that all systems share."""
-        vectors = VectorCache(self.cache / "vectors.sqlite")
+        vectors = DiskCache(self.cache / "vectors.sqlite")
         name, create = EMBEDDERS[self.model]
         return CachedEmbedder(create(), name, vectors)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from quality_bench.corpora import Corpus, Question, corpora
 from quality_bench.embedders import MULTILINGUAL
-from quality_bench.measures import coverage, interval, latencies, score
+from quality_bench.measures import coverage, interval, score
 from quality_bench.passage_graph import PassageGraph
-from quality_bench.systems import BASELINES, system, systems
+from quality_bench.systems import BASELINES, systems
 
 HEADLINE: Mapping[str, tuple[str, ...]] = {
     "passages": ("R@5", "all@5"),
@@ -29,9 +29,6 @@ first is the main one."""
 
 BROAD = {"qmsum": "general", "graphrag_bench_novel": "Contextual Summarize"}
 """Type of the questions about an entire document, which the summary tree is meant for."""
-
-_CHARACTERS_PER_SECOND = 4_000
-"""Characters that one core extracts and embeds, with their sentences and names, per second."""
 
 Rows = dict[str, list[dict[str, float]]]
 """For each system, the measures of each question."""
@@ -47,7 +44,7 @@ class Scores:
         kind: What it measures, a key of `HEADLINE`.
         control: Whether names are no help there.
         rows: The measures.
-        extra: Further figures, such as latencies.
+        extra: Further figures: the number of nodes, and the seconds.
         headline: The measures in which the hybrid is compared with the baselines, main one first;
             empty for those of the kind.
     """
@@ -103,9 +100,7 @@ def measure_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {m: round(statistics.mean(row[m] for row in rows if m in row), 4) for m in measures}
 
 
-def evaluate(
-    corpus: Corpus, names: Sequence[str], split: str, every: int = 1, *, latency: bool = False
-) -> list[Scores]:
+def evaluate(corpus: Corpus, names: Sequence[str], split: str, every: int = 1) -> list[Scores]:
     """Return the scores on a set, and those on its questions about entire documents.
 
     Args:
@@ -113,7 +108,6 @@ def evaluate(
         names: Names of systems; those for passages only are left out elsewhere.
         split: `dev` or `report`.
         every: Use every n-th question.
-        latency: Whether to measure the latency of the hybrid.
     """
     began = time.perf_counter()
     with corpus.index() as rag:
@@ -138,14 +132,8 @@ def evaluate(
             rows = scores(broad, lambda question, one: coverage(rag, question, one))
             label = f"{corpus.label} coverage"
             found.append(Scores(label, corpus.name, "coverage", corpus.control, rows))
-        if latency:
-            extra["milliseconds"] = latencies(rag, sample(questions), system("hybrid"))
     extra["seconds"] = round(time.perf_counter() - began, 1)
     return found
-
-
-def sample(questions: Sequence[Question], count: int = 200) -> Sequence[Question]:
-    return questions[:: max(1, len(questions) // count)]
 
 
 def evaluate_all(
@@ -157,7 +145,6 @@ def evaluate_all(
     model: str | None = None,
     every: int = 1,
     workers: int = 2,
-    latency: bool = False,
 ) -> Iterator[list[Scores]]:
     """Yield the scores on each set as it is done; the order of the sets varies.
 
@@ -169,20 +156,16 @@ def evaluate_all(
         model: Name of the embedding model; None for that of each set's language.
         every: Use every n-th question.
         workers: Number of processes, each with one thread.
-        latency: Whether to measure latencies.
     """
     if workers == 1:
         for corpus in corpora(data, labels, model):
-            yield evaluate(corpus, names, split, every, latency=latency)
+            yield evaluate(corpus, names, split, every)
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the processes
     ordered = sorted(corpora(data, labels, model), key=_when)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        jobs = [
-            pool.submit(evaluate, corpus, names, split, every, latency=latency)
-            for corpus in ordered
-        ]
+        jobs = [pool.submit(evaluate, corpus, names, split, every) for corpus in ordered]
         for job in as_completed(jobs):
             yield job.result()
 
@@ -202,17 +185,3 @@ def pooled(label: str, parts: Sequence[Scores]) -> Scores:
     systems_of_all = [name for name in parts[0].rows if all(name in part.rows for part in parts)]
     rows = {name: [row for part in parts for row in part.rows[name]] for name in systems_of_all}
     return Scores(label, label, parts[0].kind, all(part.control for part in parts), rows)
-
-
-def estimate(sets: Sequence[Corpus], workers: int) -> str:
-    """Return how long indexing will take at most, in words."""
-    missing = [corpus for corpus in sets if not corpus.path.exists()]
-    if not missing:
-        return "all indexes are cached"
-    characters = sum(len(one.text) for corpus in missing for one in corpus.documents())
-    minutes = characters / _CHARACTERS_PER_SECOND / workers / 60
-    names = ", ".join(corpus.label for corpus in missing)
-    return (
-        f"indexing {names}: {characters / 1e6:.1f} million characters, about {minutes:.0f} minutes "
-        "if no vector is cached"
-    )

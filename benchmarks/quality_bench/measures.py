@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
 
 from e2graphrag_integrations import E2GraphRAG, Span
 from e2graphrag_integrations.evaluation.intervals import estimate
 from e2graphrag_integrations.evaluation.measures import ndcg, recall, span_recall
-from e2graphrag_integrations.retrieval.strategy import Candidate, Query
-from e2graphrag_integrations.retrieval.trace import Trace
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from quality_bench.corpora import Corpus, Kind, Question, in_words
+from quality_bench.corpora import Corpus, Question, in_words
 
 CUTS = (2, 5, 10)
 BUDGETS = (1000, 2000, 4000, 8000)
@@ -42,11 +36,6 @@ _LONGEST_ANSWER = 10
 _WORD = re.compile(r"\w{3,}")
 _TOKEN = re.compile(r"\w+")
 _NO_STRINGS = frozenset({"yes", "no", "true", "false"})
-
-
-def measure_of(kind: Kind) -> str:
-    """Return the main measure of a set of this kind."""
-    return {"passages": "R@5", "spans": "R@2000", "pages": "G@4000"}[kind]
 
 
 def score(corpus: Corpus, rag: E2GraphRAG) -> Callable[[Question, Any], dict[str, float]]:
@@ -126,20 +115,6 @@ def pages(rag: E2GraphRAG, question: Question, strategy: Any) -> dict[str, float
     return scores
 
 
-def headlines(
-    rag: E2GraphRAG, corpus: Corpus, strategies: Mapping[str, Any], every: int
-) -> dict[str, float]:
-    """Return the mean of the main measure of each strategy on every n-th dev question."""
-    questions = corpus.questions("dev")[::every]
-    if corpus.kind == "spans":
-        questions = [one for one in questions if one.spans]
-    measure, scored = measure_of(corpus.kind), score(corpus, rag)
-    return {
-        name: round(statistics.mean(scored(one, strategy)[measure] for one in questions), 4)
-        for name, strategy in strategies.items()
-    }
-
-
 def spans(
     rag: E2GraphRAG,
     question: Question,
@@ -188,33 +163,3 @@ def interval(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, fl
         "low": round(found.low, 4),
         "high": round(found.high, 4),
     }
-
-
-def latencies(rag: E2GraphRAG, questions: Sequence[Question], strategy: Any) -> dict[str, Any]:
-    """Return milliseconds of the ranking, and of the dense search alone."""
-    dense = DenseAlone()
-    seconds: dict[str, list[float]] = {"ranking": [], "dense search": dense.seconds}
-    for question in questions:
-        rag.retrieve(question.text, strategy=dense, where=question.where)
-        result = rag.retrieve(question.text, strategy=strategy, where=question.where)
-        seconds["ranking"].append(result.trace.timings["rank"])
-    return {
-        name: {f"p{q}": round(1000 * float(np.quantile(values, q / 100)), 2) for q in (50, 95)}
-        for name, values in seconds.items()
-    }
-
-
-class DenseAlone:
-    """Times the vector search and returns no candidates."""
-
-    name = "dense alone"
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
-        vector = query.unit_vector
-        began = time.perf_counter()
-        snapshot.dense.search_windows(vector, 200, query.allowed)
-        self.seconds.append(time.perf_counter() - began)
-        return [], Trace(query.question, self.name, query.mode)

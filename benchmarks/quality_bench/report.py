@@ -1,11 +1,13 @@
-"""Markdown tables and plots of the results, and the check of their goals."""
+"""Markdown tables of the results, and the check of their goals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
+
+import md_tables
+from md_tables import difference, marked
 
 Results = Mapping[str, Any]
 """For each set, the summary of its scores."""
@@ -123,14 +125,13 @@ def goals(results: Results, reaches: Sequence[Reach] = GOALS) -> dict[str, dict[
 
 def goal_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the goals as a Markdown table."""
-    lines = ["| goal | measured | reach |  | stretch |  |", "|---|---|---|---|---|---|"]
+    lines = []
     for name, row in rows.items():
         met = "met" if row["met"] else "**missed**"
         stretch = f"{row['stretch']:g}" if "stretch" in row else ""
         beyond = ("met" if row["stretch met"] else "missed") if "stretch" in row else ""
-        cells = (name, f"{row['value']:.3f}", f"{row['min']:g}", met, stretch, beyond)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append((name, f"{row['value']:.3f}", f"{row['min']:g}", met, stretch, beyond))
+    return md_tables.table(("goal", "measured", "reach", "", "stretch", ""), lines)
 
 
 def regressions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -172,7 +173,7 @@ def overview(results: Results, of_columns: Columns = OVERVIEW) -> str:
         *(title for title, _ in of_columns),
         "hybrid - best baseline",
     ]
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines = []
     for label, result in results.items():
         if "against best baseline" not in result:
             continue
@@ -184,18 +185,9 @@ def overview(results: Results, of_columns: Columns = OVERVIEW) -> str:
         rows = [[systems[name] for name in names if name in systems] for _, names in of_columns]
         columns = [[max(row[m] for row in some) for m in versus] if some else [] for some in rows]
         best = [max(values) for values in zip(*filter(None, columns), strict=True)]
-        cells += [" / ".join(map(_marked, values, best)) for values in columns]
-        cells.append(_difference(versus[next(iter(versus))]))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _marked(value: float, best: float) -> str:
-    return f"**{value:.3f}**" if value == best else f"{value:.3f}"
-
-
-def _difference(versus: Mapping[str, Any]) -> str:
-    return f"{versus['difference']:+.3f} [{versus['low']:+.3f}, {versus['high']:+.3f}]"
+        cells += [" / ".join(map(marked, values, best)) for values in columns]
+        lines.append([*cells, difference(versus[next(iter(versus))])])
+    return md_tables.table(head, lines)
 
 
 def _heading(label: str, result: Mapping[str, Any]) -> str:
@@ -217,87 +209,12 @@ def table(results: Results) -> str:
         if not systems:
             continue
         measures = list(dict.fromkeys(m for row in systems.values() for m in row))
-        lines = [
-            _heading(label, result),
-            "",
-            f"| system | {' | '.join(measures)} |",
-            f"|---|{'---|' * len(measures)}",
-        ]
         best = {m: max(row[m] for row in systems.values() if m in row) for m in measures}
-        for system, row in systems.items():
-            cells = [_marked(row[m], best[m]) if m in row else "" for m in measures]
-            lines.append(f"| {system} | {' | '.join(cells)} |")
+        rows = [
+            [system, *(marked(row[m], best[m]) if m in row else "" for m in measures)]
+            for system, row in systems.items()
+        ]
+        blocks += [_heading(label, result), md_tables.table(["system", *measures], rows).rstrip()]
         for measure, versus in result.get("against best baseline", {}).items():
-            lines += ["", f"hybrid - {versus['baseline']}, {measure}: {_difference(versus)}"]
-        blocks.append("\n".join(lines))
+            blocks.append(f"hybrid - {versus['baseline']}, {measure}: {difference(versus)}")
     return "\n\n".join(blocks) + "\n"
-
-
-def left_out_table(result: Results) -> str:
-    """Return the sets that were left out, then all settings on all sets, as Markdown tables."""
-    head = ("left out", "measure", "questions", "chosen without it", "it", "default",
-            "best for the set", "minus the best baseline")  # fmt: skip
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for label, row in result["left out"].items():
-        versus = row["against best baseline"]
-        cells = (
-            label + (" (control)" if row["control"] else ""),
-            row["measure"],
-            row["questions"],
-            _short(row["chosen"]),
-            f"{row['mean']:.3f}",
-            f"{row['default']:.3f}",
-            f"{row['best']:.3f} ({_short(row['best setting'])})",
-            f"{_difference(versus)} ({versus['baseline']})",
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    means = result["means"]
-    lines += ["", f"Chosen on all sets: {_short(result['chosen on all sets'])}", ""]
-    lines += [f"| setting | {' | '.join(means)} |", f"|---|{'---|' * len(means)}"]
-    for name in next(iter(means.values())):
-        cells = [f"{of_set[name]:.3f}" for of_set in means.values()]
-        lines.append(f"| {_short(name)} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _short(setting: str) -> str:
-    return "default" if setting == "hybrid" else setting.removeprefix("hybrid:").replace("+", ", ")
-
-
-def plot(results: Results, out: Path, hidden: Sequence[str] = ()) -> None:
-    """Plot recall over k or over the budget: one SVG per set, named after `out`.
-
-    Args:
-        results: The results.
-        out: The path that the names of the plots are made from.
-        hidden: Systems without a line.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    for name, result in results.items():
-        systems = result["systems"]
-        if not systems:
-            continue
-        measures = [m for m in next(iter(systems.values())) if m.startswith(("R@", "C@", "G@"))]
-        ticks = [int(m.partition("@")[2]) for m in measures]
-        figure, axes = plt.subplots(figsize=(5, 3.2))
-        for system, row in systems.items():
-            if system in hidden:
-                continue
-            width = 2.5 if system == "hybrid" else 1.2
-            axes.plot(ticks, [row[m] for m in measures], marker="o", linewidth=width, label=system)
-        axes.set_xscale("log")
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.minorticks_off()
-        axes.set_xlabel("tokens of context" if ticks[0] > 100 else "passages")  # noqa: PLR2004 - budgets
-        axes.set_ylabel("coverage" if measures[0].startswith("C@") else "recall")
-        axes.set_title(name)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
-        figure.tight_layout()
-        path = out.with_name(f"{out.stem}_{name.replace(' ', '_')}.svg")
-        figure.savefig(path, metadata={"Date": None})
-        plt.close(figure)

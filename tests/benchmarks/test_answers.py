@@ -15,9 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import answers
 from answers_bench.contexts import NAMES, context_of, first_words
-from answers_bench.reader import KEY, AnswerCache, Reader
+from answers_bench.reader import KEY, Reader
 from answers_bench.report import difference_table, pooled, score_table, summary
 from answers_bench.scoring import answer_scores, context_scores
+from quality_bench.caches import DiskCache
 from quality_bench.corpora import Question
 from quality_sets import make_set, tiny
 from stub_server import llm_calls, running_stub
@@ -92,7 +93,7 @@ def test_differences_use_the_questions_that_have_the_measure():
 
 @pytest.fixture
 def cache(tmp_path):
-    cache = AnswerCache(tmp_path / "answers.sqlite")
+    cache = DiskCache(tmp_path / "answers.sqlite")
     yield cache
     cache.close()
 

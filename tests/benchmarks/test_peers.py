@@ -14,10 +14,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "peers"))
 
 from passage_stub import change, load, titled_graph
 from passages import passage_job
-from report import BY_QUESTION, passage_row, tables
+from report import BY_QUESTION, passage_row
 from run import add_row, earlier
 
 from stub_server import SCRIPT
+from tables import peers
 
 TEXTS = {"p1": "Dune\nA novel by Frank Herbert.", "p2": "Frank Herbert\nHe was born in Tacoma."}
 GOLD = [frozenset({"p1", "p2"}), frozenset({"p2"})]
@@ -96,12 +97,16 @@ def test_recall_is_kept_by_question_and_compared_in_pairs(tmp_path):
     assert (figures["R@5"], figures["all@5"], figures[BY_QUESTION]) == (0.75, 0.5, "0.5 1")
     job = {"texts": TEXTS, "questions": ["Warm-up?", "Q1?", "Q2?"]}
     result = earlier(tmp_path / "out.json", job)
+    costs = {"index": COSTS | {"completion_tokens": 0}, "modes": {"hybrid": COSTS | {"p50_ms": 1}}}
+    for name in ("raptor", "e2graphrag"):
+        add_row(result, "novel", name, {"version": name, "settings": {}} | costs)
     add_row(result, "hotpotqa", "raptor", theirs)
-    assert "| +0." not in tables(result)  # nothing to compare with
+    assert "| +0." not in peers(["raptor"], result)  # nothing to compare with
     add_row(result, "hotpotqa", "e2graphrag", ours)
     assert list(result["hotpotqa"]) == ["e2graphrag", "raptor"]
-    lines = tables(result).splitlines()
-    assert any(line.startswith("| raptor |") and "| +0.250 [" in line for line in lines)
+    lines = peers(["raptor"], result).splitlines()
+    assert any(line.startswith("| raptor | hybrid |") and "| +0.250 [" in line for line in lines)
+    assert lines[-1].endswith("| 1.000 |  |")
 
 
 def test_rows_of_other_systems_stay_unless_the_passages_changed(tmp_path):

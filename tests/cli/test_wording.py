@@ -98,6 +98,9 @@ def test_parameters_and_methods_become_options_and_commands(message, words):
         (["report", "{index}", "--out", "r.html", "--max-mb", "-1"], "--max-mb -1.0 must be"),
         (["update-vectors", "{index}", "pgvector"], "copy it with `e2graphrag copy`"),
         (["work", "{index}", "--lease", "0"], "--lease 0.0 must be"),
+        (["import", "x", "--out", "n.e2g", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
+        (["copy", "{index}", "n.e2g", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
+        (["drop", "postgresql://h/d?schema=s", "--lock-timeout", "-1"], "--lock-timeout -1.0 must"),
     ],
     ids=str,
 )

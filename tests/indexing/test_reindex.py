@@ -1,9 +1,7 @@
-"""An index of older extraction rules keeps them until it is extracted again, in one step."""
+"""An index of another extractor is extracted again in one step, without any model."""
 
 from __future__ import annotations
 
-import json
-import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,14 +18,12 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing import extraction
 from e2graphrag_integrations.store.queue import enqueue
-from e2graphrag_integrations.types import SUBJECT_LABELS
 from fakes import (
     STORY,
     CountingExtractor,
     FailingEmbedder,
     FailingExtractor,
-    first_extraction_rules,
-    numbered,
+    OldExtractor,
 )
 
 DOCUMENTS = [
@@ -49,84 +45,62 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def outdated(path, open_index):
-    """Return the path of a file that was built with version 1 of the rules."""
-    with first_extraction_rules():
-        open_index(path).add(DOCUMENTS)
+def old(path, open_index):
+    """Return the path of a file that was built with another extractor."""
+    open_index(path, extractor=OldExtractor()).add(DOCUMENTS)
     return path
+
+
+def is_current(rag):
+    return rag.store.manifest()["extractor"].startswith("fake:names")
 
 
 def answers(rag):
     return [rag.retrieve(question, k=9).nodes for question in QUESTIONS]
 
 
-def labels(rag):
-    lines = [json.loads(line) for line in rag.export()]
-    sentences = [sentence for line in lines for sentence in line.get("mentions", ())]
-    return {mention[3] for sentence in sentences for mention in sentence}
+def test_a_file_of_another_extractor_is_refused_with_the_remedy(old, open_index):
+    rag = open_index(old)
+    for call in (lambda: rag.retrieve("Anna"), lambda: rag.add(NEW)):
+        with pytest.raises(SettingsMismatchError, match=r"fake:old, not fake:names.*reindex\(\)"):
+            call()
+    rag.reindex()
+    assert rag.retrieve("Anna").nodes
 
 
-def test_an_outdated_file_is_used_with_its_rules(outdated, open_index, caplog):
-    rag = open_index(outdated)
-    assert rag.is_outdated
-    stats = rag.stats()
-    assert (stats.extraction_rules, stats.is_outdated) == (1, True)
-    assert rag.verify().ok
-    assert not caplog.records
-    before = answers(rag)
-    rag.add(NEW)
-    assert rag.stats().settings["extractor"] == "fake:names"
-    assert SUBJECT_LABELS.isdisjoint(labels(rag))
-    with first_extraction_rules():
-        old = open_index()
-        old.add(DOCUMENTS)
-        assert answers(old) == before
-        old.add(NEW)
-    assert list(rag.export()) == list(old.export())
-
-
-def test_an_open_handle_warns_once(outdated, open_index, caplog):
-    rag = open_index(outdated)
-    for _ in range(2):
-        rag.retrieve("Anna", mode="global")
-        rag.add(numbered(2), on_duplicate="skip")
-    open_index().add(DOCUMENTS)  # not outdated
-    [record] = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert f"e2graphrag reindex {outdated}" in record.getMessage()
-
-
-def test_a_reindexed_file_equals_a_new_one(outdated, open_index):
-    with open_index(outdated) as rag:
+def test_a_reindexed_file_equals_a_new_one(old, open_index):
+    with open_index(old, extractor=OldExtractor()) as rag:
         before = answers(rag)
         rag.add(NEW)
+    with open_index(old) as rag:
         report = rag.reindex()
         fresh = open_index()
         fresh.add([*DOCUMENTS, NEW])
         assert list(rag.export()) == list(fresh.export())
         assert answers(rag) == answers(fresh) != before
         assert rag.verify().ok
+        assert is_current(rag)
         stats = rag.stats()
-        assert (stats.extraction_rules, stats.is_outdated, rag.is_outdated) == (2, False, False)
     assert (report.documents, report.chunks) == (4, stats.chunks)
     assert (report.entities, report.edges) == (stats.entities, stats.edges)
     assert (report.embedded, report.llm_calls, report.summaries) == (0, 0, 0)
     assert {"extract", "write", "total"} == set(report.seconds)
-    with open_index(outdated) as rag:
+    with open_index(old) as rag:
         assert answers(rag) == answers(fresh)
         content = "SELECT kind, count(*) FROM content GROUP BY kind"
         assert rag.store.read(content) == fresh.store.read(content)  # the old ones are dropped
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-async def test_only_the_extractor_is_called(outdated, open_index, is_async):
+async def test_only_the_extractor_is_called(old, open_index, is_async):
     def summarize(_):
         raise AssertionError
 
-    rag = open_index(outdated, embedder=FailingEmbedder(), summarizer=summarize)
+    rag = open_index(old, embedder=FailingEmbedder(), summarizer=summarize)
     events = []
     report = await rag.areindex(progress=events.append) if is_async else rag.reindex()
     assert report.documents == 3
-    assert not rag.is_outdated
+    assert is_current(rag)
     if is_async:
         assert {e.stage: e.done for e in events} == {"extract": report.chunks, "write": 3}
 
@@ -141,7 +115,7 @@ def test_a_current_file_does_not_change(path, open_index):
     assert again.store.generation == before
 
 
-def test_a_failed_run_changes_nothing_and_its_results_are_reused(outdated, open_index, monkeypatch):
+def test_a_failed_run_changes_nothing_and_its_results_are_reused(old, open_index, monkeypatch):
     monkeypatch.setattr(extraction, "_SLICE_SIZE", 1)
 
     class Failing(CountingExtractor):
@@ -150,15 +124,15 @@ def test_a_failed_run_changes_nothing_and_its_results_are_reused(outdated, open_
                 raise RuntimeError("no memory")
             return super().extract(texts)
 
-    before = list(open_index(outdated).export())
-    rag = open_index(outdated, extractor=Failing())
+    before = list(open_index(old).export())
+    rag = open_index(old, extractor=Failing())
     with pytest.raises(ExtractionError, match="no memory"):
         rag.reindex()
-    assert rag.is_outdated
+    assert not is_current(rag)
     assert rag.verify().ok
     assert list(rag.export()) == before
     counting = CountingExtractor()
-    report = open_index(outdated, extractor=counting).reindex()
+    report = open_index(old, extractor=counting).reindex()
     assert len(counting.texts) == report.chunks - 3
 
 
@@ -180,54 +154,54 @@ E2GraphRAG.open(sys.argv[1], embedder="hashing", extractor=Extractor()).reindex(
 
 
 @pytest.mark.parametrize("moment", ["extract", "write"])
-def test_a_killed_run_leaves_the_old_index(outdated, open_index, moment):
-    with open_index(outdated) as rag:
+def test_a_killed_run_leaves_the_old_index(old, open_index, moment):
+    with open_index(old, extractor=OldExtractor()) as rag:
         before, expected = list(rag.export()), answers(rag)
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(outdated), moment],
+        [sys.executable, "-c", KILLED, str(old), moment],
         check=False,
         env={"PYTHONPATH": ":".join(sys.path)},
     )
     assert killed.returncode == 9
-    rag = open_index(outdated)
+    rag = open_index(old)
     assert rag.verify().ok
     assert list(rag.export()) == before
-    assert answers(rag) == expected
+    with open_index(old, extractor=OldExtractor()) as unchanged:
+        assert answers(unchanged) == expected
     rag.reindex()
     fresh = open_index()
     fresh.add(DOCUMENTS)
     assert list(rag.export()) == list(fresh.export())
 
 
-def test_a_stopped_run_changes_nothing(outdated, open_index):
-    rag = open_index(outdated)
+def test_a_stopped_run_changes_nothing(old, open_index):
+    rag = open_index(old)
     with pytest.raises(StoppedError, match=r"reindex\(\) to continue"):
         rag.reindex(progress=lambda _: rag.stop())
-    assert rag.is_outdated
+    assert not is_current(rag)
     assert rag.reindex().documents == 3
 
 
-def test_a_damaged_row_is_reported_and_nothing_changes(outdated, open_index):
-    rag = open_index(outdated)
+def test_a_damaged_row_is_reported_and_nothing_changes(old, open_index):
+    rag = open_index(old)
     with rag.store.transaction() as db:
         db.execute("UPDATE documents SET title = 'Port' WHERE id = 'story'")
     with pytest.raises(CorruptStoreError, match="document 'story'"):
         rag.reindex()
-    assert rag.is_outdated
+    assert not is_current(rag)
 
 
-def test_extractions_that_another_writer_deleted_are_noticed(outdated, open_index, monkeypatch):
-    rag = open_index(outdated)
+def test_extractions_that_another_writer_deleted_are_noticed(old, open_index, monkeypatch):
+    rag = open_index(old)
     monkeypatch.setattr(rag.store, "put_cached", lambda _kind, _contents: None)
     with pytest.raises(IndexingError, match="another writer changed"):
         rag.reindex()
-    assert rag.is_outdated
+    assert not is_current(rag)
     assert rag.verify().ok
 
 
-def test_other_handles_continue_with_the_new_extractions(outdated, open_index):
-    first, other = open_index(outdated), open_index(outdated)
-    assert answers(first) == answers(other)
+def test_other_handles_continue_with_the_new_extractions(old, open_index):
+    first, other = open_index(old), open_index(old)
     other.reindex()
     assert answers(first) == answers(other)
     first.add(NEW)
@@ -235,21 +209,6 @@ def test_other_handles_continue_with_the_new_extractions(outdated, open_index):
     fresh.add([*DOCUMENTS, NEW])
     assert list(first.export()) == list(fresh.export())
     assert first.verify().ok
-
-
-def test_a_queue_of_an_older_version_is_indexed(path, outdated, open_index):
-    rag = open_index(outdated)
-    manifest = rag.store.manifest()
-    enqueue(rag.store, [NEW], manifest)
-    rag.reindex()
-    assert rag.resume().documents == 1
-    fresh = open_index()
-    fresh.add([*DOCUMENTS, NEW])
-    assert list(rag.export()) == list(fresh.export())
-    only_queued = open_index(path.with_name("queue.e2g"))
-    enqueue(only_queued.store, [NEW], manifest)
-    assert only_queued.resume().documents == 1
-    assert not only_queued.is_outdated
 
 
 def test_another_extractor_can_replace_that_of_the_file(path, open_index):
@@ -262,7 +221,8 @@ def test_another_extractor_can_replace_that_of_the_file(path, open_index):
     ):
         other.retrieve("Anna")
     new = OtherExtractor()
-    with open_index(path, extractor=new, upgrade=True) as other:
+    with open_index(path, extractor=new) as other:
+        other.reindex()
         assert new.texts
         assert other.stats().settings["extractor"].startswith("fake:other")
         assert other.resume().documents == 1  # the queue, too
@@ -270,53 +230,28 @@ def test_another_extractor_can_replace_that_of_the_file(path, open_index):
         rag.retrieve("Anna")
 
 
-def test_upgrade_reindexes_an_outdated_file(outdated, open_index, caplog):
-    with open_index(outdated, upgrade=True) as rag:
-        assert not rag.is_outdated
-        rag.retrieve("Anna")
-    assert not caplog.records
-    with pytest.raises(SettingsMismatchError, match="pass extractor="):
-        E2GraphRAG.open(outdated).reindex()
-
-
-def test_upgrade_does_nothing_to_other_files(path):
-    with E2GraphRAG.open(path, embedder="hashing", upgrade=True) as rag:
-        rag.add(NEW)
-    with E2GraphRAG.open(path, upgrade=True) as rag:
-        assert (
-            rag._index.components._router.extractor("en")._nlp is None
-        )  # the pipeline is not loaded
-        assert rag.retrieve("Emil Dahl").nodes
-
-
-def test_a_failed_upgrade_closes_the_file(outdated, open_index):
-    with pytest.raises(ExtractionError):
-        open_index(outdated, extractor=FailingExtractor(), upgrade=True)
-    assert open_index(outdated).is_outdated
-    outdated.rename(outdated.with_name("moved.e2g"))  # Windows would refuse
-
-
-def test_exports_keep_their_rules(outdated, open_index, tmp_path):
-    for is_new in (False, True):
-        rag = open_index(outdated, upgrade=is_new)
-        rag.export_to(tmp_path / f"export-{is_new}")
-        E2GraphRAG.import_from(tmp_path / f"export-{is_new}", tmp_path / f"{is_new}.e2g")
-        copy = open_index(tmp_path / f"{is_new}.e2g")
-        assert copy.is_outdated is not is_new
-        assert list(copy.export()) == list(rag.export())
-        assert answers(copy) == answers(rag)
+def test_exports_keep_their_extractor(old, open_index, tmp_path):
+    with open_index(old) as rag:
+        rag.export_to(tmp_path / "export")
+    E2GraphRAG.import_from(tmp_path / "export", tmp_path / "imported.e2g")
+    copy = open_index(tmp_path / "imported.e2g")
+    assert not is_current(copy)
+    assert copy.reindex().documents == 3
+    rag = open_index(old)
+    rag.reindex()
+    assert list(copy.export()) == list(rag.export())
+    assert answers(copy) == answers(rag)
 
 
 def test_spacy_extractions_are_replaced_as_well(path):
     document = replace(NEW, text="CKHL-FM\nCKHL-FM is a radio station in Bergen. Emil owns it.")
-    with first_extraction_rules(), E2GraphRAG.open(path, embedder="hashing") as rag:
+    with E2GraphRAG.open(path, embedder="hashing", extractor=OldExtractor()) as rag:
         rag.add(document)
-        assert "ckhl-fm ckhl-fm" in rag.graph.names
     with (
-        E2GraphRAG.open(path, upgrade=True) as rag,
+        E2GraphRAG.open(path, extractor="en_e2g_sm") as rag,
         E2GraphRAG.open(":memory:", embedder=HashingEmbedder()) as fresh,
     ):
+        rag.reindex()
         fresh.add(document)
-        assert "ckhl-fm ckhl-fm" not in rag.graph.names
         assert list(rag.export()) == list(fresh.export())
         assert rag.stats().settings["extractor_model"] == "en_e2g_sm"

@@ -3,14 +3,13 @@ import dataclasses
 import threading
 from collections import Counter
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import closing
 
 import pytest
 
 from e2graphrag_integrations._utils.event_loop import OwnLoop
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.indexing.run import WorkStopped
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees, summary_key
+from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
@@ -352,12 +351,3 @@ def test_the_error_that_stopped_the_run_is_raised(builder):
         made_by = dataclasses.replace(builder(Mixed()), retry=patient)
         with pytest.raises(SummaryError, match="401 bad key"):
             fill([numbered(26)], made_by)
-
-
-def test_the_cache_key_names_the_rules_for_the_scripts_of_the_texts():
-    with closing(Store(":memory:")) as store, closing(OwnLoop()) as loop:
-        summarizer = ExtractiveSummarizer()
-        own = summarizer.fingerprint
-        builder = SummaryBuilder(summarizer, own, WordCounter(), 300, RetryPolicy(), store, loop)
-        assert builder.key(["One."], 1) == summary_key(own, 300, ["One."], 1)
-        assert builder.key(["一。"], 1) == summary_key(f"{own}:rules-2", 300, ["一。"], 1)

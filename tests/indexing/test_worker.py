@@ -29,6 +29,7 @@ from e2graphrag_integrations.errors import (
     SummaryError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.store.postgres_schema import POSTGRES_VERSION
 from fakes import BlockingLLM, CountingLLM, Failing, NameExtractor, numbered, start_in_thread
 from postgres_server import running_postgres
 
@@ -493,25 +494,15 @@ def test_an_exhausted_server_is_a_typed_error(postgres_url, open_index):
     assert open_index(postgres_url).work().documents == 2
 
 
-def test_a_newer_version_of_the_package_ends_writers_before_they_write(postgres_url, open_index):
+def test_another_format_version_ends_writers_before_they_write(postgres_url, open_index):
     rag = open_index(postgres_url)
     rag.add(documents(2), wait=False)
     execute(postgres_url, "UPDATE <s>.e2graphrag SET value = 99")
     for write in (rag.work, lambda: rag.add(numbered(3)), lambda: rag.set_tags(["a"])):
-        with pytest.raises(SchemaVersionError, match="upgrade"):
+        with pytest.raises(SchemaVersionError, match="format version 99"):
             write()
-    execute(postgres_url, "UPDATE <s>.e2graphrag SET value = 2")
+    execute(postgres_url, f"UPDATE <s>.e2graphrag SET value = {POSTGRES_VERSION}")  # noqa: S608 - a number
     assert rag.work().documents == 2
-
-
-def test_an_index_of_the_first_version_gets_the_table_of_leases(postgres_url, open_index):
-    rag = open_index(postgres_url)
-    rag.add(documents(2), wait=False)
-    execute(postgres_url, "DROP TABLE <s>.leases")
-    execute(postgres_url, "DROP INDEX <s>.queue_by_number")
-    execute(postgres_url, "UPDATE <s>.e2graphrag SET value = 1")
-    rag.close()
-    assert open_index(postgres_url).work().documents == 2
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from langchain_core.documents import Document
 
-from e2graphrag_integrations import RetryPolicy
+from e2graphrag_integrations import E2GraphRAG, RetryPolicy
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, StoppedError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import NameExtractor, numbered
@@ -112,21 +112,84 @@ async def test_searches_answer_from_what_is_built_while_the_model_fails(lc_open,
     llm.failing = set(range(llm.calls + 1, 999))
     with pytest.raises(IndexingError, match=r"call \d+ failed"):
         index.upsert(pages[3:])
-    with pytest.raises(IndexingError):
-        await index.adelete([pages[0].id])
     calls = llm.calls
     for _ in range(2):
         assert index.invoke("Who is Anna?") == found
         assert await index.ainvoke("Who is Anna?") == found
     assert llm.calls == calls
     assert exported(index) == before
-    assert index.freshness().pending == 2
+    assert index.freshness().pending == 1
     [warning] = [message for message in caplog.messages if "not indexed yet" in message]
-    assert warning.startswith(":memory:: 2 document(s) are not indexed yet, or failed")
+    assert warning.startswith(":memory:: Answers lack 1 document that is not indexed yet: call")
     llm.failing = set()
     index.upsert(pages[3:])  # a new attempt repairs everything that failed
     assert index.freshness().pending == 0
-    assert sorted(index.ids()) == sorted(page.id for page in pages[1:])
+    assert sorted(index.ids()) == sorted(page.id for page in pages)
+
+
+async def _delete_sync(index, ids):
+    with pytest.raises(IndexingError):
+        index.delete(ids)
+
+
+async def _delete_async(index, ids):
+    with pytest.raises(IndexingError):
+        await index.adelete(ids)
+
+
+async def _delete_in_a_batch(index, ids):
+    with pytest.raises(IndexingError), index.batch():
+        index.delete(ids)
+
+
+async def _delete_in_a_batch_that_stops(index, ids):
+    async def stopped():
+        async with index.batch():
+            await index.adelete(ids)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await stopped()
+
+
+async def _delete_without_a_build(index, ids):
+    index.corpus.auto_build = False
+    index.delete(ids)
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        _delete_sync,
+        _delete_async,
+        _delete_in_a_batch,
+        _delete_in_a_batch_that_stops,
+        _delete_without_a_build,
+    ],
+)
+async def test_deleted_text_is_found_no_more_if_the_rest_cannot_be_built(
+    lc_open, pages, tmp_path, delete
+):
+    llm = DigestChatModel()
+    index = lc_open(tmp_path / "a.e2g", llm=llm, auto_build=True)
+    index.add_documents(pages)
+    reader = E2GraphRAG.open(tmp_path / "a.e2g", embedder="hashing", extractor=NameExtractor())
+    deleted, kept = pages[0], pages[1:]
+    llm.failing = set(range(llm.calls + 1, 999))
+    await delete(index, [deleted.id])
+    for retrieve in (index.retrieve, index.scoped({"author": "Ann"}).retrieve, reader.retrieve):
+        texts = [node.text for node in retrieve(deleted.page_content, k=99, fill=True).nodes]
+        assert not any(deleted.page_content[:20] in text for text in texts)
+    assert index.invoke(pages[-1].page_content)  # the other source is as before
+    assert index.freshness().pending == 1
+    assert sorted(index.ids()) == sorted(page.id for page in kept)
+    assert index.get([deleted.id]) == []
+    llm.failing = set()
+    index.build()
+    expected = lc_open(llm=DigestChatModel())
+    expected.add_documents(kept)
+    assert exported(index) == exported(expected)
+    reader.close()
 
 
 def test_a_failing_extractor_leaves_documents_pending(lc_open, pages):

@@ -82,3 +82,45 @@ def test_grouping_is_logged_once_with_its_reason(lc_index_of, pages, caplog):
     assert "3 documents share 1 summary tree(s)" in message
     assert "'source'" in message
     assert "'page'" in message
+
+
+SHORT = [
+    Document(text, id=f"p{number}", metadata={"source": "a.pdf", "page": number})
+    for number, text in enumerate([ALPHA, GAMMA, "Later Zeno left.", "Nobody met Kuno."])
+]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"e2_doc_id": "p1"},
+        {"e2_doc_id": {"$in": ["p1"]}},
+        {"e2_doc_id": "p1", "source": "a.pdf"},
+        {"$and": [{"e2_doc_id": "p1"}, {"page": 1}]},
+        {"$or": [{"e2_doc_id": "p1"}, {"page": 1}]},
+    ],
+    ids=str,
+)
+def test_a_filter_finds_a_page_that_shares_its_chunk(lc_index_of, where):
+    target = lc_index_of(SHORT, chunk_size=12, chunk_overlap=0, group_size=2)
+    hits = target.as_retriever(k=50, filter=where).invoke("Who met Delta?")
+    assert hits
+    assert all("p1" in hit.metadata["e2_doc_ids"] and not hit.metadata["e2_level"] for hit in hits)
+    assert any(len(hit.metadata["e2_doc_ids"]) > 1 for hit in hits)
+    touching = target.as_retriever(k=50, filter={"page": 1}).invoke("Who met Delta?")
+    chunks = {hit.id for hit in touching if not hit.metadata["e2_level"]}
+    assert {hit.id for hit in hits} == chunks
+
+
+@pytest.mark.parametrize(
+    "where", [{"e2_doc_id": "p1", "page": 0}, {"e2_doc_id": "p1", "source": "b"}], ids=str
+)
+def test_a_filter_on_the_id_of_a_page_keeps_its_other_conditions(lc_index_of, where):
+    target = lc_index_of(SHORT, chunk_size=12, chunk_overlap=0, group_size=2)
+    assert target.as_retriever(k=50, filter=where).invoke("Who met Delta?") == []
+
+
+def test_a_scope_of_one_page_shows_no_text_of_another(lc_index_of):
+    target = lc_index_of(SHORT, chunk_size=12, chunk_overlap=0, group_size=2)
+    hits = target.scoped({"e2_doc_id": "p1"}).as_retriever(k=50).invoke("Who met Delta?")
+    assert all(hit.metadata["e2_doc_ids"] == ["p1"] for hit in hits)

@@ -31,6 +31,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from e2graphrag_integrations.langchain.options import OpenOptions, RetrieverOptions
+from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from fakes import STORY, NameExtractor, numbered
 from langchain_fakes import (
     MILL,
@@ -203,6 +204,13 @@ def test_mutating_an_input_or_output_document_does_not_change_the_index(lc_index
 # Trees
 
 
+@pytest.fixture
+def every_summary(monkeypatch):
+    """Results also contain the summaries that repeat their chunks, in this process."""
+    monkeypatch.setattr(Duplicates, "add_repeats", lambda *_: False)
+
+
+@pytest.mark.usefixtures("every_summary")
 def test_pages_of_a_source_share_a_tree(lc_index_of, pages):
     index = lc_index_of(pages)
     assert sources(index) == ["map.pdf", "mill.pdf"]
@@ -560,6 +568,7 @@ def test_cached_embeddings_give_the_same_results(lc_index_of, pages):
     assert retrieved(indexes[0]) == retrieved(indexes[1])
 
 
+@pytest.mark.usefixtures("every_summary")
 def test_loading_rejects_embeddings_of_another_dimension(lc_index_of, pages, tmp_path):
     lc_index_of(pages, embeddings=DeterministicFakeEmbedding(size=24)).save_local(tmp_path / "a")
     options = {"extractor": NameExtractor()}

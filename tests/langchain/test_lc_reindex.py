@@ -1,4 +1,4 @@
-"""A LangChain index of older extraction rules keeps them until it is extracted again."""
+"""A LangChain index of another extractor is extracted again in one step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from e2graphrag_integrations.errors import SettingsMismatchError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
-from fakes import FailingEmbedder, first_extraction_rules
+from fakes import FailingEmbedder, OldExtractor
 
 DOCUMENTS = [
     Document(id="anna", page_content="Anna Berg\nAnna Berg was a pilot. She met Bert in Oslo."),
@@ -21,16 +22,17 @@ NEW = Document(id="new", page_content="Fay Lind was a miller. Fay Lind knew Anna
 async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
     options = {"embeddings": "hashing", "extractor": names, "tree_per": "document"}
     path = tmp_path / "i.e2g"
-    with first_extraction_rules():
-        E2GraphRAGIndex.from_documents(DOCUMENTS, path=path, **options).close()
+    old = options | {"extractor": OldExtractor()}
+    E2GraphRAGIndex.from_documents(DOCUMENTS, path=path, **old).close()
     with E2GraphRAGIndex.open(
         path, auto_build=False, **options | {"embeddings": FailingEmbedder()}
     ) as index:
-        assert index.is_outdated
+        with pytest.raises(SettingsMismatchError, match=r"fake:old.*reindex\(\)"):
+            index.similarity_search("Who was a sailor?")
         index.upsert([NEW])
         report = await index.areindex() if is_async else index.reindex()
         assert report.documents == 2
-        assert not index.is_outdated
+        assert index.corpus.rag.stats().settings["extractor"].startswith("fake:names")
         assert index.corpus.is_dirty  # pending documents remain pending
     with (
         E2GraphRAGIndex.open(path, **options) as index,
@@ -43,10 +45,8 @@ async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
 def test_the_vector_store_does_not_change(tmp_path, names):
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     options = {"embeddings": "hashing", "extractor": names, "vector_store": store}
-    with (
-        first_extraction_rules(),
-        E2GraphRAGIndex.from_documents(DOCUMENTS, path=tmp_path / "i.e2g", **options),
-    ):
+    old = options | {"extractor": OldExtractor()}
+    with E2GraphRAGIndex.from_documents(DOCUMENTS, path=tmp_path / "i.e2g", **old):
         before = dict(store.store)
         assert before
     with E2GraphRAGIndex.open(tmp_path / "i.e2g", **options) as index:

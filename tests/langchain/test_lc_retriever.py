@@ -34,6 +34,8 @@ from e2graphrag_integrations.langchain import (
 from fakes import STORY, NameExtractor
 from langchain_fakes import MILL, SMALL, DigestChatModel, split_into_pages, two_sources
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 QUERY = "How is Anna tied to Emil?"
 QUERIES = [
     QUERY,

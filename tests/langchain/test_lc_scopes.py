@@ -22,6 +22,8 @@ from e2graphrag_integrations.langchain import (
 from e2graphrag_integrations.langchain.scopes import ScopedIndex
 from langchain_fakes import SMALL, ToolCallingModel
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 A, B = {"tenant": "a"}, {"tenant": "b"}
 SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
 

@@ -10,11 +10,9 @@ from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
-    SchemaVersionError,
     UnknownEntityError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.llama_index.storage import index_struct
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from fakes import NameExtractor
 from llama_checks import SYNC_AND_ASYNC, call
@@ -114,13 +112,9 @@ def test_another_handle_takes_over_edits_with_its_next_write(index):
     assert other.edits() == edits
 
 
-def test_only_a_struct_with_edits_needs_the_new_version(index, monkeypatch):
-    assert index.storage.struct.to_dict()["schema_version"] == 2
+def test_a_saved_struct_has_the_edits(index):
     index.edit_entities(stop="Rome")
     saved = index.storage.struct.to_dict()
     assert E2GraphRAGIndexStruct.from_dict(saved).edits == index.edits()
     with pytest.raises(CorruptStoreError, match="is damaged"):
         E2GraphRAGIndexStruct.from_dict(saved | {"edits": [["stop", "?"]]})
-    monkeypatch.setattr(index_struct, "SCHEMA_VERSION", 2)
-    with pytest.raises(SchemaVersionError):
-        E2GraphRAGIndexStruct.from_dict(saved)

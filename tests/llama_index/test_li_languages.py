@@ -7,10 +7,8 @@ from llama_index.core import Document
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.errors import InvalidInputError, SchemaVersionError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.llama_index.storage import index_struct
-from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.retrieval.strategy import Query
 
 DREAM = "曹雪芹著有《红楼梦》。贾宝玉住在大观园。"
@@ -60,7 +58,6 @@ def test_languages_are_persisted(index, tmp_path):
     index.storage_context.persist(tmp_path)
     loaded = E2GraphRAGIndex.from_persist_dir(tmp_path)
     assert languages(loaded) == LANGUAGES
-    assert not loaded.is_outdated
     assert loaded.reindex().documents == 0
     loaded.refresh_ref_docs([document("tea", f"{TEA} {DREAM * 9}"), *DOCUMENTS[1:]])
     assert languages(loaded) == LANGUAGES | {"tea": "zh"}
@@ -82,13 +79,3 @@ async def test_an_index_has_a_language_for_other_documents():
     assert languages(index) == LANGUAGES | {"tea": "nl", "dream": "nl"}
     with pytest.raises(InvalidInputError, match="language='xx'"):
         E2GraphRAGIndex([], embed_model="hashing", language="xx")
-
-
-def test_older_packages_reject_an_index_with_other_languages(index, monkeypatch):
-    saved = index.storage.struct.to_dict()
-    assert saved["schema_version"] == 4
-    monkeypatch.setattr(index_struct, "SCHEMA_VERSION", 3)
-    with pytest.raises(SchemaVersionError):
-        E2GraphRAGIndexStruct.from_dict(saved)
-    english = E2GraphRAGIndex.from_documents(DOCUMENTS[:1], embed_model="hashing")
-    assert english.storage.struct.to_dict()["schema_version"] == 2

@@ -54,6 +54,8 @@ from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
 from fakes import AnonymousEmbedder, NameExtractor
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 LOCAL, GLOBAL, LONE = "What did Anna give Bert?", "What is it all about?", "Who is Anna?"
 QUESTIONS = [
     LOCAL,

@@ -20,6 +20,8 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.search.dense import DenseIndex
 from llama_stores import Plain
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 A, B = {"tenant": "a"}, {"tenant": "b"}
 SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
 

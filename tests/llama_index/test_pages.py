@@ -29,7 +29,6 @@ from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     IndexingError,
     InvalidInputError,
-    SchemaVersionError,
     SettingsMismatchError,
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
@@ -46,6 +45,8 @@ from llama_checks import (
 from llama_fakes import Digests
 from llama_pages import page, page_text, read_pages, write_pdf
 from strategies import examples
+
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
 
 SIZES = {"chunk_size": 30, "chunk_overlap": 6, "group_size": 3}
 OPTIONS = SETTINGS | SIZES
@@ -621,46 +622,6 @@ def test_a_damaged_list_of_pages_raises():
 
 
 # Files
-
-
-def as_version_1(folder):
-    """Rewrite a persisted index as versions before `tree_per` wrote it."""
-    path = folder / "index_store.json"
-    plain = json.loads(path.read_text(encoding="utf-8"))
-    [entry] = plain["index_store/data"].values()
-    struct = json.loads(entry["__data__"])
-    assert struct["schema_version"] == 2
-    struct["schema_version"] = 1
-    del struct["tree_per"], struct["pages"]
-    entry["__data__"] = json.dumps(struct)
-    path.write_text(json.dumps(plain), encoding="utf-8")
-
-
-def test_an_old_index_keeps_its_trees_until_their_file_changes(tmp_path):
-    documents = [page(n) for n in range(1, 4)] + [page(1, file="b.pdf"), page(2, file="b.pdf")]
-    build(documents, tree_per="document").persist(tmp_path)
-    as_version_1(tmp_path)
-    index = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
-    assert trees(index) == {d.doc_id for d in documents}
-    assert index.refresh_ref_docs(documents) == [False] * 5
-    assert trees(index) == {d.doc_id for d in documents}
-    index.insert(page(4))
-    assert trees(index) == {PATH, *(d.doc_id for d in documents[3:])}
-    assert_consistent(index)
-    index.persist(tmp_path)
-    index = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
-    documents = [*documents[:3], page(4), documents[3], page(2, 1, file="b.pdf")]
-    assert index.refresh_ref_docs(documents) == [False] * 5 + [True]
-    assert_equal(index, documents)
-
-
-def test_a_newer_struct_is_refused(tmp_path):
-    build([page(1)]).persist(tmp_path)
-    path = tmp_path / "index_store.json"
-    newer = path.read_text(encoding="utf-8").replace('schema_version\\": 2', 'schema_version\\": 5')
-    path.write_text(newer, encoding="utf-8")
-    with pytest.raises(SchemaVersionError, match="reads versions up to 4"):
-        E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
 
 
 def test_pages_survive_an_index_file(tmp_path):

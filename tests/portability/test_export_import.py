@@ -20,8 +20,10 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,
+    SchemaVersionError,
     StoreError,
 )
+from e2graphrag_integrations.portability.export_import import FORMAT
 from e2graphrag_integrations.store.queue import enqueue
 from fakes import STORY, CountingExtractor, CountingLLM, NameExtractor, numbered
 from strategies import examples, texts
@@ -452,7 +454,7 @@ MISSING = object()
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
     [
-        *wrong("header", "e2graphrag", MISSING, None, 0, 2, "1", [], {}),
+        *wrong("header", "e2graphrag", MISSING, None, "1", [], {}),
         *wrong("header", "manifest", MISSING, None, 5, "x", [], [1]),
         *wrong("document", "document", MISSING, None, "", 5, " ", "\ud800", []),
         *wrong("document", "title", MISSING, 5, [], "\ud800"),
@@ -504,6 +506,17 @@ def test_an_invalid_value_is_rejected(folder, tmp_path, kind, key, value):
         record[key] = value
     sign(folder, records)
     assert_rejected(folder, tmp_path)
+
+
+@pytest.mark.parametrize("version", [1, FORMAT + 1])
+def test_an_export_of_another_format_version_is_refused(folder, tmp_path, version):
+    records = records_of(folder)
+    records[0]["e2graphrag"] = version
+    sign(folder, records)
+    expected = f"format version {version}, .* only version {FORMAT}: index the documents again"
+    with pytest.raises(SchemaVersionError, match=expected):
+        E2GraphRAG.import_from(folder, tmp_path / "new.e2g")
+    assert not (tmp_path / "new.e2g").exists()
 
 
 @pytest.mark.parametrize(

@@ -37,21 +37,6 @@ def test_an_empty_index_passes(open_index):
     assert open_index().verify().ok
 
 
-def test_word_counts_of_older_versions_are_valid(tmp_path, open_index):
-    path = tmp_path / "i.e2g"
-    with open_index(path) as rag:
-        rag.add(SourceDocument("hindi", "हिन्दी में लिखा।"))
-    with closing(sqlite3.connect(path)) as db:
-        [row] = db.execute("SELECT * FROM nodes").fetchall()
-        names = [column[1] for column in db.execute("PRAGMA table_info(nodes)")]
-        for words, is_valid in [(6, True), (4, False)]:  # vowel signs separated words
-            fields = [words if name == "words" else v for name, v in zip(names, row, strict=True)]
-            crc = checksum(*fields[:-1])
-            db.execute("UPDATE nodes SET words = ?, checksum = ?", (words, crc))
-            db.commit()
-            assert open_index(path).verify().ok == is_valid
-
-
 def test_verify_stops_after_a_hundred_problems(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path, chunk_size=4, chunk_overlap=0) as rag:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    ExtractiveSummarizer,
+    HashingEmbedder,
+    HybridStrategy,
+    PaperStrategy,
+    SourceDocument,
+)
+from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from e2graphrag_integrations.views.answer import answer_view
 
 TEXT = "The turbine at Halsen failed because the gearbox ran dry."
@@ -194,3 +205,145 @@ def test_the_page_the_command_line_and_notebooks_name_the_other_documents(rag):
     views = {node.node_id: node for node in answer_view(result).nodes}
     assert views[copy.node_id].also_in == copy.also_in
     assert f"also in {', '.join(copy.also_in)}" in result._repr_html_()
+
+
+# Extractive summaries that repeat the chunks of a result
+
+
+SENTENCES = [
+    f"The {thing} of Halsen {verb} when the {place} was rebuilt near the old harbor."
+    for thing, verb, place in zip(
+        "turbine gearbox mill lantern ferry bakery school market".split(),
+        "failed stopped closed vanished sank burned moved opened".split(),
+        "bridge tower road wall pier oven roof square".split(),
+        strict=True,
+    )
+]
+FOUR_CHUNKS = SourceDocument("book", "\n\n".join(SENTENCES))
+SMALL = {"embedder": "hashing", "chunk_size": 40, "chunk_overlap": 0}
+
+
+def squeezed(text):
+    return "".join(text.split())
+
+
+def repeated(nodes):
+    """Return the summaries that have no sentence which is not in a chunk of the same result."""
+    chunks = squeezed("\n".join(node.text for node in nodes if not node.level))
+    return [
+        node
+        for node in nodes
+        if node.level
+        and all(
+            squeezed(one) in chunks for one in SENTENCES if squeezed(one) in squeezed(node.text)
+        )
+    ]
+
+
+@pytest.fixture(scope="module")
+def book():
+    with E2GraphRAG.open(":memory:", **SMALL, group_size=2) as rag:
+        rag.add([FOUR_CHUNKS, *OTHERS])
+        yield rag
+
+
+class Reversing:
+    def __repr__(self):  # for the ids of tests
+        return "Reversing()"
+
+    def rerank(self, question, texts):
+        return list(range(len(texts)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": 4},
+        {"k": 20},
+        {"k": 4, "fill": True},
+        {"k": 4, "boost": {"documents": {"book": 2}}},
+        {"k": 4, "strategy": HybridStrategy(reranker=Reversing())},
+        {"k": 4, "strategy": PaperStrategy()},
+        {"k": 6, "expand": "children"},
+        {"token_budget": 150, "strategy": PaperStrategy()},
+        {"token_budget": 300, "strategy": HybridStrategy(budget_summaries="flat")},
+    ],
+    ids=str,
+)
+def test_a_summary_of_the_chunks_in_a_result_is_left_out(book, options, monkeypatch):
+    question = "What happened to the turbine and the gearbox of Halsen at the harbor?"
+    nodes = book.retrieve(question, **options).nodes
+    assert nodes
+    assert not repeated(nodes)
+    monkeypatch.setattr(Duplicates, "add_repeats", lambda *_: False)
+    before = book.retrieve(question, **options).nodes
+    possible = len({node.node_id for node in before} - {node.node_id for node in repeated(before)})
+    assert len(nodes) >= min(options.get("k", 1), possible)
+    if options.get("k") == 4:
+        assert len(nodes) == 4
+
+
+def test_a_summary_above_its_chunks_gives_way_and_the_trace_counts_it(monkeypatch):
+    with E2GraphRAG.open(":memory:", **SMALL, group_size=2) as rag:
+        rag.add(SourceDocument("two", "\n\n".join(SENTENCES[:3])))
+        result = rag.retrieve(SENTENCES[0], k=5)
+        assert result.nodes
+        assert not any(node.level for node in result.nodes)
+        assert result.trace.cuts["duplicates"]
+        monkeypatch.setattr(Duplicates, "add_repeats", lambda *_: False)
+        assert any(node.level for node in rag.retrieve(SENTENCES[0], k=5).nodes)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "is_repeat"), [([0, 1], True), ([0, 5, 6], False), ([5, 6], False)], ids=str
+)
+def test_a_summary_that_says_more_stays(book, sentences, is_repeat):
+    nodes = book.retrieve(SENTENCES[0], k=20, strategy=PaperStrategy()).nodes
+    chunk = replace(next(node for node in nodes if not node.level), text="\n".join(SENTENCES[:3]))
+    summary = replace(chunk, level=1, text=" ".join(SENTENCES[one] for one in sentences))
+    made_with = {"summarizer": ExtractiveSummarizer().fingerprint}
+    reader = SimpleNamespace(
+        snapshot=SimpleNamespace(made_with=made_with),
+        candidates={summary.node_id: SimpleNamespace(row=7)},
+    )
+    for order in ([summary, chunk], [chunk, summary]):
+        duplicates = Duplicates(reader)
+        assert duplicates.add_repeats(order) == is_repeat
+        assert duplicates.repeats == ({7} if is_repeat else set())
+    assert not Duplicates(reader).add_repeats([summary])
+    reader.snapshot.made_with["summarizer"] = "openai:gpt"
+    assert not Duplicates(reader).add_repeats([summary, chunk])
+
+
+@pytest.mark.parametrize("summary", ["They {} about ships.", "{}"], ids=["new", "copied"])
+def test_summaries_of_a_language_model_stay(summary):
+    def summarize(prompt):
+        return summary.format(SENTENCES[0])
+
+    with E2GraphRAG.open(":memory:", **SMALL, group_size=2, summarizer=summarize) as rag:
+        rag.add(FOUR_CHUNKS)
+        assert any(node.level for node in rag.retrieve(SENTENCES[0], k=20).nodes)
+
+
+@pytest.mark.parametrize("options", [{"k": 12}, {"k": 6, "expand": "children"}], ids=str)
+def test_equal_summaries_of_equal_documents_take_one_place(options):
+    copies = [SourceDocument(name, FOUR_CHUNKS.text) for name in "abc"]
+    with E2GraphRAG.open(":memory:", **SMALL, group_size=2) as rag:
+        rag.add([*copies, *OTHERS])
+        nodes = rag.retrieve("What happened near the old harbor?", **options).nodes
+        texts = [(bool(node.level), node.text) for node in nodes]
+        assert len(set(texts)) == len(texts)
+        shared = [node for node in nodes if node.document_id in "abc"]
+        assert shared
+        assert all({node.document_id, *node.also_in} == {*"abc"} for node in shared)
+
+
+def test_equal_summaries_of_a_language_model_take_one_place():
+    copies = [SourceDocument(name, FOUR_CHUNKS.text) for name in "abc"]
+    options = {**SMALL, "group_size": 2, "summarizer": lambda prompt: f"About {len(prompt)}."}
+    with E2GraphRAG.open(":memory:", **options) as rag:
+        rag.add(copies)
+        summaries = [node for node in rag.retrieve("harbor", k=30, fill=True).nodes if node.level]
+        assert summaries
+        assert {node.document_id for node in summaries} | {*summaries[0].also_in} == {*"abc"}
+        assert len({node.text for node in summaries}) == len(summaries)

@@ -19,6 +19,8 @@ from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
 from fakes import STORY, NameExtractor
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 QUESTION = "How is Anna tied to Emil?"
 
 

@@ -13,6 +13,8 @@ from e2graphrag_integrations import (
 )
 from fakes import STORY, CountingLLM, LineCounter, numbered
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 QUESTIONS = ("Anna and Bert?", "Emil?", "what happened there?", "Zoe and Yann?")
 
 

@@ -22,6 +22,8 @@ from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from fakes import LineCounter
 from strategies import examples, quick
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 BOOK = {"document_id": "wells", "author": "Wells", "year": 1895, "read": True, "tags": ["a", "b"]}
 
 DEEP: list = []

@@ -22,6 +22,8 @@ from e2graphrag_integrations.types import NOUN
 from fakes import STORY, CountingLLM, numbered
 from strategies import FakeEmbedder
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 HYBRID = HybridStrategy()
 ONLY_ENTITIES = HybridStrategy(dense_weight=0, bm25_weight=0, title_link_weight=0, diversity=0)
 QUESTIONS = ("What did Anna give Cleo?", "Emil?", "what was sold at night", "Zoe and Yann?")

@@ -10,6 +10,8 @@ from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, S
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from fakes import STORY, CountingLLM, NameExtractor
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 
 @pytest.fixture(params=[PaperStrategy(), HybridStrategy()], ids=["paper", "hybrid"])
 def rag(request, open_index, story) -> E2GraphRAG:

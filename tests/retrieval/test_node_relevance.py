@@ -20,6 +20,8 @@ from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Trace
 from fakes import STORY
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 QUESTION = "What did Anna give Bert on the road to Oslo?"
 
 

@@ -13,6 +13,8 @@ from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace, measure
 from fakes import NameExtractor
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 
 @pytest.fixture
 def rag(open_index, story):

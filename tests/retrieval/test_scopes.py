@@ -39,6 +39,8 @@ from e2graphrag_integrations.search.segmented import SegmentedIndex
 from fakes import CountingLLM, NameExtractor
 from scope_trials import Trials
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 A, B = {"tenant": "a"}, {"tenant": "b"}
 
 

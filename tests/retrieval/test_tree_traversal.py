@@ -25,6 +25,8 @@ from fakes import NameExtractor
 from strategies import examples
 from tree_oracle import Oracle
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
+
 words = st.sampled_from("Anna Bert met ran sea map ship storm night gold".split())
 sentences = st.lists(words, min_size=2, max_size=6).map(lambda found: " ".join(found) + ". ")
 texts = st.lists(sentences, min_size=1, max_size=14).map("".join)

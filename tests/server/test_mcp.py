@@ -173,6 +173,32 @@ async def test_outline_lists_the_metadata_keys_of_visible_documents(open_index):
         assert listed["metadata"] == {"tags": ["x", "y"], "year": [1890]}
 
 
+async def test_search_and_outline_say_what_is_not_indexed_and_who_writes(open_index, tmp_path):
+    index = open_index(tmp_path / "a.e2g")
+    index.add([SourceDocument("a", "Anna met Bert.", metadata={"year": 1890})])
+    calls = [("search", {"question": "Who met Cleo?"}), ("outline", {})]
+
+    async def notes(reader):
+        async with Client(make_server(IndexTools(reader))) as client:
+            answers = [(await client.call_tool(*call)).structured_content for call in calls]
+            below = await client.call_tool("outline", {"document_id": "a"})
+            assert "note" not in below.structured_content
+            return {answer.get("note") for answer in answers}
+
+    assert await notes(index) == {None}
+    index.add([SourceDocument("b", "Cleo met Dora.")], wait=False)
+    [note] = await notes(index)
+    assert note == (
+        "Answers lack 1 document that is not indexed yet. Run `e2graphrag resume` to index it."
+    )
+    with E2GraphRAG.open(tmp_path / "a.e2g") as other, other.write_lock():
+        [note] = await notes(index)
+        assert "not indexed yet. The index is being written by process " in note
+        assert note.endswith(". Ask again when it has finished.")
+        assert str(tmp_path) not in note
+        assert await notes(index.scoped({"year": 1890})) == {None}
+
+
 async def test_unknown_documents_do_not_reveal_where_the_index_is(story_index):
     with E2GraphRAG.open(story_index) as index:
         async with Client(make_server(IndexTools(index))) as client:

@@ -15,7 +15,8 @@ MODULES = sorted(PAGE.glob("*.js"))
 HTML = (PAGE / "index.html").read_text(encoding="utf-8")
 UNSAFE = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\balert\(|"
-    r"createContextualFragment|DOMParser|srcdoc|\.cssText|https?://"
+    r"createContextualFragment|DOMParser|srcdoc|\.cssText|https?://|"
+    r"\.replaceWith\("  # it prints null; `clear` and `h` leave it out
 )
 TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
 MAX_PICTURE = 150_000

@@ -467,10 +467,11 @@ def test_a_bm25_index_that_cannot_be_saved_stays_in_memory(path, open_index, mon
     assert not list(bm25_folder(path).parent.glob("new-*"))
 
 
-@pytest.mark.parametrize("name", ["İstanbul", "Oslo"])
-def test_snapshot_with_names_of_older_rules_is_built_again_if_they_changed(
-    name, tmp_path, open_index, builds, monkeypatch
+def test_snapshot_with_names_of_other_rules_is_built_again(
+    tmp_path, open_index, builds, monkeypatch
 ):
+    name = "İstanbul"
+
     class Extractor:
         fingerprint = "fake:one"
 
@@ -478,13 +479,13 @@ def test_snapshot_with_names_of_older_rules_is_built_again_if_they_changed(
             return [[[Mention(name, 0, len(name), "PLACE")]] for _ in texts]
 
     path = tmp_path / "i.e2g"
-    with monkeypatch.context() as older:
-        older.setattr(conversion, "FORM_RULES", 1)
-        older.setattr(normalize, "_without_variants", str)
+    with monkeypatch.context() as other:
+        other.setattr(conversion, "FORM_RULES", 1)
+        other.setattr(normalize, "_without_variants", str)
         with open_index(path, extractor=Extractor()) as rag:
             rag.add(SourceDocument("a", f"{name} is a city."))
             assert [one.name for one in rag.entities()] == [name.casefold()]
     builds.clear()
     with open_index(path, extractor=Extractor()) as rag:
         assert [one.name for one in rag.entities()] == [name.lower().replace("\u0307", "")]
-    assert len(builds) == (name == "İstanbul")
+    assert len(builds) == 1

@@ -25,6 +25,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.portability.verify import verify_store
+from e2graphrag_integrations.store import connection
 from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store import store as store_module
 from e2graphrag_integrations.store.records import StaleSnapshotError
@@ -130,10 +131,17 @@ def test_deleting_a_document_deletes_its_unused_content(tmp_path, open_index, st
         assert query(path, kinds) == []
 
 
-def test_a_file_of_a_newer_schema_is_rejected_unchanged(index_file):
-    execute(index_file, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+@pytest.mark.parametrize("version", [1, SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_a_file_of_another_format_version_is_refused_unchanged(
+    index_file, version, is_read_only, monkeypatch
+):
+    execute(index_file, f"PRAGMA user_version = {version}")
     before = index_file.read_bytes()
-    with pytest.raises(SchemaVersionError, match=f"schema version {SCHEMA_VERSION + 1}"):
+    if is_read_only:
+        monkeypatch.setattr(connection.os, "access", lambda *_: False)  # root may write anything
+    expected = f"format version {version}, .* only version {SCHEMA_VERSION}: index the documents"
+    with pytest.raises(SchemaVersionError, match=expected):
         Store(index_file)
     assert index_file.read_bytes() == before
 
@@ -436,7 +444,7 @@ def test_a_file_without_its_tables_is_not_an_empty_index(tmp_path, open_index, s
     with open_index(path) as rag:
         rag.add(story)
     with closing(sqlite3.connect(path)) as db:
-        tables = "windows nodes documents queue content entity_edits manifest"
+        tables = "windows nodes documents queue content entity_edits pending mirrored manifest"
         for table in tables.split():
             db.execute(f"DROP TABLE {table}")
         db.commit()

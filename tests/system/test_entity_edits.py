@@ -206,7 +206,8 @@ def test_edits_outlive_a_reindex(tmp_path, open_index):
     with open_index(path) as rag:
         rag.add(DOCUMENTS)
         edits = rag.edit_entities(alias=EDITS["alias"])
-    with open_index(path, extractor=SpellingExtractor(), upgrade=True) as rag:
+    with open_index(path, extractor=SpellingExtractor()) as rag:
+        rag.reindex()
         assert rag.edits() == edits
         assert "bob" not in rag.graph.index
         assert rag.verify().problems == ()

@@ -68,7 +68,7 @@ def open_text_file() -> None:
     E2GraphRAG.open("letter.txt")
 
 
-def open_newer_file() -> None:
+def open_file_of_another_version() -> None:
     index().close()
     with contextlib.closing(sqlite3.connect("letters.e2g")) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -163,7 +163,7 @@ CAUSES: list[Callable[[], None]] = [
     lambda: write(LETTER, embedder="nobody/no-model"),
     lambda: write(LETTER, extractor="xx_no_pipeline"),
     open_text_file,
-    open_newer_file,
+    open_file_of_another_version,
     open_missing_server,
     lambda: read_data(bytes(100), "a.txt"),
     lambda: read_data(make_pdf_of([b"q Q"], [0]), "scan.pdf"),

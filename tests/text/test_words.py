@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.letters import MARKS
 from e2graphrag_integrations.text.words import (
-    count_unmarked_words,
     count_words,
     has_unspaced,
     terms_of,
@@ -28,8 +27,6 @@ def test_each_letter_of_a_script_without_spaces_counts_as_a_word():
     assert count_words("我们 met 王") == 4
     assert count_words("हिन्दी में") == 2
     assert count_words("ที่นี่") == 2  # two letters with their marks
-    assert count_unmarked_words("हिन्दी में") == 4  # ह न द म
-    assert count_unmarked_words("我们 met 王") == 3
 
 
 @pytest.mark.parametrize(

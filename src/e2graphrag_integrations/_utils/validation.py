@@ -229,7 +229,7 @@ def wrap_errors(
         yield
     except E2GraphRAGError:
         raise
-    except Exception as error:
+    except Exception as error:  # a user's component may raise anything
         advice = f"; {hint}" if hint else ""
         message = redact_error(error, component)
         raise kind(f"{what}: {type(error).__name__}: {message}{advice}") from error

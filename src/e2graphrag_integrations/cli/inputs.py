@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
+from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output import print_skipped
 from e2graphrag_integrations.cli.where import parse_object, parse_value
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
@@ -41,10 +43,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sources:
-    """The documents that were read, and the files that were not."""
+    """The documents that were read, the files that were not, and the ids of both."""
 
     documents: Sequence[SourceDocument]
     skipped: Sequence[SkippedFile]
+    files: FileIds
 
     @property
     def has_failures(self) -> bool:
@@ -72,6 +75,7 @@ def read_sources(paths: Sequence[str], index: str, encoding: str | None = None) 
         MissingDependencyError: If no file could be read.
     """
     skipped: list[SkippedFile] = []
+    files = FileIds.of(index)
     own = [str(path.absolute()) for path in _index_files(index)]
 
     def is_own(path: Path) -> bool:
@@ -79,14 +83,19 @@ def read_sources(paths: Sequence[str], index: str, encoding: str | None = None) 
 
     stdin = getattr(sys.stdin, "buffer", None)
     documents = read_documents(
-        paths, stdin, encoding=encoding, on_skip=skipped.append, exclude=is_own
+        paths,
+        stdin,
+        encoding=encoding,
+        on_skip=skipped.append,
+        exclude=is_own,
+        name=files.id_of,
     )
     if not documents:
         for file in skipped:
             if file.error is not None:
                 raise file.error
     print_skipped(skipped)
-    return Sources(documents, skipped)
+    return Sources(documents, skipped, files)
 
 
 def _index_files(index: str) -> list[Path]:
@@ -111,12 +120,13 @@ def remove_if_failed(index: str, *, uses_llm: bool) -> Iterator[None]:
     if index_exists(index):
         yield
         return
-    try:
-        yield
-    except Exception:
+
+    def remove(_: BaseException) -> None:
         if index_exists(index):
             _remove_if_empty(index, uses_llm=uses_llm)
-        raise
+
+    with on_error(remove, Exception):
+        yield
 
 
 def _remove_if_empty(index: str, *, uses_llm: bool) -> None:

@@ -409,27 +409,17 @@ def print_states(
         print_line(f"run `{command}` to index what is not done", error=True)
 
 
-def print_states_as_json(
-    states: Sequence[reports.DocumentStatus],
-    extraction_rules: int,
-    *,
-    is_outdated: bool,
-    writer: str | None,
-) -> None:
+def print_states_as_json(states: Sequence[reports.DocumentStatus], *, writer: str | None) -> None:
     """Print the state of every document, and that of the index.
 
     Args:
         states: The states.
-        extraction_rules: Version of the rules that extracted the entities.
-        is_outdated: Whether the index should be extracted again.
         writer: The other process that is writing, if any.
     """
     _print_json(
         {
             "counts": _count_states(states),
             "documents": [asdict(state) for state in states],
-            "extraction_rules": extraction_rules,
-            "is_outdated": is_outdated,
             "writer": writer,
         }
     )
@@ -441,19 +431,12 @@ def _count_states(states: Sequence[reports.DocumentStatus]) -> dict[str, int]:
     return {status: counts[status] for status in ("done", *_STATUS_STYLES) if counts[status]}
 
 
-def print_outdated(path: str, extraction_rules: int) -> None:
-    """Say that the entities of an index should be extracted again."""
-    print_line(
-        f"the entities were extracted with version {extraction_rules} of the rules: run "
-        f"`e2graphrag reindex {shlex.quote(path)}` to extract them again",
-        error=True,
-    )
-
-
 def print_writer(path: str, writer: str | None) -> None:
     """Say which other process is writing to an index, and since when; None prints nothing."""
     if writer is not None:
-        print_line(f"{path} is being written by {writer}", error=True)
+        from e2graphrag_integrations.store.index_state import written_by
+
+        print_line(written_by(path, writer), error=True)
 
 
 def _print_profile(seconds: Mapping[str, float]) -> None:

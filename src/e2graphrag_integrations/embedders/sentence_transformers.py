@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class SentenceTransformerEmbedder:
         Both names of the default model give the same fingerprint.
         """
         name = DEFAULT_MODEL if self.model in _DEFAULT_NAMES else self.model
-        changed = self.prompts != self._applied_prompts
+        changed = self.prompts != applied_prompts(self._folder)
         return f"sentence-transformers:{name}" + f":prompts-{self.prompts.digest}" * changed
 
     @lazy
@@ -114,20 +114,6 @@ class SentenceTransformerEmbedder:
         return ModelPrompts(
             own.query if query is None else query, own.document if document is None else document
         )
-
-    def built_as(self, fingerprint: str) -> Self:
-        """Return this embedder, without documented prompts if an index was built without them.
-
-        Args:
-            fingerprint: The fingerprint in the manifest of the index.
-        """
-        if self._given == (None, None) and fingerprint != self.fingerprint:
-            plain = object.__new__(type(self))
-            shared = {name: value for name, value in vars(self).items() if name != "prompts"}
-            vars(plain).update(shared | {"_given": self._applied_prompts})
-            if plain.fingerprint == fingerprint:
-                return plain
-        return self
 
     @property
     def dimension(self) -> int:
@@ -197,10 +183,6 @@ class SentenceTransformerEmbedder:
             return find_model(self.model)
         except ImportError:  # huggingface_hub, which sentence-transformers requires
             return None
-
-    @property
-    def _applied_prompts(self) -> ModelPrompts:
-        return applied_prompts(self._folder)
 
     def _load(self) -> tuple[Any, TokenCounter]:
         with self._load_lock:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from e2graphrag_integrations.entities.content_words import KOREAN_PARTICLES
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import fold_letters
 from e2graphrag_integrations.languages.detection import main_script
@@ -122,11 +121,10 @@ def _whole(form: str) -> re.Pattern[str]:
     """Return a pattern that finds a form, at the borders of words if the script has spaces.
 
     A vowel sign after the form belongs to its last letter, which is then another one. A Korean
-    word may end in a particle.
+    word may go on after the form, because particles follow it without a space.
     """
     letters = _MARK.sub("", form)
     before = rf"(?<!{_LETTER})" if re.match(_LETTER, letters[:1]) else ""
-    after = rf"(?!{_LETTER})" if re.match(_LETTER, letters[-1:]) else ""
-    if re.match(f"[{HANGUL_LETTERS}]", letters[-1:]):
-        after = rf"(?=(?:{'|'.join(KOREAN_PARTICLES)})?{after})"
+    is_hangul = re.match(f"[{HANGUL_LETTERS}]", letters[-1:])
+    after = rf"(?!{_LETTER})" if re.match(_LETTER, letters[-1:]) and not is_hangul else ""
     return re.compile(f"{before}{re.escape(form)}{after}(?!{_MARK.pattern})")

@@ -6,7 +6,7 @@ The first word of a sentence needs further evidence: a proper-noun tag, or the t
 or an adjective and no lowercase occurrence in the text. Hyphenated words count as one word. If a
 run contains an entity found by the model, the run replaces it. "and", "or" and "in" are allowed
 within names only inside quotes: elsewhere, they separate names more often than they join one
-(measured on the dev half of hotpotqa with benchmarks/entity_coverage.py).
+(measured on the dev half of hotpotqa, see ARCHITECTURE.md).
 
 Pipelines of other languages use that language's joiners, months and quotation marks (`grammar.py`).
 In German, where all nouns are capitalized, a name consists of words with the tag of a proper noun

@@ -23,8 +23,7 @@ HONORIFICS = ADDRESSES | frozenset(
 """Words that precede a name or, as in "Prince of Wales", are part of one."""
 
 FORM_RULES = 2
-"""Version of the rules of normal forms. A snapshot contains normal forms, so it is built again if
-the rules change its names. Version 1 had no rules for single scripts."""
+"""Version of the rules of normal forms. A snapshot of another version is built again."""
 
 _BEFORE_NAMES = HONORIFICS | ARTICLES
 _SPACE = re.compile(r"\s+")
@@ -102,11 +101,6 @@ def without_marks(form: str) -> str:
     return (
         _LATIN_MARK.sub(r"\1", unicodedata.normalize("NFD", form)) if not form.isascii() else form
     )
-
-
-def has_form_of_older_rules(form: str) -> bool:
-    """Return whether a normal form of the rules of version 1 is none of the current rules."""
-    return _RULED.search(form) is not None
 
 
 def cased_form(name: str) -> str:

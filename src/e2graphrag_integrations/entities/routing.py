@@ -17,9 +17,9 @@ from typing import Any
 
 from e2graphrag_integrations._utils.validation import check_name, check_protocol, short_repr
 from e2graphrag_integrations.entities.chinese import ChineseEntityExtractor
+from e2graphrag_integrations.entities.chunk_extractor import EXTRACTOR_KEY
 from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
 from e2graphrag_integrations.entities.spacy_extractor import BUNDLED_PIPELINE, SpacyEntityExtractor
-from e2graphrag_integrations.entities.versions import EXTRACTOR_KEY
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.languages.detection import has_english_words, main_script
 from e2graphrag_integrations.languages.language import (

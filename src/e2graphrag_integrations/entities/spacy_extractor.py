@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from e2graphrag_integrations._utils.processes import process_lock
-from e2graphrag_integrations._utils.validation import check_int, wrap_errors
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import (
-    NameRules,
     NameSpan,
     find_names,
     name_rules_of,
@@ -40,13 +39,7 @@ if TYPE_CHECKING:
 BUNDLED_PIPELINE = "en_e2g_sm"
 
 RULES_VERSION = 4
-"""Newest version of the extractor's rules; part of its fingerprint. Raise it when they change."""
-
-_SAME_IN_ENGLISH = 2
-"""Later versions change nothing for English pipelines, so their fingerprints name this one."""
-
-_ONLY_HEADINGS = 3
-"""Last version of the rules in which only headings end names."""
+"""Version of the extractor's rules; part of its fingerprint. Raise it when they change."""
 
 _MARKUP = re.compile(r"[<>{}=\\$€£¥|]")
 _DIGIT = re.compile(r"\d")
@@ -84,13 +77,8 @@ class SpacyEntityExtractor:
             pipeline uses several only where processes are forked (the default on Linux up to
             Python 3.13).
         name_rules: Whether to apply the rules for capitalized names.
-        rules_version: Version of the rules. From version 2, a heading in the first line ends a
-            name. From version 3, the rules for names depend on the language of the pipeline. From
-            version 4, a name ends with a line of its own or a cell of a table, and contains neither
-            markup nor amounts. Older versions are for indexes that were built with them.
 
     Raises:
-        InvalidInputError: If `rules_version` is unknown.
         MissingDependencyError: On first use, if the pipeline is not installed.
     """
 
@@ -101,9 +89,7 @@ class SpacyEntityExtractor:
         batch_size: int = 16,
         n_process: int = 1,
         name_rules: bool = True,
-        rules_version: int = RULES_VERSION,
     ) -> None:
-        self.rules_version = check_int("rules_version", rules_version, 1, RULES_VERSION)
         self.model = BUNDLED_PIPELINE if model is None else model
         self._batch_size = batch_size
         self._n_process = n_process
@@ -128,22 +114,13 @@ class SpacyEntityExtractor:
             batch_size=self._batch_size,
             n_process=self._n_process,
             name_rules=self._name_rules,
-            rules_version=self.rules_version,
         )
         return create, ()
-
-    def with_rules(self, version: int) -> Self:
-        """Return an extractor with another version of the rules, which shares the pipeline."""
-        other = object.__new__(type(self))
-        other.__dict__ |= self.__dict__ | {"_nlp": self.nlp}
-        other.rules_version = check_int("version", version, 1, RULES_VERSION)
-        return other
 
     @property
     def is_reproducible_by_name(self) -> bool:
         """Whether an equal extractor can be created from the model's name alone."""
-        is_default = self._name_rules and self.rules_version == RULES_VERSION
-        return isinstance(self.model, str | os.PathLike) and is_default
+        return isinstance(self.model, str | os.PathLike) and self._name_rules
 
     @property
     def nlp(self) -> Any:
@@ -162,24 +139,14 @@ class SpacyEntityExtractor:
         """The pipeline's name, version and components, and the rules that are applied."""
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
-        rules = f"rules={int(self._name_rules)}"
-        number = self.rules_version
-        if meta["lang"] == "en":
-            number = _SAME_IN_ENGLISH if number == _SAME_IN_ENGLISH + 1 else number
-        if number > 1:  # the fingerprint of version 1 does not name it
-            rules += f":version={number}"
+        rules = f"rules={int(self._name_rules)}:version={RULES_VERSION}"
         return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:{rules}"
-
-    @property
-    def _rules(self) -> NameRules:
-        is_by_language = self.rules_version > _SAME_IN_ENGLISH
-        return name_rules_of(self.nlp.lang if is_by_language else "en")
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return the mentions in each sentence of each text, in order."""
         found: list[list[list[Mention]]] = [[] for _ in texts]
         with self._lock:
-            unwrapped = [_unwrap(text, self._name_ends(text)) for text in texts]
+            unwrapped = [_unwrap(text, _name_ends(text)) for text in texts]
             pieces = [
                 (number, plain[start:end], origin[start:end])
                 for number, (plain, origin) in enumerate(unwrapped)
@@ -193,12 +160,6 @@ class SpacyEntityExtractor:
             for doc, (number, _, origin) in zip(docs, pieces, strict=True):
                 found[number].extend(self._sentences(doc, origin))
         return list(found)
-
-    def _name_ends(self, text: str) -> frozenset[int]:
-        """Return the places of white space and separators at which a name ends."""
-        heading = first_line_heading(text) if self.rules_version > 1 else None
-        ends = [] if heading is None else [text.index(heading) + len(heading)]
-        return frozenset([*ends, *(name_ends(text) if self.rules_version > _ONLY_HEADINGS else [])])
 
     def _processes(self) -> int:
         # A spawned process receives the pipeline as bytes. spaCy does not serialize `vectors.attr`,
@@ -227,23 +188,29 @@ class SpacyEntityExtractor:
         self, sentence: Any, names: list[NameSpan], lower_words: frozenset[str]
     ) -> Iterator[Mention]:
         if self._name_rules:
-            names = find_names(sentence, names, lower_words, self._rules)
+            names = find_names(sentence, names, lower_words, name_rules_of(self.nlp.lang))
         doc = sentence.doc
         inside: set[int] = set()
         mentions = []
-        is_newest = self.rules_version > _ONLY_HEADINGS
         for start, end, label in names:
             span = doc[start:end]
             inside.update(range(start, end))
-            name = _before_markup(span.text) if is_newest else span.text
+            name = _before_markup(span.text)
             if name:
                 mentions.append(Mention(name, span.start_char, span.start_char + len(name), label))
         for token in sentence:
             is_noun = token.pos_ == "NOUN" and token.i not in inside and _is_word(token.text)
-            if is_noun and not (is_newest and _is_data(token.text)):
+            if is_noun and not _is_data(token.text):
                 lemma = (token.lemma_ or token.text).lower()
                 mentions.append(Mention(lemma, token.idx, token.idx + len(token.text), NOUN))
         return iter(sorted(mentions, key=lambda m: (m.start, m.end)))
+
+
+def _name_ends(text: str) -> frozenset[int]:
+    """Return the places of white space and separators at which a name ends."""
+    heading = first_line_heading(text)
+    ends = [] if heading is None else [text.index(heading) + len(heading)]
+    return frozenset([*ends, *name_ends(text)])
 
 
 def _before_markup(name: str) -> str:

@@ -17,7 +17,7 @@ from e2graphrag_integrations.graph.pair_weights import PairWeights
 MAX_NEIGHBORS = 1000
 """Maximum number of edges per entity; the heaviest are kept. The most frequent entity in a novel
 has about this many neighbors. In a large corpus without this limit, the most frequent entity
-would neighbor almost every other entity (benchmarks/edge_cap.py)."""
+would neighbor almost every other entity (docs/benchmark_details.md)."""
 
 _EMPTY: IntArray = np.empty(0, dtype=np.int64)
 

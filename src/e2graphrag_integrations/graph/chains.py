@@ -3,7 +3,7 @@
 The cost of an edge between u and v is `ln(1 + sqrt(df(u) * df(v)) / weight)`, where df is the
 number of chunks that mention an entity. An entity that occurs everywhere therefore joins others
 only if nothing more specific does. The cost of a chain is the sum of the costs of its edges.
-benchmarks/paths.py compares it with other costs.
+docs/paths.md compares it with another cost.
 """
 
 from __future__ import annotations

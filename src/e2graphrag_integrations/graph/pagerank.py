@@ -43,8 +43,8 @@ _MATRIX_LIMIT = 500
 _EDGE_BUDGETS = (20_000, 3_000, 1_000)
 """Maximum number of entity-chunk edges followed in each expansion of the subgraph. An expansion
 always follows at least one entity. Among the seeds, the budget drops only entities that occur in a
-large fraction of all chunks, and their weight is close to zero anyway. docs/benchmarks.md reports
-the recall relative to the exact ranking."""
+large fraction of all chunks, and their weight is close to zero anyway. docs/benchmark_details.md
+reports the recall relative to the exact ranking."""
 
 _CHUNK_BUDGET = 2_000
 """Maximum number of chunks that each expansion adds to the subgraph."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from e2graphrag_integrations._utils.event_loop import ContextThreads
-from e2graphrag_integrations._utils.redaction import redact_error
-from e2graphrag_integrations._utils.validation import check_choice
+from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.validation import check_choice, wrap_errors
 from e2graphrag_integrations.errors import (
-    E2GraphRAGError,
     StoppedError,
     SummaryError,
 )
@@ -132,11 +131,8 @@ class ReportWriter:
         def write(source: ReportSource) -> str:
             if stopping.is_set():
                 raise WorkStopped
-            try:
+            with on_error(lambda _: stopping.set()):
                 return self._build(source, self._cached, stopping)
-            except BaseException:
-                stopping.set()
-                raise
 
         with ContextThreads(concurrency, "e2graphrag-reports") as threads:
             futures = [threads.submit(write, source) for source in sources]
@@ -164,17 +160,10 @@ class ReportWriter:
         builder: Callable[[ReportSource], SummaryBuilder],
         stopping: threading.Event | None = None,
     ) -> str:
-        try:
+        what = f"the report of a community of level {self.level} failed"
+        hint = "finished reports are kept: fix the cause and call again"
+        with wrap_errors(SummaryError, what, hint, self.summaries.summarizer):
             return builder(source).build(source.texts, _TREE_LEVEL, stopping)
-        except E2GraphRAGError:
-            raise
-        except Exception as error:
-            message = redact_error(error, self.summaries.summarizer)
-            raise SummaryError(
-                f"the report of a community of level {self.level} failed: "
-                f"{type(error).__name__}: {message}. Finished reports are kept: fix the cause and "
-                "call again"
-            ) from error
 
 
 class _NoCache:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor
 from e2graphrag_integrations.entities.mention_forms import normalize_mentions
-from e2graphrag_integrations.entities.versions import ChunkExtractor, find_version
 from e2graphrag_integrations.errors import ExtractionError, IndexingError, SettingsMismatchError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.indexing.stages import ComponentName, StageWork
@@ -129,7 +129,7 @@ class ExtractionWork(StageWork[tuple[str, str]]):
 
     @property
     def component(self) -> EntityExtractor:
-        """The extractor, without the version of the rules."""
+        """The extractor, without the rules for subjects."""
         return self.extractor.extractor
 
     def recipe(self) -> Callable[[EntityExtractor], ExtractionWork]:
@@ -138,9 +138,7 @@ class ExtractionWork(StageWork[tuple[str, str]]):
 
 
 def _extraction_work(extractor: EntityExtractor, fingerprint: str) -> ExtractionWork:
-    found = find_version(extractor, fingerprint)
-    if found is None:
-        raise SettingsMismatchError(
-            f"the extractor is {ChunkExtractor(extractor).fingerprint}, not {fingerprint}"
-        )
+    found = ChunkExtractor(extractor)
+    if found.fingerprint != fingerprint:
+        raise SettingsMismatchError(f"the extractor is {found.fingerprint}, not {fingerprint}")
     return ExtractionWork(found)

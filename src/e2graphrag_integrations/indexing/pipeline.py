@@ -20,6 +20,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from e2graphrag_integrations._utils.event_loop import ContextThreads
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import StoppedError, StoreError
 from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
 from e2graphrag_integrations.indexing.classify import (
@@ -168,12 +169,13 @@ def estimate_documents(
     check_scope_keys((*added, *updated), index.settings.scope_keys)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
-    to_add = classify_for_add(added, stored, "replace", "keep").to_index
-    to_update = classify_for_update(declare_language(updated, index.language), stored).to_index
+    to_add = classify_for_add(added, stored, "replace", "keep")
+    to_update = classify_for_update(declare_language(updated, index.language), stored)
+    to_index = to_add.to_index + to_update.to_index
     cost = CostCounter(index.summary_builder(IndexingRun()))
-    for document in with_languages(to_add + to_update, index.store.language_counts()):
+    for document in with_languages(to_index, index.store.language_counts()):
         cost.add(index.planner(document))
-    return cost.estimate()
+    return replace(cost.estimate(), skipped=(*to_add.unchanged, *to_update.unchanged))
 
 
 def _stored_documents(index: OpenIndex) -> StoredDocuments:
@@ -217,7 +219,12 @@ def _index_with(
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
     entries.begin(documents, manifest)
     announce_llm_calls(cost, summaries, control.timer)
-    try:
+
+    def give_up(_: BaseException) -> None:
+        with contextlib.suppress(StoreError):  # the error that aborted the run matters more
+            entries.give_up()
+
+    with on_error(give_up):
         report = index_documents(
             documents,
             context,
@@ -225,10 +232,6 @@ def _index_with(
             stored_hashes=stored.hashes,
             on_batch=entries.mark_processing,
         )
-    except BaseException:
-        with contextlib.suppress(StoreError):  # the error that aborted the run matters more
-            entries.give_up()
-        raise
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
@@ -285,6 +288,8 @@ def index_documents(
             on_batch([document.id for document in batch.documents])
             return _start(batch, context, control, threads)
 
+        # Start no further calls while the threads shut down.
+        stack.enter_context(on_error(lambda _: control.stop.stop_all()))
         try:
             if control.timer.has_listener:
                 control.timer.begin(count_items(documents, context.planner, control))
@@ -292,10 +297,7 @@ def index_documents(
             batches = plan_batches(documents, context.planner, embedder, cost, control)
             for finish in _two_in_flight(batches, start):
                 commit_batch(finish(), context, control, stored_hashes, totals)
-        except BaseException as error:
-            control.stop.stop_all()  # start no further calls while the threads shut down
-            if not isinstance(error, WorkStopped):
-                raise
+        except WorkStopped as error:
             raise StoppedError(
                 "indexing was stopped; finished work is kept: call resume() or add() to continue"
             ) from error

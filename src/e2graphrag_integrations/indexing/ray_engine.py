@@ -252,7 +252,7 @@ def _connected(ray: Any, address: str | None, timeout: float) -> Iterator[None]:
     where = f"the Ray cluster at {address}" if address else "Ray on this machine"
     try:
         ray.init(**options)
-    except Exception as error:
+    except Exception as error:  # Ray raises errors of many classes
         raise EngineError(
             f"cannot use {where}: {type(error).__name__}: {_first_line(error)}. This process must "
             "run on a node of the cluster, with the same versions of Python and Ray"
@@ -510,7 +510,7 @@ def _receive(dataset: Any, arrived: queue.SimpleQueue[Any], abandoned: threading
                 for row in table.to_pylist():
                     arrived.put(row)
         arrived.put(_END)
-    except BaseException as error:  # noqa: BLE001 - raised in the other thread
+    except BaseException as error:  # noqa: BLE001 - of Ray; the other thread converts it
         arrived.put(error)
 
 
@@ -528,7 +528,7 @@ def _payload(work: StageWork[Any], engine: RayEngine) -> bytes:
     try:
         dumps: Callable[[Any], bytes] = cloudpickle.dumps
         return dumps((work.recipe(), component, factory))
-    except Exception as error:
+    except Exception as error:  # the component decides what its serialization raises
         described = (
             f"function RayEngine({name}=)" if factory else f"{name} ({type_name(component)})"
         )

@@ -31,7 +31,7 @@ class RayWorker:
             from e2graphrag_integrations.indexing.stages import run_slice
 
             result = run_slice(self._work, number, json.loads(row["inputs"]))
-        except Exception as error:  # noqa: BLE001 - the driver raises it again
+        except Exception as error:  # noqa: BLE001 - of the component; the driver converts it
             return _row(number, [], {"fatal": _describe(error), "node": _node()})
         report = {"seconds": result.seconds, "usage": dict(result.usage)}
         if result.error is not None:

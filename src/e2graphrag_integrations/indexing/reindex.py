@@ -1,7 +1,7 @@
-"""Extracting all chunks of an index again, with the current extraction rules or extractor.
+"""Extracting all chunks of an index again, with another extractor.
 
 The new extractions are cached first. One transaction then links all chunks to them, so the index
-contains the extractions of one version at any time, also after a crash. A later call reuses what
+contains the extractions of one extractor at any time, also after a crash. A later call reuses what
 an interrupted one has cached. Nothing is embedded or summarized.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor
 from e2graphrag_integrations.entities.routing import MODEL, without_extractors
-from e2graphrag_integrations.entities.versions import ChunkExtractor
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.extraction import extract_chunks

@@ -88,7 +88,7 @@ class SplittingWork(StageWork[DocumentInput]):
     def _split(self, document: SourceDocument) -> bytes:
         try:
             spans = self.planner.split(document)
-        except Exception as error:
+        except Exception as error:  # the user's splitter may raise anything
             raise SplittingError(str(error)) from error
         return np.asarray(spans, np.dtype("<i8")).tobytes()
 

@@ -86,13 +86,8 @@ class SummaryBuilder:
         return model if model and isinstance(model, str) else type(self.summarizer).__name__
 
     def key(self, texts: Sequence[str], level: int) -> bytes:
-        """Return the cache key of the summary of `texts`.
-
-        A summarizer whose rules depend on the texts names them with `fingerprint_for(texts)`.
-        """
-        of_texts = getattr(self.summarizer, "fingerprint_for", None)
-        fingerprint = self.fingerprint if of_texts is None else str(of_texts(texts))
-        return summary_key(fingerprint, self.max_tokens, texts, level)
+        """Return the cache key of the summary of `texts`."""
+        return summary_key(self.fingerprint, self.max_tokens, texts, level)
 
     def cached(self, key: bytes) -> str | None:
         """Return a cached summary, or None."""
@@ -249,7 +244,7 @@ class _Calls:
             raise WorkStopped
         try:
             summary = self.builder.build(texts, node.level, self.stopping)
-        except BaseException as error:
+        except BaseException as error:  # of the summarizer: `_with_place` converts it
             with self.lock:  # after a stop, a failure may be only a consequence of it
                 if not self.stopping.is_set():
                     self._handle(_with_place(error, node, self.builder.summarizer), node)

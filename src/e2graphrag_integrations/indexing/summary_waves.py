@@ -125,7 +125,7 @@ class SummaryWork(StageWork[SummaryInput]):
     def _create(self, texts: Sequence[str], level: int, place: str) -> str:
         try:
             return self.builder.create(texts, level)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # of the summarizer
             raise summary_error(error, place, self.builder.summarizer) from error
 
     @property

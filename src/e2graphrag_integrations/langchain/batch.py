@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
 from typing import Self
 
@@ -14,7 +15,8 @@ class WriteBatch:
     """Collects the writes to an index in a `with` or `async with` block into one build at its end.
 
     Inside the block, writes only store their changes, and questions are answered from what is
-    built. If the block raises, nothing is built; the changes remain pending until the next build.
+    built. If the block raises, nothing is built; the changes remain pending until the next build,
+    and what was deleted is found no more.
 
     Args:
         corpus: The documents of the index.
@@ -34,8 +36,12 @@ class WriteBatch:
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         """Build the index, unless an outer block still collects writes."""
-        if self._corpus.stop_collecting() and kind is None:
+        if not self._corpus.stop_collecting():
+            return
+        if kind is None:
             self._corpus.build(self._config)
+        else:
+            self._corpus.drop_deleted()
 
     async def __aenter__(self) -> Self:
         """Start to collect writes."""
@@ -45,5 +51,9 @@ class WriteBatch:
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         """Build the index like `__exit__`; the `llm` runs in the caller's event loop."""
-        if self._corpus.stop_collecting() and kind is None:
+        if not self._corpus.stop_collecting():
+            return
+        if kind is None:
             await self._corpus.abuild(self._config)
+        else:
+            await asyncio.to_thread(self._corpus.drop_deleted)

@@ -22,6 +22,7 @@ from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
     IndexingError,
     InvalidInputError,
     UnknownDocumentError,
@@ -260,8 +261,8 @@ class Corpus:
     def delete(self, ids: Iterable[str]) -> list[str]:
         """Delete documents and return the ids that existed.
 
-        A source that loses its last document is deleted even if a model fails, unless writes are
-        collected.
+        What is deleted is found no more, even if a model fails, unless writes are collected. The
+        rest of a source is then missing until the next build.
 
         Raises:
             IndexingError: If a model failed while the other changed sources were indexed again.
@@ -291,8 +292,28 @@ class Corpus:
             for id_ in deleted:
                 del self._sources[id_]
         if not self._collecting:  # otherwise, the build deletes them after it used their cache
-            self._delete_empty_sources()
+            self.drop_deleted(keep_rest=self.auto_build)
         return deleted
+
+    def _withdraw_deleted(self) -> None:
+        """Delete the trees that contain deleted documents, until a build replaces them.
+
+        The cached content stays while documents are pending, so the build repeats no model calls.
+        Needs the write lock.
+        """
+        with self._lock:
+            self._refresh()
+            kept = {source: {page.id for page in pages} for source, pages in self._pending.items()}
+        if not kept:
+            return
+        outdated = {
+            source
+            for source, segments in self.rag.document_segments().items()
+            if source in kept and not kept[source].issuperset(page_ids(source, segments))
+        }
+        if outdated:
+            self.rag.delete(outdated)
+            self.rag.follow_write()
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return the documents with these ids, as they were added; unknown ids are ignored."""
@@ -414,9 +435,15 @@ class Corpus:
                 return IndexReport()
             documents = _joined(pending)
             self._warn_about_chunks(pending)
-            report = self._index(documents, config, run)
-            built = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
-            self._finish(built)
+            try:
+                report = self._index(documents, config, run)
+                built = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
+                self._finish(built)
+            except BaseException:
+                with contextlib.suppress(E2GraphRAGError):  # the first error says more
+                    self._withdraw_deleted()
+                raise
+            self._withdraw_deleted()
         self.report = report
         if report.failed:
             raise IndexingError(
@@ -454,8 +481,13 @@ class Corpus:
             )
             return self.rag.pending.index(documents, run)
 
-    def _delete_empty_sources(self) -> None:
-        """Delete sources without documents, which requires neither a model nor a build."""
+    def drop_deleted(self, *, keep_rest: bool = False) -> None:
+        """Delete sources without documents, which requires neither a model nor a build.
+
+        Args:
+            keep_rest: Whether to keep the trees of sources that only lost some documents, because
+                a build follows. Otherwise they are deleted, and the rest of them is built later.
+        """
         if not self._build_lock.acquire(blocking=False):
             return  # the running build, or the next one, deletes them
         try:
@@ -466,6 +498,8 @@ class Corpus:
                     empty = {source: pages for source, pages in pending if not pages}
                 if empty:
                     self._finish(empty)
+                if not keep_rest:
+                    self._withdraw_deleted()
         finally:
             self._build_lock.release()
 

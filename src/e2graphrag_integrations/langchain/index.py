@@ -21,6 +21,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
@@ -328,11 +329,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
                 `open` the file and call `build`.
         """
         index = cls.open(path, embedding=embedding, **options)
-        try:
+        with on_error(lambda _: index.close()):
             index.add_documents(documents, ids=ids)
-        except BaseException:
-            index.close()
-            raise
         return index
 
     @classmethod
@@ -347,11 +345,10 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     ) -> Self:
         """Run `from_documents` in a thread; the `llm` runs in the caller's event loop."""
         index = await asyncio.to_thread(cls.open, path, embedding=embedding, **options)
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(asyncio.to_thread, index.close)
             await index.aadd_documents(documents, ids=ids)
-        except BaseException:
-            await asyncio.to_thread(index.close)
-            raise
+            undo.pop_all()
         return index
 
     @classmethod
@@ -594,9 +591,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     def reindex(self) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
 
-        Do this for a file that an older version of this package built (`is_outdated`), or to
-        replace the extractor: open the file with the new `extractor`. Until then, an outdated file
-        is used with the extraction rules that built it. Pending documents remain pending.
+        Do this to replace the extractor: open the file with the new `extractor`. Pending documents
+        remain pending.
 
         Raises:
             E2GraphRAGError: For the same reasons as `E2GraphRAG.reindex`. The file is as before.
@@ -700,11 +696,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     def strategy(self) -> Strategy:
         """The default retrieval strategy."""
         return self.corpus.rag.strategy
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether an older version of the extraction rules built the file; see `reindex`."""
-        return self.corpus.rag.is_outdated
 
     def edits(self) -> EntityEdits:
         """Return the corrections that `edit_entities` made."""

@@ -107,7 +107,7 @@ def create_e2graphrag_tool(
             run_config = patch_config(config, callbacks=callbacks)
             documents = retriever.invoke(query, run_config, **_call_options(options, mode))
             return _format_documents(documents, document_prompt), documents
-        except Exception as error:
+        except Exception as error:  # agents handle only LangChain's own error
             raise ToolException(_error_message(error)) from error
 
     async def asearch(
@@ -120,7 +120,7 @@ def create_e2graphrag_tool(
             run_config = patch_config(config, callbacks=callbacks)
             documents = await retriever.ainvoke(query, run_config, **_call_options(options, mode))
             return _format_documents(documents, document_prompt), documents
-        except Exception as error:
+        except Exception as error:  # agents handle only LangChain's own error
             raise ToolException(_error_message(error)) from error
 
     return StructuredTool.from_function(

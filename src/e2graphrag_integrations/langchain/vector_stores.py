@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from e2graphrag_integrations._utils.redaction import redact_error
-from e2graphrag_integrations._utils.validation import type_name
+from e2graphrag_integrations._utils.validation import type_name, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance
@@ -113,16 +112,13 @@ class VectorStoreAdapter:
             StoreError: If the store failed.
         """
         arguments = {} if store_filter is None else {"filter": store_filter}
-        try:
+        hint = (
+            "check the syntax of store_filter, and pass the vector store that the index was built "
+            "with"
+        )
+        with wrap_errors(StoreError, f"{self._name} could not be searched", hint, self.store):
             found = self._search(vector.tolist(), limit, **arguments)
             hits = [(id_, self._cosine(score)) for id_, score in found]
-        except Exception as error:
-            message = redact_error(error, self.store)
-            raise StoreError(
-                f"{self._name} could not be searched ({type(error).__name__}: {message}): "
-                "check the syntax of store_filter, and pass the vector store that the index was "
-                "built with"
-            ) from error
         return sorted(hits, key=lambda hit: -hit[1])
 
     def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:

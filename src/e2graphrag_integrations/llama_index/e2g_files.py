@@ -19,7 +19,6 @@ from e2graphrag_integrations.entities.routing import extractor_fingerprint
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import summary_key
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.indexing.pages import PageTree, page_of
@@ -41,7 +40,6 @@ from e2graphrag_integrations.store.entity_edits import write_edits
 from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.summarizers.lexrank import with_rules
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree, with_child_ids
@@ -217,7 +215,7 @@ def _write_document(
         hashlib.sha256(f"vector\0{made_with['embedder']}\0{w.key}".encode()).digest()
         for w in record.windows
     ]
-    extractor = extractor_fingerprint(made_with, record.language or ENGLISH)
+    extractor = extractor_fingerprint(made_with, record.language)
     content_keys = {chunk.id: extraction_key(extractor, chunk.text) for chunk in chunks}
     store.put_cached(
         "extraction",
@@ -230,10 +228,7 @@ def _write_document(
     summaries = [node for node in nodes if node.level]
     fingerprint, limit = made_with["summarizer"], int(made_with["summary_tokens"])
     content_keys |= {
-        node.id: summary_key(
-            with_rules(fingerprint, below[node.id]), limit, below[node.id], node.level
-        )
-        for node in summaries
+        node.id: summary_key(fingerprint, limit, below[node.id], node.level) for node in summaries
     }
     store.put_cached("summary", {content_keys[n.id]: n.text.encode() for n in summaries})
     store.put_cached(

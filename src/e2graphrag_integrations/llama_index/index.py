@@ -28,6 +28,7 @@ from llama_index.core.vector_stores import MetadataFilters, SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,
@@ -45,7 +46,6 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.versions import is_outdated
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
@@ -481,9 +481,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
     def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
 
-        Do this for an index that an older version of this package built (`is_outdated`), or to
-        replace the extractor: open the index with the new `extractor`. Until then, an outdated
-        index is used with the extraction rules that built it.
+        Do this to replace the extractor: open the index with the new `extractor`.
 
         Only the index struct changes, in one step. If this fails, nothing changes. If the index is
         current, nothing happens.
@@ -728,11 +726,6 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
     def last_report(self) -> IndexReport:
         """Counts, LLM calls, tokens and seconds of the last insert or update."""
         return self._pipeline.report
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether an older version of the extraction rules built the index; see `reindex`."""
-        return is_outdated(self.made_with)
 
     @property
     def made_with(self) -> Mapping[str, str]:
@@ -1089,13 +1082,14 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
         """Remove the new index from its stores if the block raises."""
-        try:
-            yield
-        except BaseException:
+
+        def remove(_: BaseException) -> None:
             # A cancelled build may have stored its nodes before it could be stopped.
             self.storage.delete_documents(list(self.storage.struct.payloads), from_docstore=True)
             self.storage.context.index_store.delete_index_struct(self.index_id)
-            raise
+
+        with on_error(remove):
+            yield
 
 
 def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:

@@ -20,7 +20,6 @@ from e2graphrag_integrations.components import Components, embedder_from_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
 from e2graphrag_integrations.entities.routing import Extractors
-from e2graphrag_integrations.entities.versions import OutdatedNotice
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.protocols import (
@@ -172,7 +171,6 @@ class Models:
         self._lock = process_lock()
         self._embedder: tuple[object, Embedder] | None = None
         self._named_embedders: dict[str, Embedder] = {}
-        self._notice: OutdatedNotice | None = None
         self._language_notices: LanguageNotices | None = None
         if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
             raise InvalidInputError(
@@ -205,8 +203,6 @@ class Models:
         if self.llm is not None:
             # An application may change its LLM; `check_llm` catches a missing one.
             expected.pop("summarizer", None)
-        if self._notice is None:
-            self._notice = OutdatedNotice(where, "call reindex()")
         if self._language_notices is None:
             self._language_notices = LanguageNotices(where)
         return Components(
@@ -217,7 +213,6 @@ class Models:
             summarizer=summarizer_for(self.llm, self.prompts, self.counter, is_async=is_async),
             token_counter=self.counter,
             embedder_parameter="embed_model",
-            notice=self._notice,
             language_notices=self._language_notices,
             load_embedder=self._load_embedder,
         )

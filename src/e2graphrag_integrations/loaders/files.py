@@ -109,6 +109,7 @@ def read_documents(
     limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
     on_skip: Callable[[SkippedFile], None] | None = None,
     exclude: Callable[[Path], bool] = lambda _: False,
+    name: Callable[[Path, str], str] = lambda _, document_id: document_id,
 ) -> list[SourceDocument]:
     r"""Read files and folders; folders are read recursively, in sorted order.
 
@@ -132,6 +133,7 @@ def read_documents(
             are read. None means that only files of an unknown kind are skipped, and that any other
             such file raises its error.
         exclude: Returns whether a file or folder within a given folder is ignored.
+        name: Returns the id of a document, given its file and the id that it would have.
 
     Raises:
         InvalidInputError: If a path is invalid or does not exist, if a folder contains no readable
@@ -146,12 +148,13 @@ def read_documents(
     documents: list[SourceDocument] = []
     origins: dict[str, str] = {}
     guesses: dict[str, list[str]] = {}
-    for document_id, path, is_known in _distinct(_sources(paths, exclude)):
+    for default_id, path, is_known in _distinct(_sources(paths, exclude)):
         if not is_known:
             if on_skip is not None:
-                on_skip(SkippedFile(document_id, path))
+                on_skip(SkippedFile(default_id, path))
             continue
-        origin = "standard input" if path is None else _shown(path)
+        origin = "standard input" if path is None else shown_name(path)
+        document_id = default_id if path is None else name(path, default_id)
         if document_id in origins:
             raise DuplicateDocumentError(
                 f"{origin} and {origins[document_id]} would both get the document id "
@@ -199,7 +202,7 @@ def path_exists(path: str | Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise InvalidInputError(f"{_shown(path)} cannot be used: {error.strerror}") from error
+        raise InvalidInputError(f"{shown_name(path)} cannot be used: {error.strerror}") from error
     except ValueError as error:
         raise InvalidInputError(f"{str(path)!r} is not a valid path: {error}") from error
     return True
@@ -227,9 +230,9 @@ def read_file(
         InvalidInputError: If the encoding is unknown.
     """
     path = Path(path)
-    budget = Budget(limits, _shown(path))
+    budget = Budget(limits, shown_name(path))
     data = _file_data(path, budget)
-    return _read_one(data, path.suffix, document_id or _shown(path.name), budget, encoding)
+    return _read_one(data, path.suffix, document_id or shown_name(path.name), budget, encoding)
 
 
 def read_data(
@@ -301,7 +304,7 @@ def _log_guesses(guesses: Mapping[str, list[str]]) -> None:
     )
 
 
-def _shown(path: str | Path) -> str:
+def shown_name(path: str | Path) -> str:
     """Return a path as text; the bytes of file names that are not UTF-8 become escapes."""
     return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -334,11 +337,11 @@ def _sources(paths: Iterable[str | Path], exclude: Callable[[Path], bool]) -> It
         if str(given) == STDIN:
             yield _Source("stdin", None, is_known=True)
         elif not path_exists(given):
-            raise InvalidInputError(f"{_shown(path)} does not exist")
+            raise InvalidInputError(f"{shown_name(path)} does not exist")
         elif path.is_dir():
             yield from _folder_files(path, exclude)
         else:
-            yield _Source(_shown(path.name), path, is_known=True)
+            yield _Source(shown_name(path.name), path, is_known=True)
 
 
 def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_Source]:
@@ -350,11 +353,12 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
             continue
         is_known = path.suffix.lower() in READERS
         empty = empty and not is_known
-        yield _Source(_shown(path.relative_to(folder).as_posix()), path, is_known)
+        yield _Source(shown_name(path.relative_to(folder).as_posix()), path, is_known)
     if empty:
         raise InvalidInputError(
-            f"folder {_shown(folder)} contains no file of a known kind, such as .txt, .md, .pdf, "
-            ".html, .docx, .xlsx, .csv, .json or source code; a file given directly is read as text"
+            f"folder {shown_name(folder)} contains no file of a known kind, such as .txt, .md, "
+            ".pdf, .html, .docx, .xlsx, .csv, .json or source code; a file given directly is read "
+            "as text"
         )
 
 

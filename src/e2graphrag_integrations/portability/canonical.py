@@ -51,10 +51,7 @@ def export_lines(store: Store) -> list[str]:
 
 
 def document_record(document: SourceDocument) -> dict[str, Any]:
-    """Return a document as JSON values, without the language if it is English.
-
-    A document without a language counts as English, as in files of older versions.
-    """
+    """Return a document as JSON values, without the language if it is English."""
     fields = document_fields(document)
     if document.language == ENGLISH:
         del fields["language"]

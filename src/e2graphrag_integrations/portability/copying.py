@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.new_path import move_to_new
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
+from e2graphrag_integrations._utils.validation import check_seconds
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.connection import MEMORY
@@ -35,13 +37,10 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 """The primary key of each table, in its first columns; each table after those it references."""
 
 _WITHOUT_CHECKSUM = frozenset({"mirrored"})
-_LATER = frozenset({"pending", "mirrored"})
 
 _BATCH = 500
 _DOCUMENTS = 20
 """Rows per batch; documents may be long."""
-
-_DOCUMENT_COLUMNS = 11
 
 
 def copy_index(
@@ -55,12 +54,14 @@ def copy_index(
         lock_timeout: Seconds to wait while another process is writing.
 
     Raises:
-        InvalidInputError: If the source does not exist, or the target does.
+        InvalidInputError: If the source does not exist, the target does, or `lock_timeout` is no
+            number of seconds.
         CorruptStoreError: If a row of the source is damaged.
         StoreError: If the source cannot be read, or the target cannot be written.
         MissingDependencyError: If psycopg is needed and not installed.
     """
     origin, destination = checked_path(source), checked_path(target)
+    lock_timeout = check_seconds("lock_timeout", lock_timeout)
     if MEMORY in (origin, destination):
         raise InvalidInputError("an in-memory index cannot be copied: pass a file or a URL")
     if not index_exists(origin):
@@ -105,24 +106,25 @@ def copy_store(store: Store, target: str, *, replace: bool = False, timeout: flo
 
 def _copy_to_database(store: Store, target: str, timeout: float) -> None:
     is_new = not index_exists(target)
-    try:
-        with (
-            contextlib.closing(Store(target, timeout=timeout)) as copy,
-            copy.index_lock.acquire(),
-        ):
-            _copy_rows(store, copy)
-    except BaseException:
+
+    def undo(_: BaseException) -> None:
         if is_new:
             with contextlib.suppress(StoreError, InvalidInputError):
                 with contextlib.closing(Store(target, timeout=0)) as copy:
                     _check_empty(copy)
                 drop_index(target, lock_timeout=0)
-        raise
+
+    with (
+        on_error(undo),
+        contextlib.closing(Store(target, timeout=timeout)) as copy,
+        copy.index_lock.acquire(),
+    ):
+        _copy_rows(store, copy)
 
 
 def _check_empty(store: Store) -> None:
     for table in ("documents", "queue", "pending", "content"):
-        if store.database.has_table(table) and store.read(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - constants
+        if store.read(f"SELECT 1 FROM {table} LIMIT 1"):  # noqa: S608 - constants
             raise InvalidInputError(f"{store.path} already contains an index: choose a new schema")
 
 
@@ -138,10 +140,6 @@ def _copy_rows(source: Store, target: Store) -> None:
         db.execute("DELETE FROM manifest")
         db.execute("DELETE FROM entity_edits")
         for table in _KEYS:
-            if not source.database.has_table(table):
-                continue  # also in a read-only file of an older version
-            if table in _LATER:
-                target.database.create_table(table, db)
             for rows in _batches(source, table):
                 places = ", ".join("?" * len(rows[0]))
                 db.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - placeholders only
@@ -164,8 +162,6 @@ def _batches(store: Store, table: str) -> Iterator[list[Sequence[Any]]]:
 def _checked(row: Sequence[Any], table: str, path: str) -> Sequence[Any]:
     if table == "documents":
         row_to_header(row, path)
-        missing = _DOCUMENT_COLUMNS - len(row)  # a read-only file of an older version
-        return (*row, *[None] * missing)
-    if table not in _WITHOUT_CHECKSUM:
+    elif table not in _WITHOUT_CHECKSUM:
         checked_row(row, path, f"a row of {table}")
     return row

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
+from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
@@ -34,7 +35,6 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     StoreError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
 from e2graphrag_integrations.portability.copying import copy_store
 from e2graphrag_integrations.portability.graph_formats import FILE_FORMATS
@@ -56,8 +56,8 @@ from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span
 
-FORMAT = 1
-"""Version of the export format."""
+FORMAT = 2
+"""Version of the export format. Other versions are refused."""
 
 _LINES, _VECTORS = "index.jsonl", "vectors.npz"
 
@@ -141,7 +141,7 @@ def _lines(
 ) -> Iterator[str]:
     tag_set = store.tag_set().to_json()
     tags = {"tags": tag_set} if tag_set else {}
-    manifest = used_entries(store.manifest(), {header.language or ENGLISH for header in headers})
+    manifest = used_entries(store.manifest(), {header.language for header in headers})
     yield canonical_json({"e2graphrag": FORMAT, "manifest": manifest, **tags})
     for header in headers:
         yield canonical_json(document_record(store.document(header.id)))
@@ -173,16 +173,19 @@ def _update_digest(digest: Any, path: Path) -> None:
             digest.update(block)
 
 
-def import_folder(folder: str | Path, path: str | Path) -> None:
+def import_folder(folder: str | Path, path: str | Path, *, lock_timeout: float = 30.0) -> None:
     """Create an index from an exported folder, atomically, and verify it.
 
     Args:
         folder: A folder written by `export_folder`.
         path: The index file, or the URL of the index in Postgres, to create.
+        lock_timeout: Seconds to wait while another process is writing.
 
     Raises:
         InvalidInputError: If the folder is not a complete, unmodified export, or if the index
             already exists.
+        SchemaVersionError: If the export has another format version.
+        StoreLockedError: If another process is writing for longer than `lock_timeout`.
         StoreError: If the file cannot be written.
     """
     source, target = Path(folder), str(path)
@@ -199,7 +202,7 @@ def import_folder(folder: str | Path, path: str | Path) -> None:
                 if problems:
                     raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
                 if temporary == MEMORY:
-                    copy_store(store, target)
+                    copy_store(store, target, timeout=lock_timeout)
         if temporary != MEMORY:
             move_to_new(Path(temporary), Path(target))
     except OSError as error:
@@ -263,8 +266,9 @@ def _import_lines(store: Store, source: Path, file: BinaryIO) -> None:
 
 
 def _parse_manifest(header: Mapping[str, Any], source: str, vectors: Any) -> dict[str, str]:
-    if header["e2graphrag"] != FORMAT:
-        raise ValueError(f"format {header['e2graphrag']}, not {FORMAT}")
+    if type(header["e2graphrag"]) is not int:
+        raise TypeError("the format version is not a number")
+    check_format_version(source, header["e2graphrag"], FORMAT)
     manifest = {check_name("key", key): str(value) for key, value in header["manifest"].items()}
     Settings.from_manifest(manifest, source)
     if len(vectors) and manifest["dimension"] != str(vectors.shape[1]):

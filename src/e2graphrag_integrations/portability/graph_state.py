@@ -139,7 +139,7 @@ class GraphState:
         """Return the header, or None if there is no state.
 
         Raises:
-            GraphStoreError: If the state is damaged or a newer version wrote it.
+            GraphStoreError: If the state is damaged or has another format version.
         """
         found = self._entries.read_state([HEADER])
         if HEADER not in found:
@@ -150,10 +150,11 @@ class GraphState:
             if ignore_damage:
                 return None
             raise
-        if header is None:
+        if isinstance(header, int):
             raise GraphStoreError(
-                f"a newer version of e2graphrag-integrations wrote the graph in {self._where}: "
-                "install that version"
+                f"the graph in {self._where} has format version {header}, but this version of "
+                f"e2graphrag-integrations reads only version {FORMAT}: delete the graph, and write "
+                "it again"
             )
         return header
 
@@ -272,10 +273,10 @@ def _encode(value: object) -> str:
     return base64.b64encode(zlib.compress(plain.encode())).decode()
 
 
-def _parse_header(fields: Any) -> Header | None:
-    """Return the header, or None if it has another format."""
+def _parse_header(fields: Any) -> Header | int:
+    """Return the header, or its format version if that is another one."""
     if fields[0] != FORMAT:
-        return None
+        return int(fields[0])
     _, owner, pages, traits, rewritten = fields
     if not 0 < pages <= _MAX_PAGES:
         raise ValueError(f"{pages} pages")

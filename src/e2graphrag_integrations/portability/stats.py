@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from e2graphrag_integrations.entities.versions import index_version, is_outdated
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
@@ -44,8 +43,6 @@ def snapshot_stats(snapshot: Snapshot, manifest: Mapping[str, str], size: int = 
         windows=len(snapshot.dense.window_nodes),
         dimension=int(snapshot.made_with.get("dimension", 0)),
         bytes=size,
-        extraction_rules=index_version(manifest),
-        is_outdated=is_outdated(manifest),
         subjects=dict(subjects.most_common()),
         sections=len(choice.sections),
         trusted_sources=tuple(sorted(choice.trusted)),

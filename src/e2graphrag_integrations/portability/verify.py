@@ -21,7 +21,7 @@ from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.text.words import count_unmarked_words, count_words
+from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree
 from e2graphrag_integrations.types import Span
 
@@ -149,7 +149,7 @@ def _check_node(stored: StoredNode, text: str) -> Iterator[str]:
     name = f"node {node.id} (level {node.level}, position {node.position})"
     if node.level == 0 and text[node.start : node.end] != node.text:
         yield f"{name}: its text differs from its span in the document"
-    if stored.words not in (count_words(node.text), count_unmarked_words(node.text)):
+    if stored.words != count_words(node.text):
         yield f"{name}: its word count is wrong"
     if not stored.windows:
         yield f"{name}: it has no vector"

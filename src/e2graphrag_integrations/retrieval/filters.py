@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.pages import PAGE_KEYS
+from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
 from e2graphrag_integrations.retrieval.filter_tree import (
     MISSING,
     ConditionTest,
@@ -115,18 +115,29 @@ def compile_where(where: Where) -> Predicate:
         return Filter(_Compiler().mapping(where, "where", 0))
 
 
-def allowed_nodes(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_]:
+def allowed_nodes(
+    records: MetadataRecords, predicate: Predicate, is_chunk: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
     """Return the mask of matching nodes.
 
     A node matches if all of its records match; a summary has the records of its leaves. If a node
     touches several pages, conditions on page keys need to hold only for one of them (see
     `page_filters`).
+
+    Args:
+        records: The metadata of the nodes.
+        predicate: The filter.
+        is_chunk: The mask of the chunks, of which a condition on the id of a page in a framework
+            needs to hold only for one page, too. None makes no difference between nodes.
     """
     if isinstance(predicate, RecordsFilter):
         predicate = predicate.for_records(records)
     if isinstance(predicate, Filter):
         with wrap_errors(FilterError, "where could not be tested on the metadata"):
-            return _allowed_by_filter(records, predicate)
+            mask = _allowed_by_filter(records, predicate)
+            if is_chunk is not None and PAGE_ID in predicate.root.keys:
+                mask |= is_chunk & _touching(records, predicate)
+            return mask
     used = np.unique(records.indices)  # the function may fail on unused records
     passes = np.zeros(len(records.values), dtype=np.bool_)
     passes[used] = _call(predicate, [records.filterable(row) for row in used.tolist()])
@@ -155,6 +166,15 @@ def _allowed_by_filter(records: MetadataRecords, predicate: Filter) -> NDArray[n
     return mask
 
 
+def _touching(records: MetadataRecords, predicate: Filter) -> NDArray[np.bool_]:
+    """Return the nodes of which one page has the given id, and all text fulfills the rest."""
+    parts = _separate(predicate, frozenset({*PAGE_KEYS, PAGE_ID}))
+    if parts is None:
+        return np.zeros(len(records.starts), dtype=np.bool_)
+    on_pages, on_rest = parts
+    return any_passes(records, on_pages.mask(records)) & all_pass(records, on_rest.mask(records))
+
+
 def _undecided(records: MetadataRecords, mask: NDArray[np.bool_]) -> IntArray:
     """Return the rows of the nodes that may match by another of their pages."""
     nodes = records.multi_page_nodes
@@ -162,7 +182,9 @@ def _undecided(records: MetadataRecords, mask: NDArray[np.bool_]) -> IntArray:
     return undecided
 
 
-def _separate(predicate: Filter) -> tuple[Filter, Filter] | None:
+def _separate(
+    predicate: Filter, page_keys: frozenset[str] = frozenset(PAGE_KEYS)
+) -> tuple[Filter, Filter] | None:
     """Return conditions on page keys and conditions on other keys, which must all hold.
 
     Returns:
@@ -175,9 +197,9 @@ def _separate(predicate: Filter) -> tuple[Filter, Filter] | None:
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if part.keys <= PAGE_KEYS.keys():
+        if part.keys <= page_keys:
             on_pages.append(part)
-        elif not part.keys & PAGE_KEYS.keys():
+        elif not part.keys & page_keys:
             on_rest.append(part)
         elif isinstance(part, Group) and part.needs_all:
             mixed += part.parts
@@ -205,7 +227,7 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     if isinstance(where, NodeMask):
         return where.build
     predicate = compile_where(where)
-    return lambda snapshot: allowed_nodes(snapshot.records, predicate)
+    return lambda snapshot: allowed_nodes(snapshot.records, predicate, snapshot.is_chunk)
 
 
 def tagged(*names: str, where: Where | None = None) -> NodeMask:

@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.background import BackgroundTask
 from e2graphrag_integrations._utils.lazy import compute_like
 from e2graphrag_integrations._utils.memory import release_free_memory
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -286,7 +288,7 @@ class GenerationKeeper:
             with self._build_lock:
                 self._build_next(self._store_for_background())
             self._release_memory()
-        except Exception as error:  # noqa: BLE001 - the last generation keeps answering
+        except Exception as error:  # noqa: BLE001 - becomes the problem of `freshness`
             self._record_failure(error)
         if self._task.stopping.is_set():
             self._close_background_store()
@@ -298,11 +300,8 @@ class GenerationKeeper:
             if last is not None and last.complete_until >= required:
                 return last
             is_first, last = last is None, None  # which frees its arrays
-            try:
+            with on_error(partial(self._record_failure, is_raised=True), Exception):
                 built = self._build_next(self._store)
-            except Exception as error:
-                self._record_failure(error, is_raised=True)
-                raise
             if not is_first:
                 self._release_memory()
             return built
@@ -353,7 +352,7 @@ class GenerationKeeper:
             merged = merge_segments(self._store, last.base)
             if merged is not None and isinstance(merged.dense, DenseIndex):
                 merged.dense.prepare()
-        except Exception as error:  # noqa: BLE001 - queries do not need the result
+        except Exception as error:  # noqa: BLE001 - becomes a warning: questions do not need it
             if not self._merge_task.stopping.is_set():
                 logger.warning("%s: segments could not be merged (%s)", self._store.path, error)
         else:
@@ -361,7 +360,7 @@ class GenerationKeeper:
                 self._merged = merged
             self._release_memory()
 
-    def _record_failure(self, error: Exception, *, is_raised: bool = False) -> None:
+    def _record_failure(self, error: BaseException, *, is_raised: bool = False) -> None:
         if self._task.stopping.is_set():
             return  # closing the file ends a build with an error
         problem = f"{type(error).__name__}: {error}"

@@ -117,35 +117,22 @@ def retrieve(
         )
     if needs_vector:
         query = embed(query, components, timings)
+    if query.fill and _has_boosts(query):
+        query = embed(query, components, timings)
     duplicates = Duplicates(reader)
-    with measure("rank", timings):
-        candidates, trace = rank_relevant(query, strategy, snapshot)
-    if not any(one.is_window for one in candidates[:1]):
-        candidates = distinct(query, strategy, candidates, duplicates)
-    if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
-        with measure("rerank", timings):
-            candidates, trace = rerank(
-                query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
-            )
-    if isinstance(strategy, DiverseStrategy):
-        candidates, trace = of_whole_text(query, strategy, candidates, trace, reader)
-    boosts = query.boosts
-    if boosts is not None and not boosts.is_neutral:
-        query = embed(query, components, timings) if query.fill else query
-        with measure("boost", timings):
-            candidates, trace = boost_candidates(
-                query,
-                boosts,
-                candidates,
-                trace,
-                snapshot,
-                rank_deeper=lambda deeper: rank_relevant(deeper, strategy, snapshot)[0],
-            )
-    if trace.mixture is not None and query.packs_windows:
+    candidates, spare, ranked = find_candidates(query, strategy, duplicates)
+    found = [*candidates, *spare] if spare else candidates
+    if ranked.mixture is not None and query.packs_windows:
         with measure("mix", timings):
             candidates = mix_summaries(candidates, query, reader)
     with measure("pack", timings):
-        nodes, trace = select(query, candidates, trace, duplicates, components)
+        nodes, trace = select(query, candidates, ranked, duplicates, components)
+    while duplicates.add_repeats(nodes):
+        # An expansion reaches other nodes through the summaries that it leaves out.
+        if query.expand == "none" and not any(one.is_window for one in found[:1]):
+            found, candidates = refilled(query, strategy, found, duplicates)
+        with measure("pack", timings):
+            nodes, trace = select(query, candidates, ranked, duplicates, components)
     nodes = with_sentences(nodes, trace.bridges, reader.texts)
     paths = paths_of(query, nodes, trace, reader)
     trace = _explain_nothing(query, nodes, trace)
@@ -163,6 +150,67 @@ def retrieve(
     if query.history:
         trace = replace(trace, carried=query.carried)
     return RetrievalResult(asked.question, tuple(nodes), trace, paths)
+
+
+def find_candidates(
+    query: Query, strategy: Strategy, duplicates: Duplicates
+) -> tuple[Sequence[Candidate], Sequence[Candidate], Trace]:
+    """Return the candidates of the strategy, without duplicates, reranked and boosted.
+
+    Args:
+        query: The question, with all that the strategy and the boosts need.
+        strategy: Ranks the nodes.
+        duplicates: Those that were found so far.
+
+    Returns:
+        The candidates, those that the reranker has read in vain, and the trace.
+    """
+    reader = duplicates.reader
+    snapshot, timings = reader.snapshot, reader.timings
+    with measure("rank", timings):
+        candidates, trace = rank_relevant(query, strategy, snapshot)
+    if not any(one.is_window for one in candidates[:1]):
+        candidates = distinct(query, strategy, candidates, duplicates)
+    spare: Sequence[Candidate] = ()
+    if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
+        with measure("rerank", timings):
+            candidates, spare, trace = rerank(
+                query, candidates, trace, reader, strategy.reranker, top_n=strategy.rerank_top_n
+            )
+    if isinstance(strategy, DiverseStrategy):
+        candidates, trace = of_whole_text(query, strategy, candidates, trace, reader)
+    if query.boosts is not None and _has_boosts(query):
+        spare = ()  # they have no boosts
+        with measure("boost", timings):
+            candidates, trace = boost_candidates(
+                query,
+                query.boosts,
+                candidates,
+                trace,
+                snapshot,
+                rank_deeper=lambda deeper: rank_relevant(deeper, strategy, snapshot)[0],
+            )
+    return candidates, spare, trace
+
+
+def refilled(
+    query: Query, strategy: Strategy, found: Sequence[Candidate], duplicates: Duplicates
+) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+    """Return all complete nodes found so far, and the best `k` of them that are no repeats.
+
+    Nodes of a deeper ranking take the places of the repeats, unless a token budget is the limit.
+    """
+    kept = [one for one in found if one.row not in duplicates.repeats]
+    if len(kept) < query.k <= len(found) and query.token_budget is None:
+        depth = query.k + _EXTRA_PER_DUPLICATE * len(duplicates.repeats)
+        deeper, spare, _ = find_candidates(replace(query, k=depth), strategy, duplicates)
+        found = with_deeper(found, [*deeper, *spare])
+        kept = [one for one in found if one.row not in duplicates.repeats]
+    return found, kept[: query.k]
+
+
+def _has_boosts(query: Query) -> bool:
+    return query.boosts is not None and not query.boosts.is_neutral
 
 
 def _explain_nothing(query: Query, nodes: Sequence[RetrievedNode], trace: Trace) -> Trace:
@@ -267,14 +315,15 @@ def distinct(
     query: Query, strategy: Strategy, candidates: Sequence[Candidate], duplicates: Duplicates
 ) -> list[Candidate]:
     """Return complete nodes without duplicates; nodes of a deeper ranking take their places."""
-    kept = duplicates.collapse(candidates)
+    summaries = query.expand == "none"
+    kept = duplicates.collapse(candidates, summaries=summaries)
     count, snapshot = len(candidates), duplicates.reader.snapshot
     if len(kept) == count or count < query.k:
         return kept
     depth = min(_FLOOR_CANDIDATES, query.k + _EXTRA_PER_DUPLICATE * (count - len(kept)))
     deeper, _ = rank_relevant(replace(query, k=depth), strategy, snapshot)
     added = with_deeper(candidates, deeper)[count:]
-    return duplicates.collapse([*kept, *added])[:count]
+    return duplicates.collapse([*kept, *added], summaries=summaries)[:count]
 
 
 def filled(
@@ -284,7 +333,8 @@ def filled(
     count = query.k
     while True:
         found = fill_to_k(candidates, replace(query, k=count), duplicates.reader.snapshot)
-        kept = duplicates.collapse(found)[: query.k]
+        kept = duplicates.collapse([one for one in found if one.row not in duplicates.repeats])
+        kept = kept[: query.k]
         if len(kept) == query.k or len(found) < count:
             return kept
         count *= 2
@@ -336,9 +386,13 @@ def select(
     has_windows = any(one.is_window for one in candidates)
     if not has_windows:
         candidates = expand(candidates, reader.snapshot, query.expand)
+    if duplicates.repeats:
+        candidates = [one for one in candidates if one.row not in duplicates.repeats]
     # Summaries in a mixture, and nodes below a summary, have not been compared with the floor.
     candidates, below = above_floor(candidates, query, reader.snapshot)
     trace = trace.with_cut("min_relevance", below) if below else trace
+    if query.expand != "none":
+        candidates = _first_distinct(candidates, query.k, duplicates)
     if not has_windows:
         expanded, candidates = candidates, candidates[: query.k]
         trace = trace.with_cut("k", len(expanded) - len(candidates))
@@ -366,6 +420,18 @@ def select(
         packed = pack_nodes(nodes, budget, counter)
         nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
     return add_relevance(nodes, query, trace, reader)
+
+
+def _first_distinct(
+    candidates: Sequence[Candidate], count: int, duplicates: Duplicates
+) -> list[Candidate]:
+    """Return candidates of which the first `count` are no duplicates, reading few more texts."""
+    size = count
+    while True:
+        kept = duplicates.collapse(candidates[:size])
+        if len(kept) >= count or size >= len(candidates):
+            return [*kept, *candidates[size:]]
+        size *= 2
 
 
 def _of_best_nodes(candidates: Sequence[Candidate], count: int) -> tuple[Sequence[Candidate], int]:

@@ -23,7 +23,7 @@ def rerank(
     reranker: Reranker,
     *,
     top_n: int,
-) -> tuple[Sequence[Candidate], Trace]:
+) -> tuple[Sequence[Candidate], Sequence[Candidate], Trace]:
     """Reorder the best candidates by the scores of a reranker.
 
     The previous scores are reassigned in descending order, so that they remain consistent with the
@@ -37,11 +37,14 @@ def rerank(
         reranker: Scores each candidate's title and text.
         top_n: Number of candidates that the reranker reads; the others follow them.
 
+    Returns:
+        The candidates, the complete nodes that were cut, and the trace.
+
     Raises:
         RerankError: If the reranker fails or does not return one number per text.
     """
     if not candidates:
-        return candidates, trace
+        return candidates, (), trace
     head, tail = candidates[:top_n], candidates[top_n:]
     scores = rerank_scores(reranker, query.question_in_context, _texts(head, reader))
     order = sorted(range(len(head)), key=lambda i: (-scores[i], i))
@@ -59,8 +62,9 @@ def rerank(
     trace = replace(trace, lists={**trace.lists, "reranked": listing.ranked()})
     result = [*reranked, *tail]
     if any(one.is_window for one in head):
-        return result, trace
-    return result[: query.k], trace.with_cut("k", max(0, len(result) - query.k))
+        return result, (), trace
+    kept, spare = result[: query.k], result[query.k :]
+    return kept, spare, trace.with_cut("k", len(spare))
 
 
 def _texts(candidates: Sequence[Candidate], reader: NodeReader) -> list[str]:

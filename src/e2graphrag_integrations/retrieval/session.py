@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.retrieval.generations import (
     Generation,
@@ -221,7 +221,7 @@ class RetrievalSession:
         started = time.monotonic()
         try:
             newest = self._generations.newest()
-        except Exception:
+        except (E2GraphRAGError, OSError, MemoryError):
             if is_needed:
                 raise
             newest = served.generation

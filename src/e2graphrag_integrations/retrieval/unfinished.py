@@ -7,8 +7,8 @@ import shlex
 
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.index_state import count_unfinished, read_state
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.unfinished import count_unfinished
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +36,9 @@ class UnfinishedDocuments:
             path = self._store.path
             command = "" if path == MEMORY else f", or run `e2graphrag resume {shlex.quote(path)}`"
             logger.warning(
-                "%s: %d document(s) are not indexed yet, or failed, so answers lack them or their "
-                "new versions: call build() of LangChain's index or resume() of E2GraphRAG%s",
+                "%s: %s: call build() of LangChain's index or resume() of E2GraphRAG%s",
                 path,
-                self.count,
+                read_state(self._store).lack().rstrip("."),
                 command,
             )
 

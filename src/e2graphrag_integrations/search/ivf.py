@@ -29,7 +29,7 @@ _NLIST_FACTOR = 4.0
 """Number of lists, as a multiple of the square root of the number of vectors."""
 
 NPROBE = 256
-"""Number of lists searched per query. The recall is 0.98 (docs/benchmarks.md)."""
+"""Number of lists searched per query. The recall is 0.98 (docs/benchmark_details.md)."""
 
 _NPROBE_SHARE = 16
 """Of more than `_MAX_COMPARED` lists, one in this many is searched."""

@@ -31,10 +31,14 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchAnswer:
-    """Passages, best first. To see more, call again with `offset` = `next_offset`."""
+    """Passages, best first. To see more, call again with `offset` = `next_offset`.
+
+    `note` says what the answer lacks, because documents are not indexed yet or have failed.
+    """
 
     hits: list[Hit]
     next_offset: int | None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,15 @@ class Entry:
 class OutlineAnswer:
     """Documents or nodes, in order. `total` is the number of all of them.
 
-    `metadata` has the keys of the documents' metadata, each with some of its values.
+    `metadata` has the keys of the documents' metadata, each with some of its values. `note` says
+    which documents are not listed, because they are not indexed yet or have failed.
     """
 
     entries: list[Entry]
     total: int
     next_offset: int | None
     metadata: dict[str, list[str | int | float | bool]] | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)

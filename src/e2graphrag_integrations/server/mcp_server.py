@@ -40,7 +40,8 @@ INSTRUCTIONS = (
     "passage, `outline` the documents, their metadata and their structure, `entity` everything "
     f"about a name, and `path` how two names are connected. {_QUOTED} {_CITE} If an answer has a "
     "`next_offset` or `next_start`, repeat the call with it to continue. Documents in `also_in` "
-    "have the same text. A text that is `truncated` is only the start of its span."
+    "have the same text. A text that is `truncated` is only the start of its span. A `note` says "
+    "which documents answers lack."
 )
 
 _MAX_IDS = 1_000

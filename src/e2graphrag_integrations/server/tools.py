@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import check_int
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails
@@ -153,9 +155,16 @@ class IndexTools:
             MAX_HITS if filters.limit is None else check_int("limit", filters.limit, 1, MAX_HITS)
         )
         hits = islice(self._hits(question, filters), offset, offset + limit + 1)
-        chosen, more = budget.fit(SearchAnswer([], None), hits, with_short_text)
+        base = SearchAnswer([], None, self._note())
+        chosen, more = budget.fit(base, hits, with_short_text)
         more, chosen = more or len(chosen) > limit, chosen[:limit]
-        return SearchAnswer(chosen, offset + len(chosen) if more else None)
+        return replace(base, hits=chosen, next_offset=offset + len(chosen) if more else None)
+
+    def _note(self) -> str | None:
+        """Return what is not indexed and who writes; None in a scope, or if there is nothing."""
+        if not isinstance(self._index, E2GraphRAG):
+            return None
+        return redact(self._index.state().note()) or None
 
     def _filter(
         self, document_ids: Sequence[str] | None, where: Mapping[str, Any] | None
@@ -263,7 +272,9 @@ class IndexTools:
         if document_id is not None and node_id is not None:
             raise InvalidInputError("give document_id or node_id, but not both")
         keys: dict[str, list[Any]] | None = None
+        note: str | None = None
         if document_id is None and node_id is None:
+            note = self._note()
             (documents, total), keys = self._index.read_snapshot(
                 lambda snapshot, _: (
                     list_documents(snapshot, offset, offset + _PAGE),
@@ -280,7 +291,7 @@ class IndexTools:
             found, total = [_entry(node) for node in tree.nodes], tree.total
         if offset and offset >= total:
             raise InvalidInputError(f"offset={offset} is beyond the last of {total} entries")
-        base = OutlineAnswer([], total, None, keys or None)
+        base = OutlineAnswer([], total, None, keys or None, note)
         chosen, _ = budget.fit(base, found, with_short_text)
         end = offset + len(chosen)
         return replace(base, entries=chosen, next_offset=end if end < total else None)

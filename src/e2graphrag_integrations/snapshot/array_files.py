@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
+from e2graphrag_integrations._utils.on_error import on_error
 
 FORMAT = 7
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
@@ -97,7 +98,7 @@ def save_arrays(
     """
     temporary = folder.parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would deny other users access
     temporary.mkdir()
-    try:
+    with on_error(lambda _: shutil.rmtree(temporary, ignore_errors=True)):
         for name, array in arrays.items():
             _save(_file(temporary, name), array)
         for name, (arrays_of_part, meta_of_part) in parts.items():
@@ -112,9 +113,6 @@ def save_arrays(
             folder.rename(outdated)
         temporary.rename(folder)
         shutil.rmtree(outdated, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:

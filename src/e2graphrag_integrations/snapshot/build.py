@@ -344,11 +344,7 @@ def _metadata_records(
         sections=MetadataSections.of(
             (document, *section) for document, own in enumerate(sections) for section in own
         ),
-        languages={
-            header.id: header.language
-            for header in headers
-            if header.language not in (None, ENGLISH)
-        },
+        languages={header.id: header.language for header in headers if header.language != ENGLISH},
     )
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.string_array import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.normalize import FORM_RULES, has_form_of_older_rules
+from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.pair_weights import PairWeights
@@ -33,7 +33,6 @@ from e2graphrag_integrations.snapshot.snapshot import (
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
 _PAIR_ARRAYS = ("keys", "units")
-_NAME_ARRAYS = ("names", "mention_names")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
 
@@ -53,15 +52,9 @@ def restore_bm25(arrays: Arrays, windows: int) -> BM25Index:
     return BM25Index.of(TermPostings(words, counts, arrays["lengths"]))
 
 
-def has_current_forms(arrays: Arrays, meta: Mapping[str, Any]) -> bool:
-    """Return whether the names of a snapshot are normal forms of the current rules.
-
-    The rules of version 2 change nothing in most snapshots of version 1, for example in English.
-    """
-    if meta.get("form_rules", 1) == FORM_RULES:
-        return True
-    names = b"\n".join(arrays[name].tobytes() for name in _NAME_ARRAYS if name in arrays)
-    return not has_form_of_older_rules(names.decode(errors="replace"))
+def has_current_forms(meta: Mapping[str, Any]) -> bool:
+    """Return whether the names of a snapshot are normal forms of the current rules."""
+    return bool(meta.get("form_rules") == FORM_RULES)
 
 
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
@@ -162,7 +155,7 @@ def restore_snapshot(
             if "mention_names" in arrays
             else None
         ),
-        edits=EntityEdits.from_json(meta.get("edits", [])),  # absent in snapshots before edits
+        edits=EntityEdits.from_json(meta["edits"]),
         mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
         subject_candidates=SubjectTable(
             arrays["subject_chunks"],

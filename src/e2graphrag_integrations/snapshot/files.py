@@ -61,7 +61,7 @@ from e2graphrag_integrations.text.words import TERM_RULES
 
 _MIN_UNCHANGED = 0.1
 """Minimum share of unchanged documents at which merging an older snapshot is faster than a full
-build (benchmarks/snapshots.py)."""
+build (measured 2026-11-22)."""
 
 _INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
 """Errors that invalid arrays cause; the snapshot is then rebuilt."""
@@ -213,7 +213,7 @@ class _SnapshotFiles:
 
     def _restore(self, generation: str, arrays: Arrays, meta: dict[str, Any]) -> Snapshot | None:
         """Return the snapshot of the documents in one folder, or None if it is not valid."""
-        if not has_current_forms(arrays, meta):
+        if not has_current_forms(meta):
             return None
         ivf = self._load_part(generation, "cells")
         dense = DenseIndex(

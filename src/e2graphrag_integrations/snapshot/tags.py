@@ -17,7 +17,7 @@ TAGS_PER_CHUNK = 3
 """Maximum number of tags of a chunk."""
 
 _THRESHOLD = 0.06
-"""Minimum score of a tag. Chosen on the dev halves of three labeled sets (benchmarks/tags.py)."""
+"""Minimum score of a tag. Chosen on the dev halves of three labeled sets (docs/boosts.md)."""
 
 _NAME_WEIGHT = 0.05
 """Score of a window that contains all words of the name of a tag."""

@@ -262,14 +262,6 @@ class Database(Protocol):
         """Return who holds each document that a worker holds, by id."""
         ...
 
-    def has_table(self, name: str, db: Transaction | None = None) -> bool:
-        """Return whether a table exists; in a write transaction if one is given."""
-        ...
-
-    def create_table(self, name: str, db: Transaction) -> None:
-        """Create one of the tables that an index has only once it is used, unless it exists."""
-        ...
-
     def check_structure(self) -> tuple[int, list[str]]:
         """Return the number of checks by the database itself, and the problems that they found."""
         ...

@@ -18,11 +18,7 @@ def read_edits(store: Store) -> EntityEdits:
     Raises:
         CorruptStoreError: If a row does not match its checksum, or the edits contradict each other.
     """
-    with store.read_transaction():
-        # A read-only file of schema version 2 has no such table.
-        if not store.database.has_table("entity_edits"):
-            return EntityEdits()
-        rows = store.read("SELECT * FROM entity_edits ORDER BY id")
+    rows = store.read("SELECT * FROM entity_edits ORDER BY id")
     with invalid_rows(store.path, "an entity edit"):
         return EntityEdits.from_json(
             [json.loads(checked_row(row, store.path, f"entity edit {row[0]!r}")[1]) for row in rows]

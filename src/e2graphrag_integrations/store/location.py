@@ -13,6 +13,7 @@ from e2graphrag_integrations._utils.postgres_urls import (
     is_schema_name,
     parse_postgres_url,
 )
+from e2graphrag_integrations._utils.validation import check_seconds
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
 from e2graphrag_integrations.store.database import Database
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
@@ -115,13 +116,15 @@ def drop_index(url: str, *, lock_timeout: float = 30.0) -> None:
         lock_timeout: Seconds to wait for a process that is writing to the index.
 
     Raises:
-        InvalidInputError: If the URL is invalid or names no schema, or if there is no such index.
+        InvalidInputError: If an argument is invalid, the URL names no schema, or there is no such
+            index.
         StoreLockedError: If another process is writing to the index.
         StoreError: If the index cannot be deleted.
         MissingDependencyError: If psycopg is not installed.
     """
     if not is_postgres_url(url):
         raise InvalidInputError(f"{url} is not the URL of an index in a database: delete the file")
+    lock_timeout = check_seconds("lock_timeout", lock_timeout)
     if "schema=" not in url:
         raise InvalidInputError("the URL must name the index to delete: add ?schema=NAME")
     if not index_exists(url):

@@ -1,7 +1,6 @@
 """A record of the vectors that were copied to an external vector store.
 
-When a document changes, the record tells which vectors to delete from the external store. The
-table is created on first use.
+When a document changes, the record tells which vectors to delete from the external store.
 """
 
 from __future__ import annotations
@@ -10,21 +9,15 @@ from collections.abc import Collection
 
 from e2graphrag_integrations.store.store import Store
 
-_TABLE = "mirrored"
-
 
 def read_mirrored(store: Store, name: str) -> set[str]:
     """Return the ids of all vectors that the named vector store may contain."""
-    with store.read_transaction():
-        if not store.database.has_table(_TABLE):
-            return set()
-        return {id_ for (id_,) in store.read("SELECT id FROM mirrored WHERE store = ?", (name,))}
+    return {id_ for (id_,) in store.read("SELECT id FROM mirrored WHERE store = ?", (name,))}
 
 
 def put_mirrored(store: Store, name: str, ids: Collection[str]) -> None:
     """Record the ids of all vectors that the named vector store may contain."""
     with store.transaction() as db:
-        store.database.create_table(_TABLE, db)
         old = {id_ for (id_,) in db.execute("SELECT id FROM mirrored WHERE store = ?", (name,))}
         rows = [(name, id_) for id_ in old - set(ids)]
         db.executemany("DELETE FROM mirrored WHERE store = ? AND id = ?", rows)

@@ -1,7 +1,7 @@
 """Documents that a caller has submitted but that are not indexed yet.
 
-They are stored in the index file, so that they survive a crash. The table is created on first use.
-Every change writes a new stamp to the manifest, so that other users of the file notice it.
+They are stored in the index file, so that they survive a crash. Every change writes a new stamp to
+the manifest, so that other users of the file notice it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from e2graphrag_integrations.store.rows import GENERATION, checked_row, put_mani
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.store import Store
 
-_TABLE = "pending"
 _PUT = (
     "INSERT INTO pending VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE "
     "SET value = excluded.value, checksum = excluded.checksum"
@@ -32,10 +31,7 @@ def read_pending(store: Store) -> dict[str, Any]:
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    with store.read_transaction():
-        if not store.database.has_table(_TABLE):
-            return {}
-        rows = store.read("SELECT * FROM pending ORDER BY id")
+    rows = store.read("SELECT * FROM pending ORDER BY id")
     with invalid_rows(store.path, "a pending document"):
         return {
             row[0]: json.loads(checked_row(row, store.path, f"pending document {row[0]!r}")[1])
@@ -45,8 +41,6 @@ def read_pending(store: Store) -> dict[str, Any]:
 
 def pending_ids(store: Store) -> set[str]:
     """Return the ids of the pending documents."""
-    if not store.database.has_table(_TABLE):
-        return set()
     return {id_ for (id_,) in store.read("SELECT id FROM pending")}
 
 
@@ -68,7 +62,6 @@ def put_pending(
     with store.transaction() as db:
         if expected_state is not None and expected_state != _state(db.execute(_STATE).fetchall()):
             return None
-        store.database.create_table(_TABLE, db)
         db.executemany(
             _PUT,
             ((id_, value, checksum(id_, value)) for id_, value in rows),
@@ -81,7 +74,6 @@ def drop_pending(store: Store, values: Mapping[str, Any]) -> None:
     """Delete pending documents, except those whose stored value differs from the given one."""
     rows = [(id_, canonical_json(value)) for id_, value in values.items()]
     with store.transaction() as db:
-        store.database.create_table(_TABLE, db)
         db.executemany("DELETE FROM pending WHERE id = ? AND value = ?", rows)
         put_manifest(db, _STAMP, uuid.uuid4().hex)
 

@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg import sql
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations._utils.processes import process_lock, process_rlock
 from e2graphrag_integrations.errors import (
@@ -92,7 +93,7 @@ class PostgresDatabase:
         InvalidInputError: If the URL is invalid.
         StoreConnectionError: If the server cannot be reached, or refuses the connection.
         NotAnIndexError: If the schema contains other tables.
-        SchemaVersionError: If a newer version of this package created the tables.
+        SchemaVersionError: If the tables have another schema version.
         StoreError: If a privilege is missing.
     """
 
@@ -122,24 +123,19 @@ class PostgresDatabase:
         self._is_closed = self._is_prepared = False
         self._owner = self._process = os.getpid()
         OPEN_DATABASES.add(self)
-        try:
+        with on_error(lambda _: self.close()):
             self._prepare(before_creation)
-        except BaseException:
-            self.close()
-            raise
 
     def _prepare(self, before_creation: Callable[[], object]) -> None:
         connection = self._pool.take()
         try:
             is_complete = is_prepared(connection, self._url)
-            is_new = not is_complete and not relations(connection, self._url.schema)
         except psycopg.Error as error:
             raise translate_error(error, self._url) from error
         finally:
             self._pool.give_back(connection)
-        if is_new:
+        if not is_complete:
             before_creation()
-        if not is_complete:  # workers of an older version must end first
             with self.index_lock.acquire(), self._write_transaction() as writer:
                 prepare(writer, self._url)
         self._is_prepared = True
@@ -251,7 +247,7 @@ class PostgresDatabase:
         with self._write_lock:
             connection = self._begin()
             try:
-                if self._is_prepared:  # a newer version may have migrated the tables since
+                if self._is_prepared:  # the index may have been replaced since
                     check_version(connection, self._url)
                 yield connection
                 connection.execute("COMMIT")
@@ -420,17 +416,16 @@ class PostgresDatabase:
     def _begin_read(self, pool: ConnectionPool) -> Connection:
         for is_last in (False, True):
             connection = pool.take(new=is_last)
-            try:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            except psycopg.Error as error:
-                pool.give_back(connection)
-                if is_last or not is_lost(connection):
-                    raise translate_error(error, self._url) from error
-            except BaseException:
-                pool.give_back(connection)
-                raise
-            else:
-                return connection
+            with contextlib.ExitStack() as undo:
+                undo.callback(pool.give_back, connection)
+                try:
+                    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                except psycopg.Error as error:
+                    if is_last or not is_lost(connection):
+                        raise translate_error(error, self._url) from error
+                else:
+                    undo.pop_all()
+                    return connection
         raise AssertionError("unreachable")
 
     # Changes by other processes
@@ -477,14 +472,6 @@ class PostgresDatabase:
         return {id_: LeaseHolder(worker, since) for id_, worker, since in self.read(HOLDERS)}
 
     # Tables
-
-    def has_table(self, name: str, db: Transaction | None = None) -> bool:
-        """Return whether a table exists: all are created together."""
-        del db
-        return name in OWN_TABLES
-
-    def create_table(self, name: str, db: Transaction) -> None:
-        """Do nothing: all tables are created together."""
 
     def check_structure(self) -> tuple[int, list[str]]:
         """Return the number of checked references, and those to missing rows."""

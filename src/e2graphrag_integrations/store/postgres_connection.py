@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader, TextLoader
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.errors import (
@@ -115,15 +116,13 @@ def connect(url: PostgresURL) -> Connection:
         connection = psycopg.connect(**settings, autocommit=True)
     except psycopg.Error as error:
         raise _refused(error, url) from None  # the cause might repeat the password
-    try:
+    with on_error(lambda _: connection.close()):
         _check_server(connection, url)
         path = sql.SQL("SET search_path = {}, pg_temp").format(sql.Identifier(url.schema))
-        connection.execute(sql.SQL("; ").join([path, *map(sql.SQL, _SERVER_SETTINGS)]))
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, psycopg.Error):
+        try:
+            connection.execute(sql.SQL("; ").join([path, *map(sql.SQL, _SERVER_SETTINGS)]))
+        except psycopg.Error as error:
             raise translate_error(error, url) from error
-        raise
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_loader("text", _TextLoader)
     connection.adapters.register_loader("text", _BinaryTextLoader)
@@ -260,7 +259,7 @@ class ConnectionPool:
                 f"all {self._size} connections to {self._url.shown} have been in use for "
                 f"{self._timeout:g} seconds: use fewer threads, or open the index again for some"
             )
-        try:
+        with on_error(lambda _: self._places.release()):
             with self._lock:
                 idle, kept = (self._idle, []) if new else ([], self._idle)
                 self._idle = kept
@@ -268,9 +267,6 @@ class ConnectionPool:
             for connection in idle:  # they are probably closed, too
                 connection.close()
             return connect(self._url) if found is None else found
-        except BaseException:
-            self._places.release()
-            raise
 
     def give_back(self, connection: Connection) -> None:
         """Allow others to use a connection; close it if it is lost or in a transaction."""

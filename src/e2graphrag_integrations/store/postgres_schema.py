@@ -1,4 +1,4 @@
-"""The tables of an index in a schema of a Postgres database, and their migrations.
+"""The tables of an index in a schema of a Postgres database.
 
 The tables are those of an index file; see `schema.py`. The table `e2graphrag` contains the version
 of the schema, and identifies the schema as an index.
@@ -6,20 +6,21 @@ of the schema, and identifies the schema as an index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
-from e2graphrag_integrations.errors import NotAnIndexError, SchemaVersionError
+from e2graphrag_integrations.errors import NotAnIndexError
 from e2graphrag_integrations.store.postgres_connection import Statements
 from e2graphrag_integrations.store.rows import new_generation
-from e2graphrag_integrations.store.schema import MIRRORED, PENDING, TABLES
+from e2graphrag_integrations.store.schema import TABLES
 
-POSTGRES_VERSION = 2
-"""Version of the tables in a Postgres database, in the table `e2graphrag`."""
+POSTGRES_VERSION = 3
+"""Version of the tables in a Postgres database, in the table `e2graphrag`. Other versions are
+refused."""
 
 MARKER = "e2graphrag"
 """The table that identifies a schema as an index."""
@@ -44,16 +45,6 @@ CREATE TABLE leases (
 CREATE INDEX queue_by_number ON queue (number, id)
 """
 """The leases of workers. One applies only to the version of the document with its number."""
-
-
-def _migrate_from_1(statements: Statements) -> None:
-    """Migrate from version 1 to version 2: the table `leases` is new."""
-    for statement in _LEASES.split(";"):
-        statements.execute(statement)
-
-
-_MIGRATIONS: Mapping[int, Callable[[Statements], None]] = {1: _migrate_from_1}
-"""For each old version, the migration to the next version."""
 
 
 def _translated(tables: str) -> str:
@@ -85,11 +76,11 @@ def relations(connection: Connection, schema: str) -> set[str] | None:
 
 
 def is_prepared(connection: Connection, url: PostgresURL) -> bool:
-    """Return whether a schema contains the tables of the current version.
+    """Return whether a schema contains the tables of an index.
 
     Raises:
         NotAnIndexError: If the schema contains other tables.
-        SchemaVersionError: If a newer version of this package created the tables.
+        SchemaVersionError: If the index has another schema version.
     """
     found = relations(connection, url.schema)
     if not found:
@@ -99,45 +90,29 @@ def is_prepared(connection: Connection, url: PostgresURL) -> bool:
             f"{url.shown}: the schema {url.schema} contains tables but no e2graphrag index: choose "
             "another schema"
         )
-    return check_version(connection, url) == POSTGRES_VERSION
+    check_version(connection, url)
+    return True
 
 
-def check_version(connection: Connection, url: PostgresURL) -> int:
-    """Return the version of the tables in a schema.
+def check_version(connection: Connection, url: PostgresURL) -> None:
+    """Check the version of the tables in a schema.
 
     Raises:
-        SchemaVersionError: If a newer version of this package created or migrated them.
+        SchemaVersionError: If it is not the current one.
     """
-    version = stored_version(connection, url.schema)
-    if version > POSTGRES_VERSION:
-        raise SchemaVersionError(
-            f"{url.shown} has schema version {version}, but this package supports versions up to "
-            f"{POSTGRES_VERSION}: upgrade e2graphrag-integrations"
-        )
-    return version
-
-
-def stored_version(connection: Connection, schema: str) -> int:
-    """Return the version of the tables in a schema."""
     query = sql.SQL("SELECT value FROM {} WHERE key = 'version'")
-    row = connection.execute(query.format(sql.Identifier(schema, MARKER))).fetchone()
-    return 0 if row is None else int(row[0])
+    row = connection.execute(query.format(sql.Identifier(url.schema, MARKER))).fetchone()
+    check_format_version(url.shown, 0 if row is None else int(row[0]), POSTGRES_VERSION)
 
 
 def prepare(connection: Connection, url: PostgresURL) -> None:
-    """Create or migrate the tables, in a transaction that excludes all other writers."""
+    """Create the tables, in a transaction that excludes all other writers."""
     if is_prepared(connection, url):
         return  # another process was first
     statements = Statements(connection)
-    found = relations(connection, url.schema)
-    if found:
-        for version in range(stored_version(connection, url.schema), POSTGRES_VERSION):
-            _MIGRATIONS[version](statements)
-        statements.execute("UPDATE e2graphrag SET value = ?", (POSTGRES_VERSION,))
-        return
-    if found is None:
+    if relations(connection, url.schema) is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(url.schema)))
-    for statement in f"{_translated(f'{TABLES}{PENDING};{MIRRORED}')};{_LEASES}".split(";"):
+    for statement in f"{_translated(TABLES)};{_LEASES}".split(";"):
         if statement.strip():
             statements.execute(statement)
     statements.execute("CREATE TABLE e2graphrag (key TEXT PRIMARY KEY, value BIGINT NOT NULL)")

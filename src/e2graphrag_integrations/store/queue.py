@@ -74,8 +74,7 @@ def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    # Files of earlier versions may contain keys that a server repeated.
-    return {id_: (status, reason and redact(reason)) for id_, _, _, status, reason in _rows(store)}
+    return {id_: (status, reason) for id_, _, _, status, reason in _rows(store)}
 
 
 def _rows(store: Store, ids: Collection[str] | None = None) -> Iterator[list[Any]]:

@@ -62,7 +62,7 @@ class DocumentHeader:
         nodes: Number of nodes in the document's tree.
         windows: Number of vectors for the document's nodes.
         stamp: A random string, replaced whenever the document is written.
-        language: Code of the language; None in files of older versions, and means English.
+        language: Code of the language.
     """
 
     id: str
@@ -73,7 +73,7 @@ class DocumentHeader:
     nodes: int
     windows: int
     stamp: str
-    language: str | None = None
+    language: str
 
 
 class ContentCache(Protocol):

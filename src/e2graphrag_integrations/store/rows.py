@@ -9,7 +9,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.languages.language import checked_code
+from e2graphrag_integrations.languages.language import ENGLISH, checked_code
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
@@ -21,11 +21,11 @@ from e2graphrag_integrations.store.records import (
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
-_DOCUMENT_COLUMNS = 11
-"""Number of columns of the table `documents`."""
-
 GENERATION = "generation"
 """Manifest key for the generation: the name of the file's current state."""
+
+SOURCE_FILE = "file:"
+"""Prefix of the manifest keys of the files that documents were read from; the id follows."""
 
 
 def checked_row(row: Sequence[Any], path: str, what: str) -> list[Any]:
@@ -61,36 +61,29 @@ def manifest_value(row: Sequence[Any] | None, key: str, path: str) -> str:
 
 def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
     """Return the document in a row, without its text."""
-    fields, language = _document_fields(row, path)
-    id_, title, _, metadata, segments, *rest = fields
+    id_, title, _, metadata, segments, *rest = _document_fields(row, path)
     with invalid_rows(path, f"document {id_!r}"):
         decoded = tuple(Segment(*segment) for segment in json.loads(segments))
-        _check_types(rest, (str, int, int, str))
+        _check_types(rest, (str, int, int, str, str))
         if min(rest[1:3]) < 0:
             raise ValueError("a count is negative")
-        hash_, nodes, windows, stamp = rest
+        hash_, nodes, windows, stamp, language = rest
+        language = checked_code(language)
         plain = dict(json.loads(metadata))
         return DocumentHeader(id_, title, plain, decoded, hash_, nodes, windows, stamp, language)
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
     """Return the document in a row."""
-    (id_, title, text, metadata, segments, *_), language = _document_fields(row, path)
+    id_, title, text, metadata, segments, *_, language = _document_fields(row, path)
     with invalid_rows(path, f"document {id_!r}"):
         plain = json.loads(metadata), json.loads(segments)
-        return SourceDocument(id_, text, title, *plain, language)
+        return SourceDocument(id_, text, title, *plain, checked_code(language))
 
 
-def _document_fields(row: Sequence[Any], path: str) -> tuple[list[Any], str | None]:
-    """Return the fields of a document's row without its checksum and language, and its language.
-
-    Read-only files of schema versions 2 and 3 have no language.
-    """
-    *fields, crc, language = row if len(row) == _DOCUMENT_COLUMNS else (*row, None)
-    checked = fields if language is None else [*fields, language]
-    checked_row([*checked, crc], path, f"document {row[0]!r}")
-    with invalid_rows(path, f"document {row[0]!r}"):
-        return fields, None if language is None else checked_code(language)
+def _document_fields(row: Sequence[Any], path: str) -> list[Any]:
+    """Return the fields of a document's row without its checksum."""
+    return checked_row(row, path, f"document {row[0]!r}")
 
 
 def row_to_node(row: Sequence[Any], path: str) -> StoredNode:
@@ -114,13 +107,14 @@ def _check_types(values: Sequence[Any], types: Sequence[type]) -> None:
 
 
 def insert_document(db: Transaction, document: SourceDocument, nodes: Sequence[StoredNode]) -> None:
-    """Insert a document and its nodes."""
+    """Insert a document and its nodes. A document without a language is English."""
     encoded = document_fields(document)
     metadata, segments = canonical_json(encoded["metadata"]), canonical_json(encoded["segments"])
     counts = len(nodes), sum(len(stored.windows) for stored in nodes)
     header = (document.id, document.title, document.text, metadata, segments)
-    fields = (*header, content_hash(document), *counts, uuid.uuid4().hex)
-    row = (*fields, _document_checksum(fields, document.language), document.language)
+    language = document.language or ENGLISH
+    fields = (*header, content_hash(document), *counts, uuid.uuid4().hex, language)
+    row = (*fields, checksum(*fields))
     db.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - placeholders only
     db.executemany(
         "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -185,16 +179,12 @@ def renew_stamps(db: Transaction, path: str) -> None:
     """
     for (id_,) in db.execute("SELECT id FROM documents").fetchall():
         row = db.execute("SELECT * FROM documents WHERE id = ?", (id_,)).fetchone()
-        (*fields, _), language = _document_fields(row, path)
+        *fields, _, language = _document_fields(row, path)
         stamp = uuid.uuid4().hex
         db.execute(
             "UPDATE documents SET stamp = ?, checksum = ? WHERE id = ?",
-            (stamp, _document_checksum((*fields, stamp), language), id_),
+            (stamp, checksum(*fields, stamp, language), id_),
         )
-
-
-def _document_checksum(fields: Sequence[Any], language: str | None) -> int:
-    return checksum(*fields) if language is None else checksum(*fields, language)
 
 
 def put_manifest(db: Transaction, key: str, value: str) -> None:
@@ -205,6 +195,11 @@ def put_manifest(db: Transaction, key: str, value: str) -> None:
         "SET value = excluded.value, checksum = excluded.checksum",
         row,
     )
+
+
+def forget_source_file(db: Transaction, document_id: str) -> None:
+    """Delete the path of the file that a document was read from; see `source_files.py`."""
+    db.execute("DELETE FROM manifest WHERE key = ?", (SOURCE_FILE + document_id,))
 
 
 def new_generation(db: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""The tables of an index file, schema version 5.
+"""The tables of an index file, schema version 6.
 
 `content` caches summaries, extractions and vectors. Each key is a hash of the inputs that produced
 the content. A row is inserted as soon as a model returns its content; the transaction that writes a
@@ -7,12 +7,12 @@ calls, and equal texts need only one call.
 
 Every row ends with a checksum of its other fields. `manifest` has two main rows: `made_with`, the
 settings and model fingerprints as JSON, and `generation`, a name for the current state of the file.
-`tags` holds the tag set of the user, if there is one.
+`tags` holds the tag set of the user, if there is one, and `file:ID` the file of a document.
 Each row of `documents` contains the number of the document's nodes and windows, which reveals
-missing rows, and a stamp, which every write of the document replaces. Its language follows the
-checksum, which covers it unless it is NULL: schema version 3 had no languages, and NULL means
-English. `queue` contains the documents that are not indexed yet. `entity_edits` contains the user's
-corrections of entities.
+missing rows, and a stamp, which every write of the document replaces. `queue` contains the
+documents that are not indexed yet. `entity_edits` contains the user's corrections of entities.
+`pending` and `mirrored` belong to the integrations: changes that are not indexed yet, and the
+vectors that a user's vector store holds.
 """
 
 from __future__ import annotations
@@ -23,62 +23,39 @@ import zlib
 
 from e2graphrag_integrations.errors import CorruptStoreError
 
-SCHEMA_VERSION = 5
-"""Version of the tables below, stored in the `user_version` pragma."""
-
-READABLE_VERSION = 2
-"""Oldest version of which a read-only file can be read without a migration."""
+SCHEMA_VERSION = 6
+"""Version of the tables below, stored in the `user_version` pragma. Other versions are refused."""
 
 APPLICATION_ID = 0x65326772  # "e2gr"
 """Identifies an SQLite file as an index created by this package."""
 
-DOCUMENTS = """CREATE TABLE documents (
-    id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
-    segments TEXT NOT NULL, content_hash TEXT NOT NULL,
-    nodes INTEGER NOT NULL, windows INTEGER NOT NULL, stamp TEXT NOT NULL,
-    checksum INTEGER NOT NULL{})"""
-"""The table `documents`; `{}` stands for the columns of later versions."""
-
-LANGUAGE_COLUMN = "language TEXT"
-"""The column of `documents` that is new in version 4."""
-
-STAMPS_INDEX = (
-    "CREATE INDEX IF NOT EXISTS documents_by_stamp ON documents (id, stamp, content_hash, language)"
-)
-"""The index that is new in version 5. Each write reads the hashes and languages of all documents,
-and each refresh their stamps; the index contains them without the texts."""
-
-QUEUE = """CREATE TABLE queue (
-    id TEXT PRIMARY KEY, number INTEGER NOT NULL, document TEXT NOT NULL,
-    status TEXT NOT NULL, reason TEXT, checksum INTEGER NOT NULL
-)"""
-
-ENTITY_EDITS = """CREATE TABLE entity_edits (
-    id TEXT PRIMARY KEY, edit TEXT NOT NULL, checksum INTEGER NOT NULL
-) WITHOUT ROWID"""
-
-PENDING = """CREATE TABLE IF NOT EXISTS pending (
-    id TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
-) WITHOUT ROWID"""
-
-MIRRORED = """CREATE TABLE IF NOT EXISTS mirrored (
-    store TEXT, id TEXT, PRIMARY KEY (store, id)
-)"""
-
-LATER_TABLES = {"pending": PENDING, "mirrored": MIRRORED}
-"""Tables that are created on first use."""
-
-TABLES = f"""
+TABLES = """
 CREATE TABLE manifest (
     key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE content (
     key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, checksum INTEGER NOT NULL
 );
-{DOCUMENTS.format(f", {LANGUAGE_COLUMN}")};
-{STAMPS_INDEX};
-{QUEUE};
-{ENTITY_EDITS};
+CREATE TABLE documents (
+    id TEXT PRIMARY KEY, title TEXT, text TEXT NOT NULL, metadata TEXT NOT NULL,
+    segments TEXT NOT NULL, content_hash TEXT NOT NULL,
+    nodes INTEGER NOT NULL, windows INTEGER NOT NULL, stamp TEXT NOT NULL, language TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX documents_by_stamp ON documents (id, stamp, content_hash, language);
+CREATE TABLE queue (
+    id TEXT PRIMARY KEY, number INTEGER NOT NULL, document TEXT NOT NULL,
+    status TEXT NOT NULL, reason TEXT, checksum INTEGER NOT NULL
+);
+CREATE TABLE entity_edits (
+    id TEXT PRIMARY KEY, edit TEXT NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE pending (
+    id TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE mirrored (
+    store TEXT, id TEXT, PRIMARY KEY (store, id)
+);
 CREATE TABLE nodes (
     id TEXT PRIMARY KEY,
     document_id TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
@@ -97,7 +74,8 @@ CREATE TABLE windows (
 ) WITHOUT ROWID;
 CREATE INDEX windows_by_content ON windows (content_key);
 """
-
+"""Each write reads the hashes and languages of all documents, and each refresh their stamps; the
+index `documents_by_stamp` contains them without the texts."""
 
 _OWN_TABLES = frozenset(
     "manifest content documents queue nodes windows entity_edits pending mirrored".split()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from e2graphrag_integrations._utils.format_versions import check_format_version
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -19,7 +21,6 @@ from e2graphrag_integrations.errors import (
     IndexGoneError,
     InvalidInputError,
     NotAnIndexError,
-    SchemaVersionError,
     StoreError,
 )
 from e2graphrag_integrations.store.connection import (
@@ -34,12 +35,9 @@ from e2graphrag_integrations.store.database import LeaseHolder, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
 from e2graphrag_integrations.store.leases import FileLeases
 from e2graphrag_integrations.store.lock import IndexLock
-from e2graphrag_integrations.store.migrations import migrate
 from e2graphrag_integrations.store.rows import new_generation
 from e2graphrag_integrations.store.schema import (
     APPLICATION_ID,
-    LATER_TABLES,
-    READABLE_VERSION,
     SCHEMA_VERSION,
     TABLES,
     check_schema,
@@ -69,8 +67,7 @@ class SQLiteDatabase:
 
     Raises:
         NotAnIndexError: If the file is not an index created by this package.
-        SchemaVersionError: If a newer version of this package wrote the file, or if the file needs
-            a migration and is read-only.
+        SchemaVersionError: If the file has another schema version.
         InvalidInputError: If the path is a folder, or if its parent folder does not exist.
         ForkedProcessError: If this process inherited a connection to the file.
         IndexGoneError: If another file, or none, is at the path of the given identity.
@@ -107,22 +104,21 @@ class SQLiteDatabase:
         if file_identity(self.path) in OPEN_DATABASES.given_up:
             raise self._given_up_error()
         OPEN_DATABASES.add(self)
-        try:
-            with self._write_lock, self._read_lock:  # no fork until the connections are complete
-                if identity is not None:
-                    self._connection = self._connect_again()
-                else:
-                    self._connection = connect(self.path, timeout, create=True)
-                    self._identity = file_identity(self.path)
-                self._prepare(self._connection, may_create=identity is None)
-                self._read_connection = (
-                    self._connection if self.path == MEMORY else self._connect_again()
-                )
-        except BaseException as error:
-            self.close()
-            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+        with on_error(lambda _: self.close()):
+            try:
+                with self._write_lock, self._read_lock:  # no fork until both connections exist
+                    self._open(may_create=identity is None)
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise translate_error(error, self.path) from error
-            raise
+
+    def _open(self, *, may_create: bool) -> None:
+        if may_create:
+            self._connection = connect(self.path, self._timeout, create=True)
+            self._identity = file_identity(self.path)
+        else:
+            self._connection = self._connect_again()
+        self._prepare(self._connection, may_create=may_create)
+        self._read_connection = self._connection if self.path == MEMORY else self._connect_again()
 
     def _prepare(self, db: sqlite3.Connection, *, may_create: bool = True) -> None:
         db.execute("PRAGMA foreign_keys = ON")
@@ -134,30 +130,15 @@ class SQLiteDatabase:
             raise NotAnIndexError(f"{self.path} is an SQLite file but not an e2graphrag index")
         if (empty and not may_create) or (application == APPLICATION_ID and (empty or version < 1)):
             raise CorruptStoreError(f"the tables in {self.path} are missing: restore a backup")
-        if version > SCHEMA_VERSION:
-            raise SchemaVersionError(
-                f"{self.path} has schema version {version}, but this package supports versions up "
-                f"to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
-            )
         if not empty:
+            check_format_version(self.path, version, SCHEMA_VERSION)
             check_schema(db, self.path)
-        outdated = not empty and version < SCHEMA_VERSION
         if is_read_only(self.path):
-            if outdated and version < READABLE_VERSION:
-                raise SchemaVersionError(
-                    f"{self.path} has schema version {version} and is read-only, so it cannot be "
-                    f"migrated to version {SCHEMA_VERSION}: copy it to a writable folder"
-                )
             return
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if empty:
             self._create()
-        elif outdated:
-            db.execute("PRAGMA foreign_keys = OFF")  # else DROP TABLE deletes child rows
-            with self.transaction():
-                migrate(db, self.path)
-            db.execute("PRAGMA foreign_keys = ON")
 
     def _create(self) -> None:
         with self.transaction() as db:
@@ -367,16 +348,6 @@ class SQLiteDatabase:
     def lease_holders(self) -> Mapping[str, LeaseHolder]:
         """Return nothing: only the process that holds the lock indexes documents."""
         return {}
-
-    def has_table(self, name: str, db: Transaction | None = None) -> bool:
-        """Return whether a table exists; in a write transaction if one is given."""
-        query = "SELECT 1 FROM sqlite_master WHERE name = ?"
-        rows = self.read(query, (name,)) if db is None else db.execute(query, (name,)).fetchall()
-        return bool(rows)
-
-    def create_table(self, name: str, db: Transaction) -> None:
-        """Create a table that only some index files have, unless it exists."""
-        db.execute(LATER_TABLES[name])
 
     def check_structure(self) -> tuple[int, list[str]]:
         """Return the number of checks by SQLite, and the problems that they found."""

@@ -18,7 +18,6 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
 from e2graphrag_integrations.store.community_reports import (
     REPORT,
@@ -40,6 +39,7 @@ from e2graphrag_integrations.store.rows import (
     GENERATION,
     checked_row,
     delete_document,
+    forget_source_file,
     insert_document,
     manifest_value,
     new_generation,
@@ -351,7 +351,7 @@ class Store:
     def language_counts(self) -> dict[str, int]:
         """Return the number of documents in each language."""
         rows = self.read("SELECT language, COUNT(*) FROM documents GROUP BY language")
-        return {language or ENGLISH: count for language, count in rows}
+        return dict(rows)
 
     def hashes_and_languages(
         self, ids: Collection[str] | None = None
@@ -362,7 +362,7 @@ class Store:
         """
         rows = list(self._select("SELECT id, content_hash, language FROM documents {}", "id", ids))
         hashes = {id_: hash_ for id_, hash_, _ in rows}
-        return hashes, {id_: language or ENGLISH for id_, _, language in rows}
+        return hashes, {id_: language for id_, _, language in rows}
 
     def write_document(
         self,
@@ -504,6 +504,7 @@ class Store:
                 keys = delete_document(db, document_id)
                 if keys is None and not in_queue:
                     raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+                forget_source_file(db, document_id)
                 queued += in_queue
                 unused += keys or ()
             # It is unknown which content was produced for queued documents.
@@ -684,10 +685,7 @@ class Store:
 
     def _drop_unused(self, db: Transaction, keys: Collection[bytes] | None) -> None:
         for table in ("queue", "pending"):
-            if (
-                self.database.has_table(table, db)
-                and db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - constants
-            ):
+            if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - constants
                 if keys is None or keys:
                     put_manifest(db, _LEFTOVERS, "")
                 return

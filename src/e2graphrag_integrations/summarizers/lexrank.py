@@ -16,7 +16,6 @@ from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.text.chunking import truncate
-from e2graphrag_integrations.text.letters import is_written_in_latin
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
@@ -40,19 +39,8 @@ _MIN_WORDS, _MIN_CHARACTERS = 4, 7
 scripts without spaces, each character counts as a word, so the minimum is higher."""
 
 
-_KIND = "extractive"
-_RULES = 2
-"""Version of the rules for scripts other than Latin; those for Latin letters have not changed."""
-
-
-def with_rules(fingerprint: str, texts: Sequence[str]) -> str:
-    """Return the fingerprint of a summarizer for some texts, as it is in cache keys.
-
-    That of an extractive summarizer gets the version of the rules for the scripts of the texts.
-    """
-    is_latin = all(is_written_in_latin(text) for text in texts)
-    has_rules = fingerprint.startswith(f"{_KIND}:") and not is_latin
-    return f"{fingerprint}:rules-{_RULES}" if has_rules else fingerprint
+_RULES = 1
+"""Version of the rules; part of the fingerprint. Raise it when they change."""
 
 
 class ExtractiveSummarizer:
@@ -98,11 +86,9 @@ class ExtractiveSummarizer:
     def fingerprint(self) -> str:
         """The settings that determine which sentences are chosen."""
         source = embedder_fingerprint(self._embedder) if self._embedder else "tfidf"
-        return f"{_KIND}:1:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
-
-    def fingerprint_for(self, texts: Sequence[str]) -> str:
-        """Return the fingerprint with the version of the rules for the scripts of some texts."""
-        return with_rules(self.fingerprint, texts)
+        return (
+            f"extractive:{_RULES}:{source}:{self._redundancy}:{object_fingerprint(self._counter)}"
+        )
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - required by the Summarizer protocol
         """Return the chosen sentences, of at most `max_tokens` tokens in total."""

@@ -84,8 +84,7 @@ class Prompts:
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with the wording of either template.
 
-        Only the templates count, not the markers: otherwise, summaries that were written before
-        the markers existed would have to be paid for again.
+        Only the templates count, not the markers around the texts.
         """
         return hashlib.sha256(f"{self.chunks}\0{self.summaries}".encode()).hexdigest()[:16]
 
@@ -95,8 +94,7 @@ class DefaultPrompts(Prompts):
     """The default prompts: in Chinese for Chinese texts, and in English for all others.
 
     The English prompts ask for an answer in the language of the texts. The fingerprint is that of
-    the English prompts: the texts, which are part of every cache key, decide on the language, and
-    summaries that were written before there were Chinese prompts remain valid.
+    the English prompts: the texts, which are part of every cache key, decide on the language.
     """
 
     def render(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:

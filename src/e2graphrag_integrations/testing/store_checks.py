@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
@@ -210,21 +211,15 @@ def _check_lock(store: Store) -> None:
         with store.transaction():
             locked = _raises(StoreLockedError, lambda: other.transaction().__enter__())
         _require(locked, "write transactions exclude each other")
-    errors: list[Exception] = []
 
     def write(number: int) -> None:
-        try:
-            for _ in range(5):
-                store.put_cached("thread", {b"thread %d" % number: b""})
-                _ = store.generation
-        except Exception as error:  # noqa: BLE001 - reported below
-            errors.append(error)
+        for _ in range(5):
+            store.put_cached("thread", {b"thread %d" % number: b""})
+            _ = store.generation
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        futures = [threads.submit(write, number) for number in range(4)]
+    errors = [error for future in futures if (error := future.exception()) is not None]
     _require(not errors, f"threads share a store ({errors[:1]})")
 
 

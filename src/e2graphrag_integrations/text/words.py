@@ -23,9 +23,7 @@ from e2graphrag_integrations.text.letters import (
 from e2graphrag_integrations.text.simplified import simplified
 
 TERM_RULES = 4
-"""Version of the terms of BM25 indexes, which are built again if it is another one. Version 1 had
-no single characters in Chinese, told traditional from simplified ones, and cut words at combining
-marks. Version 3 had no codes."""
+"""Version of the terms of BM25 indexes, which are built again if it is another one."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED
 
@@ -64,7 +62,6 @@ Hebrew and Arabic; the line that extends Arabic letters; variation selectors."""
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _COUNTED = re.compile(rf"[{UNSPACED}][{MARKS}]*|{_words_without(UNSPACED)}")
-_UNMARKED_WORD = re.compile(r"\w+")
 
 
 def has_unspaced(text: str) -> bool:
@@ -75,14 +72,6 @@ def has_unspaced(text: str) -> bool:
 def count_words(text: str) -> int:
     """Return the number of words in a text; in scripts without spaces, each letter is one."""
     return sum(1 for _ in _COUNTED.finditer(text))
-
-
-def count_unmarked_words(text: str) -> int:
-    """Return the number of words as files of older versions contain it.
-
-    Combining marks separated words, and a run of letters of a script without spaces was one.
-    """
-    return sum(1 for _ in _UNMARKED_WORD.finditer(text))
 
 
 def terms_of(text: str) -> list[str]:

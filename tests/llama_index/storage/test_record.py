@@ -85,6 +85,7 @@ def records(draw):
         word_counts=[draw(st.integers(0, 99)) for _ in spans],
         windows=windows,
         mentions=MentionColumns.from_chunks(draw(chunks(len(spans)))),
+        language=draw(st.sampled_from(["en", "zh"])),
     )
 
 
@@ -169,7 +170,7 @@ def test_structs_survive_json(some):
 def test_a_record_under_the_id_of_another_document_is_detected():
     struct = E2GraphRAGIndexStruct()
     record = DocumentRecord(
-        "a", "", None, {}, [], [], [], [""], [], [], [], MentionColumns.from_chunks([])
+        "a", "", None, {}, [], [], [], [""], [], [], [], MentionColumns.from_chunks([]), "en"
     )
     struct.payloads = {"b": record.encode()}
     with pytest.raises(CorruptStoreError, match="document 'b' of index"):

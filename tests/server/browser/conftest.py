@@ -20,6 +20,7 @@ from chromium import (
     missing_browser,
     recorder,
     running_page,
+    watcher,
 )
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.types import Segment
@@ -161,7 +162,10 @@ def console() -> Iterator[Console]:
 
 @pytest.fixture
 def open_page(chromium: Chromium, console: Console) -> Iterator[OpenPage]:
-    """Return a function that opens a page in a context of its own."""
+    """Return a function that opens a page in a context of its own.
+
+    A text or a label that shows a missing value, such as `null`, is a problem of its console.
+    """
     with chromium.active(), ExitStack() as contexts:
 
         def open_(url: str, width: int = 1280, **options: Any) -> Any:
@@ -175,6 +179,7 @@ def open_page(chromium: Chromium, console: Console) -> Iterator[OpenPage]:
             context.add_init_script(
                 "window.attacks = []; window.hacked = (one) => attacks.push(one)"
             )
+            context.add_init_script(watcher())
             page = context.new_page()
             console.watch(page)
             page.goto(url)

@@ -74,6 +74,85 @@ def test_a_file_is_indexed_after_its_cost_was_shown(open_page, web_index):
         assert "Zoe" in page.locator(".hit").first.inner_text()
 
 
+def test_failed_and_skipped_files_stay_with_their_reasons(open_page, web_index, extractor):
+    files = {
+        "good.txt": b"Zoe painted the lighthouse.",
+        "bad.pdf": b"no PDF",
+        "letter-02.txt": web_index.document("letter-02.txt").text.encode(),
+        "blank.txt": b" \n",
+        ".hidden.txt": b"Zoe.",
+        "photo.jpg": b"x",
+        "film.mp4": b"x",
+    }
+    chosen = [
+        {"name": name, "mimeType": "text/plain", "buffer": content}
+        for name, content in files.items()
+    ]
+    kept = [
+        "bad.pdf is not a readable PDF",
+        "letter-02.txt: the index already has this file, unchanged",
+        "blank.txt: the file contains no text",
+        ".hidden.txt: the name begins or ends with white space or a dot",
+        "2 files: files of this kind cannot be read",
+        "photo.jpg",
+        "film.mp4",
+    ]
+
+    def check():
+        page.locator("#unindexed h2", has_text="Not indexed: 6 files").wait_for()
+        told = page.locator("#unindexed").inner_text()
+        assert [one for one in kept if one not in told] == []
+        assert "good.txt" not in told
+
+    with documents_page(open_page, web_index) as page:
+        page.locator("#upload").set_input_files(chosen)
+        page.get_by_role("button", name="Index 1 file").wait_for()
+        assert page.locator("dl", has_text="Documents to index").inner_text().split()[:6] == [
+            *("Documents", "to", "index", "1", "Chunks", "1")
+        ]
+        assert page.locator(".drop + div .files").first.inner_text().startswith("good.txt")
+        check()
+        page.get_by_role("button", name="Index 1 file").click()
+        page.locator("[data-job]", has_text="Done: 1 document indexed").wait_for()
+        page.get_by_role("button", name="Close").click()
+        check()
+        page.reload()
+        check()
+        upload(page, "blank.txt", "Zoe came back.")
+        page.locator("#unindexed h2", has_text="Not indexed: 5 files").wait_for()
+        page.get_by_role("button", name="Clear the list").click()
+        expect(page.locator("#unindexed")).to_be_hidden()
+
+
+def test_files_of_a_failed_job_stay_with_the_reason(open_page, web_index, extractor):
+    with documents_page(open_page, web_index) as page:
+        upload(page, "broken.txt", BROKEN.text)
+        page.get_by_role("button", name="Index 1 file").click()
+        page.locator("[data-job] [role=alert]", has_text="ExtractionError").wait_for()
+        page.get_by_role("button", name="Close").click()
+        row = page.locator('tr[data-document="broken.txt"]')
+        assert row.locator(".status").inner_text() == "failed"  # so it is in the queue
+        assert (
+            page.locator("#state").inner_text().startswith("3 documents are indexed and 1 failed.")
+        )
+        expect(page.locator("#unindexed")).to_be_hidden()
+        upload(page, "other.txt", "Zoe came back.")
+        page.get_by_role("button", name="Index 1 file").wait_for()
+        page.route(
+            "**/documents",
+            lambda route: route.continue_(
+                post_data=route.request.post_data_buffer.replace(b"replace", b"error")
+            ),
+        )
+        web_index.add(SourceDocument("other.txt", "Zoe left."))  # by somebody else, meanwhile
+        page.get_by_role("button", name="Index 1 file").click()
+        page.locator("[data-job] [role=alert]").wait_for()
+        page.get_by_role("button", name="Close").click()
+        assert (
+            "other.txt: the index already has a document" in page.locator("#unindexed").inner_text()
+        )
+
+
 def test_a_late_estimate_does_not_replace_that_of_files_chosen_later(open_page, web_index):
     with documents_page(open_page, web_index) as page:
         late = []
@@ -109,7 +188,7 @@ def test_dropped_files_of_unknown_kind_or_size_are_refused_before_they_are_sent(
               }
             }"""
         )
-        assert page.locator("[role=alert].error").all_inner_texts() == [
+        assert page.locator("#unindexed li").all_inner_texts() == [
             "virus.exe: files of this kind cannot be read",
             "long.txt: the file has 0.2 kB, but at most 0.1 kB are allowed at a time",
             "<b>empty.txt: the file is empty",
@@ -141,7 +220,9 @@ def test_replaced_documents_are_named_first_and_old_results_disappear(open_page,
         page.get_by_text("files of this kind cannot be read").wait_for()
         expect(finished).to_have_count(0)
         upload(page, "letter-02.txt", "Zoe painted the lighthouse.")
-        page.get_by_text("The index already has these documents").wait_for()
+        page.get_by_text("letter-02.txt: the index already has this file").wait_for()
+        page.get_by_text("None of these files will be indexed").wait_for()
+        expect(page.locator("#index")).to_have_count(0)
         expect(page.locator(".replaces")).to_have_count(0)
         upload(page, "new.txt", "Zoe came back.")
         page.get_by_role("button", name="Index 1 file").click()

@@ -84,6 +84,22 @@ def test_a_range_opens_its_chunk(open_page, tree_url):
     assert page.locator(".is-target").count() == 1
 
 
+def test_the_title_is_shown_though_the_list_comes_late(open_page, tree_url):
+    page = open_page("about:blank")
+    late = []
+
+    def hold(route):
+        late.append(route)
+
+    page.route("**/documents?*", hold)
+    page.goto(f"{tree_url}#/tree?document=castle")
+    while not late:
+        page.wait_for_timeout(10)
+    page.wait_for_timeout(200)
+    late[0].continue_()
+    page.locator("#tree-title", has_text="The Castle (castle)").wait_for()
+
+
 def test_a_short_document_and_an_unknown_one(open_page, tree_url, console):
     page = open_page(f"{tree_url}#/tree?document=a")
     page.locator("text=A short document").wait_for()

@@ -59,6 +59,19 @@ def test_a_token_sees_its_scope_alone_in_postgres(rag, serve):
         assert not any(name in one.text for name in ("Carla", "Quibblefox", '"b"'))
 
 
+def test_writers_of_a_database_are_named_but_block_nothing(rag, postgres_url, serve):
+    client = serve(rag)
+    rag.add(SourceDocument("c", "Dora met Emil in Bern."), wait=False)
+    assert client.get("/state").json()["action"] == "Index 1 document"
+    with E2GraphRAG.open(postgres_url) as other, other.write_lock():
+        state = client.get("/state").json()
+        assert state["writing"].startswith("The index is being written by ")
+        assert " since 20" in state["writing"]
+        assert state["lack"] == "Answers lack 1 document that is not indexed yet."
+        assert (state["blocked"], state["blocked_deletion"]) == ("", "")  # a write waits for it
+    assert client.get("/state").json()["writing"] == ""
+
+
 def test_the_server_survives_a_restart_of_the_database(tmp_path, monkeypatch, serve):
     monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(service_module, "_CHECK_SECONDS", 0.0)

@@ -112,13 +112,35 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     assert list(job["result"]["unread"]) == ["bad.pdf"]
 
 
+def test_the_estimate_counts_what_will_be_indexed_and_gives_reasons_for_the_rest(rag, serve):
+    client = serve(rag)
+    assert finished(client, client.post("/documents", files=files("same.txt")))["state"] == "done"
+    bomb = make_docx({"word/document.xml": b"<w:document>" + b"<w:p/>" * 4_000_000})
+    chosen = [
+        *files("new.txt", content=b"Dora met Emil in Rome."),
+        *files("same.txt"),
+        *files("bad.pdf", content=b"no PDF"),
+        *files("bomb.docx", content=bomb),
+        *files("blank.txt", content=b" \n "),
+    ]
+    cost = client.post("/documents/estimate", files=chosen).json()
+    assert (cost["documents"], cost["chunks"]) == (2, 1)
+    assert (cost["skipped"], cost["empty"]) == (["same.txt"], ["blank.txt"])
+    assert list(cost["unread"]) == ["bad.pdf", "bomb.docx"]
+    assert all(cost["unread"].values())
+    job = finished(client, client.post("/documents", files=chosen))
+    assert job["state"] == "done", job
+    assert list(job["result"]["unread"]) == ["bad.pdf", "bomb.docx"]
+    assert (job["result"]["skipped"], job["result"]["empty"]) == (["same.txt"], ["blank.txt"])
+
+
 def test_a_missing_package_is_named_and_other_files_are_indexed(open_index, serve, monkeypatch):
     monkeypatch.setitem(sys.modules, "pypdf", None)
     client = serve(open_index())
     pdf = files("paper.pdf", content=b"%PDF-1.7")
-    alone = client.post("/documents/estimate", files=pdf)
-    assert alone.status_code == 501
-    assert "pip install 'e2graphrag-integrations[files]'" in alone.json()["error"]["message"]
+    alone = client.post("/documents/estimate", files=pdf).json()
+    assert alone["documents"] == 0
+    assert "pip install 'e2graphrag-integrations[files]'" in alone["unread"]["paper.pdf"]
     assert "[files]" in finished(client, client.post("/documents", files=pdf))["error"]["message"]
     mixed = finished(client, client.post("/documents", files=pdf + files("good.txt")))
     assert mixed["result"]["documents"] == 1

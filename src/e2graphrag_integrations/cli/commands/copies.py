@@ -163,6 +163,7 @@ def import_(
     ],
     *,
     out: options.NewIndexFile,
+    lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
     """Create an index from an exported folder.
@@ -173,6 +174,6 @@ def import_(
     from e2graphrag_integrations.engine import E2GraphRAG
 
     inputs.check_new_index(out)
-    E2GraphRAG.import_from(folder, out)
+    E2GraphRAG.import_from(folder, out, lock_timeout=lock_timeout)
     name = shown_path(out)
     output.print_summary(f"wrote {name}", {"file": name}, as_json=json)

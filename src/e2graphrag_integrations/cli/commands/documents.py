@@ -72,7 +72,7 @@ def update(
         indexed_ids = {state.id for state in rag.status()}
         # A file that exists but cannot be read keeps its document.
         deleted_ids = sorted(indexed_ids - sources.ids) if prune else []
-        with output.progress_bar() as progress:
+        with sources.files.remembered(rag.store), output.progress_bar() as progress:
             report = rag.add(
                 documents,
                 on_duplicate="replace",

@@ -101,7 +101,7 @@ def index(
             output.print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         indexed_ids = set(rag.document_ids)
-        with output.progress_bar() as progress:
+        with sources.files.remembered(rag.store), output.progress_bar() as progress:
             report = rag.add(
                 documents,
                 on_duplicate=on_duplicate,
@@ -221,10 +221,9 @@ def reindex(
     json: options.Json = False,
     spacy_model: options.SpacyModel = None,
 ) -> None:
-    """Extract the entities of all documents again, with the newest rules.
+    """Extract the entities of all documents again, with another extractor.
 
-    An index that an older version built is used as it is until then. No summary and no vector
-    changes, so no language model and no embedding model is called.
+    No summary and no vector changes, so no language model and no embedding model is called.
 
     Examples:
       e2graphrag reindex novels.e2g

@@ -28,16 +28,13 @@ def status(
       e2graphrag status novels.e2g --all
     """
     with inputs.open_index(index) as rag:
-        states, version, writer = rag.status(), rag.extraction_rules, rag.writer()
-        is_outdated = rag.is_outdated
+        states, writer = rag.status(), rag.writer()
     path = shown_path(index)
     if json:
-        output.print_states_as_json(states, version, is_outdated=is_outdated, writer=writer)
+        output.print_states_as_json(states, writer=writer)
     else:
         output.print_states(states, path, can_resume=writer is None, limited=not all_documents)
         output.print_writer(path, writer)
-        if is_outdated:
-            output.print_outdated(path, version)
     done = all(state.status == "done" for state in states)
     return ExitCode.OK if done else ExitCode.INCOMPLETE
 

@@ -118,9 +118,9 @@ def query(
             paths=paths,
             min_relevance=min_relevance,
         )
-        pending, writer = rag.freshness().pending, rag.writer()
+        state = rag.state()
     output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
-    if pending and not result.nodes and not json:
-        output.print_line(f"{pending:,} document(s) are not indexed yet: ask again afterwards")
-    output.print_writer(shown_path(index), writer)
+    if not result.nodes and not json and state.unfinished:
+        output.print_line(state.lack())
+    output.print_writer(shown_path(index), state.writer)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND

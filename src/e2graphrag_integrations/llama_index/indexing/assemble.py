@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from llama_index.core.schema import BaseNode, NodeRelationship, TextNode
 
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.storage.nodes import (
     NODE,
@@ -83,7 +84,7 @@ def assemble(
         ),
         pages=[] if tree is None else tree.records,
         keeps_chunks=document.keeps_chunks,
-        language=document.source.language,
+        language=document.source.language or ENGLISH,
     )
     return IndexedDocument(record, text_nodes, entries)
 

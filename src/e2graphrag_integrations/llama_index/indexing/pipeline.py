@@ -38,7 +38,7 @@ from e2graphrag_integrations.indexing.progress import ProgressBar, StageTimer
 from e2graphrag_integrations.indexing.run import RunControl, StopSignal
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
-from e2graphrag_integrations.languages.language import AUTO, ENGLISH, metadata_language
+from e2graphrag_integrations.languages.language import AUTO, metadata_language
 from e2graphrag_integrations.llama_index.indexing.assemble import assemble
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.indexing.pages import TreePer
@@ -208,7 +208,6 @@ class InsertPipeline:
         runner: AwaitableRunner,
         stop: StopSignal,
     ) -> IndexReport:
-        components.warn_if_outdated(self.storage.struct.made_with)
         with self._progress() as progress, self.engine.start(stop.no_new_work) as stages:
             control = RunControl(StageTimer(progress), stop=stop, runner=stages)
             return self._insert_with(control, changes, components, runner)
@@ -274,7 +273,7 @@ class InsertPipeline:
         They are the ones that the metadata of a document or of all its pages name, or else that of
         the index, or else detected.
         """
-        known = Counter(record.language or ENGLISH for record in self.storage.struct.records())
+        known = Counter(record.language for record in self.storage.struct.records())
         declared = declare_language(map(_declared_source, documents), self.language)
         sources = with_languages(declared, known)
         return [replace(one, source=source) for one, source in zip(documents, sources, strict=True)]

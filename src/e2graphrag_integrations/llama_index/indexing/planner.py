@@ -10,7 +10,6 @@ from typing import Any
 from llama_index.core.schema import BaseNode, Document
 
 from e2graphrag_integrations.errors import (
-    CorruptStoreError,
     DuplicateDocumentError,
     InvalidInputError,
     SettingsMismatchError,
@@ -232,16 +231,13 @@ class TreePlanner:
             if old is not None and old != targets.get(id_):
                 trees.setdefault(old)
                 leaving.setdefault(old, set()).add(id_)
-        adopted = self._adopted(put, leaving)
         inputs: list[DocumentInput] = []
-        removed = [old for own in adopted.values() for old in own]
+        removed: list[str] = []
         for tree in trees:
             new = {page.id: page for page in put.get(tree, ())}
             pages = self._merged(tree, new, leaving.get(tree, set()))
-            for old in adopted.get(tree, ()):
-                pages += self._load(struct.record(old), [old])
             if pages:
-                previous = [tree, *adopted.get(tree, ())]
+                previous = [tree]
                 previous += [t for p in new if (t := struct.tree_of(p)) and t not in previous]
                 own_summaries = (summaries or {}).get(tree, {})
                 built = self._input(tree, pages, documents or {}, own_summaries)
@@ -260,31 +256,6 @@ class TreePlanner:
         stored = self._load(struct.record(tree), kept) if kept else []
         pages = {page.id: page for page in stored} | dict(new)
         return [pages.pop(id_) for id_ in order] + list(pages.values())
-
-    def _adopted(
-        self, put: Mapping[str, Sequence[Page]], leaving: Mapping[str, Collection[str]]
-    ) -> dict[str, list[str]]:
-        """Return, for each tree, the documents from the same file that have trees of their own.
-
-        Versions of this package before `tree_per` wrote such trees.
-        """
-        struct = self.storage.struct
-        files = {tree for tree, pages in put.items() if any(page.id != tree for page in pages)}
-        adopted: dict[str, list[str]] = {}
-        if self.tree_per != "source" or not files:
-            return adopted
-        given = {page.id for pages in put.values() for page in pages}
-        for id_ in struct.payloads:
-            if id_ in struct.pages or id_ in put or id_ in leaving or id_ in given:
-                continue
-            try:
-                page = Page(id_, "", "", struct.record(id_).metadata)
-            except CorruptStoreError:
-                continue  # reported when the document is read
-            tree = tree_id("source", page, self.settings.scope_keys)
-            if tree in files:
-                adopted.setdefault(tree, []).append(id_)
-        return adopted
 
     def _load(self, record: DocumentRecord, document_ids: Collection[str]) -> list[Page]:
         """Return stored documents with their texts and chunks.

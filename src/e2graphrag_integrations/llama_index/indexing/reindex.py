@@ -12,7 +12,6 @@ from e2graphrag_integrations.indexing.reindex import (
     needs_reindex,
 )
 from e2graphrag_integrations.indexing.run import RunControl
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord, MentionColumns
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
 from e2graphrag_integrations.reports import IndexReport
@@ -34,7 +33,7 @@ def reindex_records(
     if not struct.payloads:
         return IndexReport()
     records = list(struct.records())
-    languages = {record.id: record.language or ENGLISH for record in records}
+    languages = {record.id: record.language for record in records}
     entries = components.current_extractor_entries({*languages.values()})
     if not needs_reindex(struct.made_with, entries):
         return IndexReport(skipped=tuple(sorted(struct.payloads)))

@@ -9,7 +9,6 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
 from e2graphrag_integrations.indexing.extraction import extraction_key
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder
-from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.llama_index.indexing.inputs import DocumentInput
 from e2graphrag_integrations.llama_index.storage.nodes import node_text, texts_below
 from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
@@ -49,7 +48,7 @@ def stored_contents(
         return {}
     record = storage.struct.record(document_id)
     chunks = [node for node in nodes if node.level == 0]
-    extractor = components.extractor_fingerprint(record.language or ENGLISH)
+    extractor = components.extractor_fingerprint(record.language)
     contents = _summaries(nodes, summaries) | {
         extraction_key(extractor, chunk.text): encode_sentences(sentences)
         for chunk, sentences in zip(chunks, record.mentions.to_chunks(), strict=True)

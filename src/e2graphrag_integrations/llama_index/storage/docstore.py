@@ -47,7 +47,7 @@ class DocstoreAdapter:
             self._docstore.add_documents(new)
             self._forget_sources(overwritten, new)
             self._set_hashes(document.record for document in documents)
-        except Exception as error:
+        except Exception as error:  # docstores raise errors of many classes
             with contextlib.suppress(Exception):  # report the first error only
                 self.delete(new_ids.difference(old_ids))
                 self._docstore.add_documents(overwritten)

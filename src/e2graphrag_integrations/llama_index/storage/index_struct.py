@@ -17,22 +17,17 @@ from llama_index.core.data_structs.data_structs import IndexStruct
 from llama_index.core.data_structs.struct_type import IndexStructType
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
+from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
-from e2graphrag_integrations.entities.routing import recorded_languages
-from e2graphrag_integrations.errors import CorruptStoreError, SchemaVersionError
-from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
 from e2graphrag_integrations.text.tags import TagSet
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
 not imported, so the text names the missing import."""
-SCHEMA_VERSION = 4
-"""Version of the JSON format. Version 1 had one tree per document. A struct with documents in
-languages other than English has version 4, and one with entity edits version 3, so that older
-packages reject them instead of dropping the languages or the edits; others have version 2."""
-
-_WITH_TREES, _WITH_EDITS, _WITH_LANGUAGES = 2, 3, 4
+SCHEMA_VERSION = 5
+"""Version of the JSON format. Other versions are refused."""
 
 
 @dataclass
@@ -44,7 +39,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         generation: Id that changes with every write; not stored.
         payloads: The encoded record of each tree, keyed by its id.
         tree_per: Name of the rule that decides which documents share a tree; empty if the index has
-            no documents, or was written before the rule existed.
+            no documents.
         pages: For each tree that documents share, their ids.
         digest: SHA-256 of all records and edits when the struct was last saved; the docstore notes
             it too.
@@ -178,7 +173,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         return edits | {
             "index_id": self.index_id,
             "summary": self.summary,
-            "schema_version": self._needed_version(),
+            "schema_version": SCHEMA_VERSION,
             "made_with": dict(self.made_with),
             "documents": dict(self.payloads),
             "digest": self.digest,
@@ -188,18 +183,12 @@ class E2GraphRAGIndexStruct(IndexStruct):
             **tags,
         }
 
-    def _needed_version(self) -> int:
-        """Return the oldest schema version whose packages read the struct without loss."""
-        if any(language != ENGLISH for language in recorded_languages(self.made_with)):
-            return _WITH_LANGUAGES
-        return _WITH_EDITS if self.edits else _WITH_TREES
-
     @classmethod
     def from_dict(cls, kvs: Any, *, infer_missing: bool = False) -> E2GraphRAGIndexStruct:  # noqa: ARG003 - the signature of the base class
         """Decode the output of `to_dict`.
 
         Raises:
-            SchemaVersionError: If a newer version of this package wrote the struct.
+            SchemaVersionError: If the struct has another format version.
             CorruptStoreError: If the struct is damaged.
         """
         if not isinstance(kvs, Mapping) or not isinstance(kvs.get("schema_version"), int):
@@ -207,20 +196,17 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 "the index store contains an e2graphrag struct without a schema version: restore "
                 "a backup, or build the index again"
             )
-        if kvs["schema_version"] > SCHEMA_VERSION:
-            raise SchemaVersionError(
-                f"index {kvs.get('index_id')} has schema version {kvs['schema_version']}, but this "
-                f"package reads versions up to {SCHEMA_VERSION}: upgrade e2graphrag-integrations"
-            )
+        where = f"index {kvs.get('index_id')} of LlamaIndex"
+        check_format_version(where, kvs["schema_version"], SCHEMA_VERSION)
         try:
             return cls(
                 index_id=str(kvs["index_id"]),
                 summary=kvs["summary"],
                 made_with=_checked_strings(kvs["made_with"]),
                 payloads=_checked_strings(kvs["documents"]),
-                digest=str(kvs.get("digest", "")),
-                tree_per=str(kvs.get("tree_per", "")),
-                pages={str(k): [str(i) for i in ids] for k, ids in kvs.get("pages", {}).items()},
+                digest=str(kvs["digest"]),
+                tree_per=str(kvs["tree_per"]),
+                pages={str(k): [str(i) for i in ids] for k, ids in kvs["pages"].items()},
                 leftovers={str(k): [str(i) for i in ids] for k, ids in kvs["leftovers"].items()},
                 edits=EntityEdits.from_json(kvs.get("edits", [])),
                 tag_set=str(kvs.get("tag_set", "")),

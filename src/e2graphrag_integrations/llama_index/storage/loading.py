@@ -31,7 +31,7 @@ from e2graphrag_integrations.llama_index.storage.persisted_folder import (
 
 _DOCSTORE, _INDEX_STORE = "docstore.json", "index_store.json"
 _GRAPH, _PROPERTY_GRAPH = "graph_store.json", "property_graph_store.json"
-_LEGACY_VECTORS, _FAISS_MAP = "vector_store.json", "id_map.json"
+_FAISS_MAP = "id_map.json"
 _VECTORS_SUFFIX = "__vector_store.json"
 _VECTORS = f"default{_VECTORS_SUFFIX}"
 
@@ -165,8 +165,8 @@ def _decode(path: Path, from_dict: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def _load_vectors(folder: Path) -> BasePydanticVectorStore:
-    path = next((p for p in (folder / _VECTORS, folder / _LEGACY_VECTORS) if p.exists()), None)
-    if path is None:
+    path = folder / _VECTORS
+    if not path.exists():
         raise CorruptStoreError(
             f"{folder / _VECTORS} is missing: pass vector_store=, the vector store that the index "
             "was built with, such as QdrantVectorStore(...)"

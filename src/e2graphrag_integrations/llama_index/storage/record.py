@@ -141,7 +141,7 @@ class DocumentRecord:
         pages: The documents that share the tree, in text order; empty if the tree is that of the
             document `id`.
         keeps_chunks: Whether the user passed the chunks, which a change of another page keeps.
-        language: Code of the language; None in records of older versions, and means English.
+        language: Code of the language.
     """
 
     id: str
@@ -156,10 +156,10 @@ class DocumentRecord:
     word_counts: Sequence[int]
     windows: Sequence[Window]
     mentions: MentionColumns
+    language: str
     vector_checksum: int | None = None
     pages: Sequence[PageRecord] = field(default_factory=list)
     keeps_chunks: bool = False
-    language: str | None = None
 
     @property
     def leaves(self) -> Sequence[Node]:
@@ -275,7 +275,7 @@ class DocumentRecord:
             ],
             "pages": self.pages,
             "keeps_chunks": self.keeps_chunks,
-            **({} if self.language is None else {"language": self.language}),
+            "language": self.language,
         }
         plain = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
         # LlamaIndex accepts lone surrogates in metadata, so the encoding preserves them.
@@ -331,11 +331,10 @@ class DocumentRecord:
             word_counts=columns["words"],
             windows=windows,
             mentions=MentionColumns(*columns["mentions"]),
-            vector_checksum=columns.get("vector_checksum"),
-            # Schema version 1 had one tree per document.
-            pages=[PageRecord(*page) for page in columns.get("pages", ())],
-            keeps_chunks=columns.get("keeps_chunks", False),
-            language=columns.get("language"),
+            vector_checksum=columns["vector_checksum"],
+            pages=[PageRecord(*page) for page in columns["pages"]],
+            keeps_chunks=columns["keeps_chunks"],
+            language=columns["language"],
         )
 
 
@@ -360,7 +359,7 @@ def _check_tree(record: DocumentRecord) -> None:
 def _check_columns(record: DocumentRecord) -> None:
     chunks = len(record.leaves)
     _check_strings((record.id, record.hash, record.title or "", *record.gaps), "texts")
-    if record.language is not None and find_code(record.language) != record.language:
+    if find_code(record.language) != record.language:
         raise ValueError("the language is not a code")
     _check_strings((w.key for w in record.windows), "window keys")
     _check_strings((w.vector_id for w in record.windows), "vector ids")

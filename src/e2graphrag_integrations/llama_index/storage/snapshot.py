@@ -240,7 +240,7 @@ def _metadata_records(records: Sequence[DocumentRecord], table: NodeTable) -> Me
         rows_of_chunk.extend(
             [first_row + row for row in rows] or [first_row] for rows in record.leaf_metadata_rows
         )
-    languages = {one.id: one.language for one in records if one.language not in (None, ENGLISH)}
+    languages = {one.id: one.language for one in records if one.language != ENGLISH}
     return MetadataRecords(
         values,
         *records_of_nodes(table, rows_of_chunk),

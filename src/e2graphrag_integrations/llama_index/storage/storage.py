@@ -272,7 +272,7 @@ class IndexStorage:
         self.struct.update_digest()
         try:
             self.context.index_store.add_index_struct(self.struct)
-        except Exception as error:
+        except Exception as error:  # index stores raise errors of many classes
             message = redact_error(error, self.context.index_store)
             raise StoreError(
                 f"{self.where} has changed, but the index store failed to save it "
@@ -314,7 +314,7 @@ class IndexStorage:
             self.nodes.put(documents, old)
         except StoreError:
             live = [w.vector_id for record in self.struct.records() for w in record.windows]
-            with contextlib.suppress(Exception):  # report the first error only
+            with contextlib.suppress(StoreError):  # report the first error only
                 self.vectors.remove(added, live)
             raise
         records = [
@@ -496,7 +496,7 @@ class IndexStorage:
         """Convert errors that occur after the struct has changed to StoreError."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # stores raise errors of many classes
             message = redact_error(error, self.context)
             raise StoreError(
                 f"{self.where} has changed, but a store failed to remove old entries "

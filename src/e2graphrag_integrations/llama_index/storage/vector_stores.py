@@ -98,7 +98,7 @@ class VectorStoreAdapter:
                         f"it returned {len(set(batch_ids))} ids for {len(batch)} vectors"
                     )
                 vector_ids.extend(batch_ids)
-        except Exception as error:
+        except Exception as error:  # vector stores raise errors of many classes
             with contextlib.suppress(Exception):  # report the first error only
                 rest = [node.node_id for node in nodes[len(vector_ids) :]]
                 self._delete([*vector_ids, *rest])
@@ -127,7 +127,7 @@ class VectorStoreAdapter:
                 self._delete(ids)
         except NotImplementedError:
             pass
-        except Exception as error:
+        except Exception as error:  # vector stores raise errors of many classes
             message = redact_error(error, self.store)
             raise StoreError(
                 f"{self._name} failed to remove {len(ids)} vectors ({type(error).__name__}: "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.descriptions import keep_descriptions
 from e2graphrag_integrations.indexing.inputs import OnDuplicate
@@ -20,7 +21,7 @@ from e2graphrag_integrations.server.web.job_routes import JobStarted
 from e2graphrag_integrations.server.web.jobs import JobKind, Work
 from e2graphrag_integrations.server.web.operations import Call, Operation, Parameter
 from e2graphrag_integrations.server.web.problems import Problem
-from e2graphrag_integrations.server.web.uploads import Upload, receive_upload
+from e2graphrag_integrations.server.web.uploads import Documents, Upload, receive_upload
 from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
@@ -55,9 +56,13 @@ class UploadEstimate(CostEstimate):
 
     Attributes:
         replaces: Ids of the documents whose text or metadata would be replaced.
+        empty: Ids of the documents without text, which no question finds.
+        unread: Why files cannot be read, by name; they are not indexed.
     """
 
     replaces: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def document_operations() -> list[Operation]:
@@ -183,16 +188,27 @@ async def _estimate(call: Call) -> UploadEstimate:
     upload = await _receive(call)
     try:
         async with call.service.estimating:  # it takes a thread from questions
-            return await call.in_thread(lambda: _estimated(call, upload.read().documents))
+            return await call.in_thread(lambda: _estimated(call, upload.read()))
     finally:
         upload.close()
 
 
-def _estimated(call: Call, documents: Sequence[SourceDocument]) -> UploadEstimate:
-    kept = keep_descriptions(call.rag.store, documents)
+def _estimated(call: Call, read: Documents) -> UploadEstimate:
+    kept = keep_descriptions(call.rag.store, read.documents)
     cost = call.rag.estimate(kept)
     values = {one.name: getattr(cost, one.name) for one in fields(cost)}
-    return UploadEstimate(**values, replaces=tuple(one.id for one in kept if _differs(call, one)))
+    return UploadEstimate(
+        **values,
+        replaces=tuple(one.id for one in kept if _differs(call, one)),
+        empty=tuple(one.id for one in kept if not one.text.strip()),
+        unread=_reasons(call, read),
+    )
+
+
+def _reasons(call: Call, read: Documents) -> dict[str, str]:
+    """Return why files cannot be read, by name."""
+    shown = call.service.explainer.shown
+    return {name: shown(str(error)) for name, error in read.unread.items()}
 
 
 def _differs(call: Call, document: SourceDocument) -> bool:
@@ -209,6 +225,7 @@ async def _upload(call: Call) -> JobStarted:
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         read = await upload.aread()
+        read.check()
         store = call.rag.store
         documents = await asyncio.to_thread(keep_descriptions, store, read.documents)
         report = await call.rag.aadd(
@@ -217,15 +234,10 @@ async def _upload(call: Call) -> JobStarted:
             max_llm_calls=upload.fields["max_llm_calls"],
             progress=listen,
         )
-        shown = call.service.explainer.shown
-        unread = {name: shown(str(error)) for name, error in read.unread.items()}
-        return _shown_report(call, report) | {"unread": unread}
+        return _shown_report(call, report) | {"unread": _reasons(call, read)}
 
-    try:
+    with on_error(lambda _: upload.close()):
         return _start(call, "upload", work, upload.close)
-    except BaseException:
-        upload.close()
-        raise
 
 
 async def _resume(call: Call) -> JobStarted:
@@ -275,7 +287,7 @@ def _queued(call: Call, id_: str) -> list[SourceDocument]:
 
 
 def _delete(call: Call) -> DeleteReport:
-    if call.service.jobs.is_writing:
+    if call.service.jobs.writing_since is not None:
         raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
     call.service.check_writable()
     return call.rag.delete(call.arguments["id"])

@@ -105,8 +105,7 @@ async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
     finally:
         for one in (task, gone):
             one.cancel()
-            with contextlib.suppress(BaseException):
-                await one
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -83,12 +84,14 @@ class Job:
         view: Its state.
         owner: Name of the client that started it.
         value: The object of which `result` is the description.
+        started: When it was started, by the clock of the server.
     """
 
     def __init__(self, kind: JobKind, owner: str) -> None:
         self.view = JobView(secrets.token_urlsafe(12), kind, "waiting")
         self.owner = owner
         self.value: Any = None
+        self.started = time.strftime("%Y-%m-%d %H:%M:%S")
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self._stages: dict[str, StageProgress] = {}
@@ -143,11 +146,12 @@ class Jobs:
         return Counter(job.view.state for job in self._jobs.values())
 
     @property
-    def is_writing(self) -> bool:
-        """Whether a job writes or waits to write."""
-        return any(
-            job.view.kind != "evaluation" and not job.is_final for job in self._jobs.values()
-        )
+    def writing_since(self) -> str | None:
+        """When the oldest job started that writes or waits to write; None if there is none."""
+        for job in list(self._jobs.values()):
+            if job.view.kind != "evaluation" and not job.is_final:
+                return job.started
+        return None
 
     def check_room(self, kind: JobKind, caller: Caller) -> None:
         """Check that one more job may start.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.server.web.options import Limits
 from e2graphrag_integrations.server.web.problems import busy
 
@@ -74,12 +75,13 @@ class Turns:
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)
-        try:
-            await turn
-        except BaseException:
+
+        def give_back(_: BaseException) -> None:
             if turn.done() and not turn.cancelled():
                 self.release()
-            raise
+
+        with on_error(give_back):
+            await turn
 
     def release(self) -> None:
         """Give a place to the next client, or back."""
@@ -180,11 +182,8 @@ class Admission:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._turns.release)
 
-        try:
+        with on_error(lambda _: self._turns.release()):
             future = self._threads.submit(work)
-        except BaseException:
-            self._turns.release()
-            raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)
 

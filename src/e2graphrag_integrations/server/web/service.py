@@ -20,6 +20,7 @@ from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
 
 _CHECK_SECONDS = 1.0
@@ -80,14 +81,21 @@ class Service:
             if not caller.can_write:
                 raise Problem(403, "ReadOnlyError", "this token may only read")
 
+    @property
+    def writers_take_turns(self) -> bool:
+        """Whether a write waits for other processes instead of being refused: in a database."""
+        return is_postgres_url(self.rag.path)
+
     def check_writable(self) -> None:
         """Check that nobody else is writing to the index.
 
         Raises:
-            Problem: If another process writes to the file. Writers of a database take turns.
+            Problem: If another process writes to the file.
         """
-        if not is_postgres_url(self.rag.path) and self.rag.writer():
-            raise Problem(409, "ConflictError", "another process is writing to the index")
+        writer = None if self.writers_take_turns else self.rag.writer()
+        if writer is not None:
+            message = f"{written_by('the index', writer)}: try again when it has finished"
+            raise Problem(409, "ConflictError", self.explainer.shown(message))
 
     async def check_index(self) -> None:
         """Check that the index can be read.

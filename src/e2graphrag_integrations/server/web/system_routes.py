@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.loaders.files import READERS
 from e2graphrag_integrations.reports import Stats
@@ -17,9 +18,13 @@ from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, MODES
 from e2graphrag_integrations.server.web.operations import Call, Operation
 from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.store.index_state import IndexState, count_documents
 from e2graphrag_integrations.views.index_name import index_name
 
 _PLAIN = (bool, int, float, str)
+
+_WHILE_WRITING = "Documents can be added and deleted again when it has finished."
+_WHILE_INDEXING = "Documents can be deleted again when it has finished."
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,37 @@ class Info:
     limits: LimitInfo
 
 
+@dataclass(frozen=True)
+class StateView:
+    """What is indexed, what waits, what failed, and who writes; the texts are sentences.
+
+    A client of a scope learns only how many documents it sees.
+
+    Attributes:
+        indexed: Number of documents that can be searched.
+        pending, processing, failed: Number of documents in each other state.
+        description: These counts.
+        lack: What answers lack; empty if they lack nothing.
+        writing: Who is writing to the index, and since when; empty if nobody is.
+        way_on: How to index what is not indexed; empty if nothing waits.
+        action: Label of the button that indexes it; empty if the client cannot.
+        blocked: Why documents cannot be added now; empty if they can.
+        blocked_deletion: Why documents cannot be deleted now; empty if they can.
+    """
+
+    indexed: int
+    pending: int
+    processing: int
+    failed: int
+    description: str
+    lack: str
+    writing: str
+    way_on: str
+    action: str
+    blocked: str
+    blocked_deletion: str
+
+
 class SessionRequest(BaseModel):
     """A token, for a session of the page."""
 
@@ -108,6 +144,13 @@ def system_operations() -> list[Operation]:
             rights="public",
         ),
         Operation("GET", "/info", _info, "Describe the index and the limits", answer=Info),
+        Operation(
+            "GET",
+            "/state",
+            _state,
+            "Say what is indexed, what waits, what failed, and who writes",
+            answer=StateView,
+        ),
         Operation(
             "POST",
             "/session",
@@ -178,6 +221,40 @@ def _info(call: Call) -> Info:
         service.rag.has_llm,
         UploadInfo(limits.upload_bytes, limits.upload_files, sorted(READERS)),
         LimitInfo(limits.k, limits.token_budget, limits.questions),
+    )
+
+
+def _state(call: Call) -> StateView:
+    service, reader = call.service, call.reader
+    since = None
+    if isinstance(reader, E2GraphRAG):
+        since = service.jobs.writing_since
+        state = reader.state(is_writing=since is not None)
+    else:
+        state = IndexState(len(reader.document_ids))
+    blocked = blocked_deletion = action = ""
+    writing, way_on = state.writing(), state.way_on()
+    if state.writer is not None and not service.writers_take_turns:
+        blocked = blocked_deletion = _WHILE_WRITING
+    elif since is not None:
+        blocked_deletion = _WHILE_INDEXING
+        writing = writing or f"This server has been indexing since {since}."
+        way_on = way_on and "Ask again when it has finished."
+    elif state.resumable and service.can_write(call.caller):
+        action = f"Index {count_documents(state.resumable)}"
+        way_on = f"Press “{action}”."
+    return StateView(
+        state.indexed,
+        state.pending,
+        state.processing,
+        state.failed,
+        state.describe(),
+        state.lack(),
+        service.explainer.shown(writing),
+        way_on,
+        action,
+        blocked,
+        blocked_deletion,
     )
 
 

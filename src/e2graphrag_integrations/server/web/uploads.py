@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from e2graphrag_integrations._utils.event_loop import run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     FileLimitError,
@@ -82,8 +84,6 @@ class Upload:
         Raises:
             StoppedError: If reading was stopped.
             FileLimitError: If all texts together are too long.
-            UnreadableFileError: If no file can be read: why the first one cannot.
-            Problem: The same, if the server lacks a package.
         """
         documents: list[SourceDocument] = []
         size, most = 0, self.limits.file_bytes
@@ -94,7 +94,7 @@ class Upload:
             file.seek(0)
             try:
                 document = read_data(file.read(), name, limits=self.limits)
-            except (UnreadableFileError, MissingDependencyError) as error:
+            except (UnreadableFileError, MissingDependencyError, FileLimitError) as error:
                 unread[name] = error
                 continue
             size += len(document.text)
@@ -103,11 +103,6 @@ class Upload:
                     f"with {name!r}, the upload contains more than {most:,} characters: divide it"
                 )
             documents.append(document)
-        if not documents:
-            [first, *_] = unread.values()
-            if isinstance(first, MissingDependencyError):
-                raise Problem(501, "MissingDependencyError", f"the server cannot read it: {first}")
-            raise first
         return Documents(documents, unread)
 
     async def aread(self) -> Documents:
@@ -122,6 +117,21 @@ class Documents:
 
     documents: Sequence[SourceDocument]
     unread: Mapping[str, E2GraphRAGError]
+
+    def check(self) -> None:
+        """Check that at least one file could be read.
+
+        Raises:
+            UnreadableFileError: If not: why the first one cannot be read.
+            FileLimitError: The same, if it is too large.
+            Problem: The same, if the server lacks a package.
+        """
+        if self.documents:
+            return
+        [first, *_] = self.unread.values()
+        if isinstance(first, MissingDependencyError):
+            raise Problem(501, "MissingDependencyError", f"the server cannot read it: {first}")
+        raise first
 
 
 async def receive_upload(
@@ -152,10 +162,10 @@ async def receive_upload(
         max_part_size=_MAX_FIELD,
     )
     try:
-        async with asyncio.timeout(_WHOLE * limits.body_seconds), aclosing(parser.stream):
-            form = await parser.parse()
+        with on_error(lambda _: _close_files(parser)):
+            async with asyncio.timeout(_WHOLE * limits.body_seconds), aclosing(parser.stream):
+                form = await parser.parse()
     except TimeoutError:
-        _close_files(parser)
         raise Problem(408, "SlowRequestError", "the upload took too long") from None
     except MultiPartException as error:
         if error.message.startswith("Too many files"):
@@ -165,18 +175,14 @@ async def receive_upload(
             message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
             raise Problem(413, "TooLargeError", message) from error
         raise Problem(400, "FormError", error.message) from error
-    except BaseException:
-        _close_files(parser)
-        raise
     parts = form.multi_items()
-    try:
+    async with contextlib.AsyncExitStack() as undo:
+        undo.callback(_close_files, parser)  # one that was cut is not in the form
+        undo.push_async_callback(form.close)
         parser.check_end()
         files = _files([one for name, one in parts if name == FIELD])
         values = _fields([one for one in parts if one[0] != FIELD], fields)
-    except BaseException:
-        await form.close()
-        _close_files(parser)  # one that was cut is not in the form
-        raise
+        undo.pop_all()
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
     return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked))
 

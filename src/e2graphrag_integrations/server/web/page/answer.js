@@ -23,12 +23,12 @@ export function viewLink(view, parameters) {
  *
  * Options: `label` (the name of the setting), `other` (the answer to compare with, and `otherLabel`),
  * `isMarked(node)` (whether the form has the hit as gold), `onGold(node)` (adds a button to each hit), `level`
- * (of the headings of the hits).
+ * (of the headings of the hits), `reasons` (why documents are missing, if some are).
  */
 export function renderAnswer(view, options = {}) {
   const hits = view.nodes.length
     ? h("ol", { class: "hits" }, view.nodes.map((node, index) => renderHit(node, index + 1, view, options)))
-    : h("p", { class: "empty" }, "No hits. Try another mode, or a filter that admits more documents.");
+    : h("p", { class: "empty" }, options.reasons ? `Nothing was found. ${options.reasons}` : "No hits. Try another mode, or a filter that admits more documents.");
   return h(
     "div",
     { class: "answer" },

@@ -116,10 +116,14 @@ export function followJob(id, onProgress) {
   });
 }
 
-/** The data of the graph and the tree, over HTTP. A report has the same methods over its own data. */
-export function makeSource() {
+/**
+ * The data of the graph and the tree, over HTTP. A report has the same methods over its own data, apart from
+ * `reasons`: why something may be missing.
+ */
+export function makeSource(state) {
   const name = encodeURIComponent;
   return {
+    reasons: () => state.reasons(),
     entities: ({ prefix, limit, offset } = {}) => api.get(withQuery("entities", { prefix, limit, offset })),
     neighborhood: (entity, limit) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit })),
     entity: (entity) => api.get(`entities/${name(entity)}`),

@@ -5,13 +5,16 @@ import { mountAsk } from "./ask.js";
 import { announce, busy, clear, errorBox, h, labeled } from "./dom.js";
 import { mountDocuments } from "./documents.js";
 import { mountGraph } from "./graph.js";
+import { IndexState } from "./state.js";
 import { mountTree } from "./tree.js";
+import { forgetFiles } from "./unindexed.js";
 
 const VIEWS = { ask: mountAsk, documents: mountDocuments, graph: mountGraph, tree: mountTree };
 const TITLES = { ask: "Retrieval test", documents: "Documents", graph: "Graph", tree: "Tree" };
 const THEME_KEY = "e2graphrag:theme";
 
 const mounted = new Set();
+const state = new IndexState(document.getElementById("state"), showJob);
 let info = null;
 
 function panel(name) {
@@ -41,10 +44,20 @@ function showView() {
   document.title = `${TITLES[view]} · ${info.name} · E2GraphRAG`;
   if (!mounted.has(view)) {
     mounted.add(view);
-    VIEWS[view](panel(view), makeSource(), info);
+    VIEWS[view](panel(view), makeSource(state), info, state);
   }
   panel(view).dispatchEvent(new CustomEvent("view-shown", { detail: parameters }));
-  if (isNew) announce(TITLES[view]);
+  if (isNew) {
+    announce(TITLES[view]);
+    state.refresh();
+  }
+}
+
+/** Show the progress of a job that indexes documents. */
+function showJob(id) {
+  if (readAddress().view !== "documents") location.hash = "#/documents";
+  showView();
+  panel("documents").dispatchEvent(new CustomEvent("job-started", { detail: id }));
 }
 
 function showInfo() {
@@ -66,6 +79,7 @@ async function start() {
     return;
   }
   showInfo();
+  await state.refresh(); // the views say why they are empty
   showView();
 }
 
@@ -73,6 +87,7 @@ function showLogin() {
   if (!panel("login").hidden && panel("login").querySelector("form")) return;
   info = null;
   document.getElementById("log-out").hidden = true;
+  document.getElementById("state").hidden = true;
   showOnly("login");
   const token = h("input", { id: "token", type: "password", autocomplete: "current-password", required: true });
   const button = h("button", { type: "submit" }, "Log in");
@@ -102,8 +117,12 @@ function watchConnection() {
     banner.textContent = "The server does not answer. The page tries again until it does.";
     banner.hidden = false;
   });
+  state.addEventListener("index-changed", () => {
+    for (const name of mounted) panel(name).dispatchEvent(new Event("index-changed"));
+  });
   connection.addEventListener("online", () => {
     banner.hidden = true;
+    if (info) state.refresh();
     announce("The server answers again.");
     if (!info) start();
     else for (const name of mounted) panel(name).dispatchEvent(new Event("connection-restored"));
@@ -136,6 +155,7 @@ function setUpTools() {
         // The banner says that the server does not answer.
         return;
       }
+      forgetFiles();
       history.replaceState(null, "", location.pathname);
       location.reload();
     }),

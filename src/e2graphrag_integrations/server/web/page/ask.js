@@ -14,7 +14,7 @@ const WEIGHTS = [
 const MAX_ADDRESS = 8_000; // characters; a longer state would not fit into the address
 
 /** Show the retrieval test. */
-export function mountAsk(root, _source, info) {
+export function mountAsk(root, _source, info, state) {
   const question = h("textarea", { id: "question", rows: 1, required: true, maxlength: 32_000, "aria-describedby": "question-hint" });
   const compare = h("input", { id: "compare", type: "checkbox", role: "switch" });
   const settings = { A: settingFields("A", info), B: settingFields("B", info) };
@@ -78,8 +78,8 @@ export function mountAsk(root, _source, info) {
     settingsSummary.textContent = compare.checked || !described ? "Settings" : `Settings: ${described}`;
   }
 
-  /** Return the state of the form as parameters of the address. */
-  function state() {
+  /** Return what the form contains as parameters of the address. */
+  function formState() {
     const values = { q: question.value.trim() };
     if (compare.checked) values.compare = "1";
     for (const name of names()) {
@@ -104,7 +104,7 @@ export function mountAsk(root, _source, info) {
 
   /** Keep the form in the address. The first change after an answer is a new entry: Back returns to the answer. */
   function keepState() {
-    const text = new URLSearchParams(state()).toString();
+    const text = new URLSearchParams(formState()).toString();
     if (text === address || text.length > MAX_ADDRESS) return;
     address = text;
     const method = isDraft ? "replaceState" : "pushState";
@@ -148,7 +148,8 @@ export function mountAsk(root, _source, info) {
         given[name] = settled[index];
       });
       if (!compare.checked) delete given.B;
-      showAnswers();
+      if (settled.some((one) => one.value?.nodes.length === 0)) await state.refresh();
+      if (!signal.aborted) showAnswers();
     });
   }
 
@@ -161,7 +162,7 @@ export function mountAsk(root, _source, info) {
           return h("section", { "aria-label": `Setting ${name}` }, given.B ? h("h2", null, `Setting ${name}`) : null, errorBox(one.reason));
         }
         const otherLabel = name === "A" ? "B" : "A";
-        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, level: given.B ? 3 : 2 };
+        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, reasons: state.reasons(), level: given.B ? 3 : 2 };
         return h("section", { "aria-label": `Setting ${name}`, "data-setting": name }, renderAnswer(one.value, options));
       }),
     );
@@ -212,7 +213,10 @@ export function mountAsk(root, _source, info) {
     isDraft = true;
     restore(event.detail);
     if (question.value.trim()) ask();
-    else showWelcome(answers, info);
+    else showWelcome(answers, info, state);
+  });
+  root.addEventListener("index-changed", () => {
+    if (answers.querySelector(".welcome")) showWelcome(answers, info, state);
   });
   root.addEventListener("connection-restored", () => {
     questions.refresh();
@@ -225,14 +229,10 @@ function spoken(view) {
   return [countOf(view.nodes.length, "hit"), ...scores.map(([name, value]) => `${measureName(name)} ${value.toFixed(2)}`)].join(", ");
 }
 
-function showWelcome(answers, info) {
-  const { documents, chunks, entities } = info.stats;
-  clear(
-    answers,
-    documents
-      ? h("p", { class: "empty" }, `${info.name}: ${countOf(documents, "document")}, ${countOf(chunks, "chunk")}, ${countOf(entities, "entity", "entities")}. Ask a question to see which texts it finds, and why.`)
-      : h("p", { class: "empty" }, "The index is empty. ", h("a", { href: "#/documents" }, "Add documents"), " first."),
-  );
+function showWelcome(answers, info, state) {
+  const { indexed, lack } = state.current ?? { indexed: info.stats.documents, lack: "" };
+  const add = [h("a", { href: "#/documents" }, "Add documents"), " first."];
+  clear(answers, h("p", { class: "empty welcome" }, indexed ? `Ask ${info.name} a question to see which texts it finds, and why.` : lack ? state.reasons() : info.read_only ? "The index has no documents." : add));
 }
 
 /** Return the fields of one setting. An empty field means the default. */

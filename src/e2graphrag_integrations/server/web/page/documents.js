@@ -2,14 +2,18 @@
 
 import { api, followJob, withQuery } from "./api.js";
 import { viewLink } from "./answer.js";
-import { announce, busy, choice, clear, confirmed, countOf, debounced, errorBox, formatNumber, formatSeconds, h, labeled, setStatus } from "./dom.js";
+import { announce, block, busy, choice, clear, confirmed, countOf, debounced, errorBox, formatNumber, formatSeconds, h, labeled, setStatus } from "./dom.js";
+import { UnindexedFiles } from "./unindexed.js";
 
 const PAGE_SIZE = 25;
+const LISTED_AT_MOST = 500; // documents in one answer of the server
 const STATES = ["done", "pending", "processing", "failed"];
 const STAGE_NAMES = { chunk: "Split", extract: "Entities", embed: "Vectors", summarize: "Summaries", write: "Write" };
 
+const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
+
 /** Show the documents. */
-export function mountDocuments(root, _source, info) {
+export function mountDocuments(root, _source, info, indexState) {
   let offset = 0;
   let control = null;
   const search = h("input", { id: "document-search", type: "search", autocomplete: "off" });
@@ -20,20 +24,20 @@ export function mountDocuments(root, _source, info) {
   const previous = h("button", { type: "button", class: "quiet" }, "Previous");
   const next = h("button", { type: "button", class: "quiet" }, "Next");
   const position = h("span", { class: "hint", role: "status" });
-  const resume = h("button", { type: "button", class: "quiet", id: "resume", hidden: true });
-  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", hidden: info.read_only }, "Extract entities again");
+  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: info.read_only }, "Extract entities again");
   const jobs = h("div", { class: "stack" });
-  const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, startJob, closeFinished);
+  const unindexed = new UnindexedFiles(info.name);
+  const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, { startJob, closeFinished, unindexed, applyState });
 
   clear(
     root,
     h("h1", null, "Documents"),
-    h("div", { class: "stack" }, writes, jobs),
+    h("div", { class: "stack" }, writes, jobs, info.read_only ? null : unindexed.element),
     h(
       "div",
       { class: "card stack list-card" },
       h("div", { class: "row" }, h("div", { class: "grow" }, labeled("Search by id or title", search)), labeled("Status", state)),
-      h("div", { class: "row" }, counts, resume, reindex),
+      h("div", { class: "row" }, counts, reindex),
       problem,
       list,
       h("nav", { class: "row", "aria-label": "Pages of documents" }, previous, next, position),
@@ -63,10 +67,7 @@ export function mountDocuments(root, _source, info) {
 
   function show(page) {
     clear(counts, STATES.filter((name) => page.counts[name]).map((name) => h("span", null, h("span", { class: `status status-${name}` }, name), ` ${formatNumber(page.counts[name])}`)));
-    const waiting = (page.counts.failed ?? 0) + (page.counts.pending ?? 0) + (page.counts.processing ?? 0);
-    resume.hidden = info.read_only || !waiting;
     reindex.hidden = info.read_only || !page.counts.done;
-    resume.textContent = `Index ${countOf(waiting, "waiting or failed document")}`;
     const last = Math.min(offset + page.items.length, page.total);
     position.textContent = page.total ? `${formatNumber(offset + 1)}–${formatNumber(last)} of ${formatNumber(page.total)}` : "No documents";
     previous.disabled = offset === 0;
@@ -74,6 +75,12 @@ export function mountDocuments(root, _source, info) {
     const isFiltered = Boolean(search.value.trim() || state.value);
     if (!page.items.length) clear(list, h("p", { class: "empty" }, isFiltered ? "No document matches." : "The index has no documents yet."));
     else clear(list, documentTable(page.items));
+    applyState();
+  }
+
+  /** Disable what the server would refuse now; the state above the views says why. */
+  function applyState() {
+    for (const button of root.querySelectorAll("[data-writes]")) block(button, indexState.blocked(button.dataset.writes === "deletion"));
   }
 
   function documentTable(items) {
@@ -118,8 +125,8 @@ export function mountDocuments(root, _source, info) {
           "div",
           { class: "row" },
           one.indexed ? h("button", { type: "button", class: "quiet small", "aria-label": `Read ${one.id}`, onclick: () => readDocument(one) }, "Read") : null,
-          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "aria-label": `Index again: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id} again`) }, "Index again"),
-          info.read_only ? null : h("button", { type: "button", class: "quiet small danger", "aria-label": `Delete ${one.id}`, onclick: (event) => remove(one, event.currentTarget) }, "Delete"),
+          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": `${again(one)}: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id}`) }, again(one)),
+          info.read_only ? null : h("button", { type: "button", class: "quiet small danger", "data-writes": "deletion", "aria-label": `Delete ${one.id}`, onclick: (event) => remove(one, event.currentTarget) }, "Delete"),
         ),
       ),
     );
@@ -135,6 +142,7 @@ export function mountDocuments(root, _source, info) {
         startJob(id, title);
       } catch (error) {
         clear(problem, errorBox(error));
+        await indexState.refresh();
       }
     });
   }
@@ -152,9 +160,10 @@ export function mountDocuments(root, _source, info) {
         announce(`Deleted ${one.id}`);
       } catch (error) {
         clear(problem, errorBox(error));
+        await indexState.refresh();
         return;
       }
-      await load();
+      await Promise.all([indexState.refresh(), load()]);
       search.focus();
     });
   }
@@ -201,14 +210,15 @@ export function mountDocuments(root, _source, info) {
     for (const box of jobs.querySelectorAll("[data-finished]")) box.remove();
   }
 
-  /** Show the progress of a job, and its result. */
-  async function startJob(id, title) {
+  /** Show the progress of a job, and its result. If it fails, the files with these names are kept as not indexed. */
+  async function startJob(id, title, names = []) {
     const stages = h("div", { class: "stages" });
     const status = h("p", { class: "hint", role: "status" }, "Starting …");
     const stop = h("button", { type: "button", class: "quiet small" }, "Stop");
     const close = h("button", { type: "button", class: "quiet small", hidden: true }, "Close");
     const box = h("section", { class: "card stack", "aria-label": title, "data-job": id }, h("h2", null, title), stages, status, h("div", { class: "row" }, stop, close));
     jobs.append(box);
+    indexState.refresh();
     close.addEventListener("click", () => {
       box.remove();
       search.focus();
@@ -229,18 +239,28 @@ export function mountDocuments(root, _source, info) {
         setStatus(status, current.state === "waiting" ? "Waiting for another job" : "Running");
       });
       showStages(stages, job.progress ?? []);
-      const said = job.state === "stopped" ? "Stopped. Finished steps are kept." : describeResult(job.result);
+      const said = job.state === "stopped" ? "Stopped. Finished steps are kept. Files that the list below lacks were not added." : describeResult(job.result);
       setStatus(status, said);
       announce(said);
       for (const [document, reason] of Object.entries({ ...job.result?.unread, ...job.result?.failed })) status.after(h("p", { class: "error", role: "alert" }, `${document}: ${reason}`));
+      unindexed.add(Object.entries(job.result?.unread ?? {}));
     } catch (error) {
       setStatus(status, "");
       status.after(errorBox(error));
+      await keepUnlisted(names, error.message);
     }
     stop.hidden = true;
     close.hidden = false;
     box.dataset.finished = "";
-    await load();
+    await Promise.all([indexState.refresh(), load()]);
+  }
+
+  /** Keep the files of a job that failed, except those that the list of documents shows as failed or waiting. */
+  async function keepUnlisted(names, reason) {
+    if (!names.length) return;
+    const pages = await Promise.allSettled(["failed", "pending"].map((status) => api.get(withQuery("documents", { status, limit: LISTED_AT_MOST }))));
+    const listed = new Set(pages.flatMap((one) => one.value?.items ?? []).map((one) => one.id));
+    unindexed.add(names.filter((name) => !listed.has(name)).map((name) => [name, reason]));
   }
 
   /** Follow the jobs that run already, for example after a reload. */
@@ -270,7 +290,6 @@ export function mountDocuments(root, _source, info) {
     offset += PAGE_SIZE;
     load();
   });
-  resume.addEventListener("click", () => startWork(resume, "documents/resume", "Indexing waiting and failed documents"));
   reindex.addEventListener("click", async () => {
     const text = "The entities of all documents are extracted again, with the newest rules. No language model is called.";
     if (await confirmed("Extract the entities again?", text, "Extract")) await startWork(reindex, "reindex", "Extracting entities again");
@@ -278,7 +297,17 @@ export function mountDocuments(root, _source, info) {
   });
   root.addEventListener("view-shown", load);
   root.addEventListener("connection-restored", load);
+  root.addEventListener("index-changed", load);
+  root.addEventListener("job-started", (event) => {
+    closeFinished();
+    startJob(event.detail, "Indexing pending and failed documents");
+  });
+  indexState.addEventListener("state-changed", applyState);
   if (!info.read_only) resumeJobs();
+}
+
+function again(one) {
+  return one.status === "failed" ? "Index again" : "Index";
 }
 
 function showStages(box, progress) {
@@ -314,11 +343,11 @@ function formatBytes(bytes) {
 }
 
 /** Return the box that adds documents: files, then their cost, then the job. */
-function uploadBox(info, startJob, closeFinished) {
-  const { max_bytes: limit, suffixes } = info.upload;
+function uploadBox(info, { startJob, closeFinished, unindexed, applyState }) {
+  const { max_bytes: limit, max_files: most, suffixes } = info.upload;
   const input = h("input", { type: "file", id: "upload", multiple: true, "aria-label": "Choose files", accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
   const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, "Choose files");
-  const chosen = h("div", { role: "status" });
+  const chosen = h("div", { class: "stack", role: "status" });
   const drop = h("div", { class: "drop" }, choose, " or drop them here", h("p", { class: "hint" }, `Text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF and source code, up to ${formatBytes(limit)} at a time. A file with the name of a document replaces it.`), h("details", { class: "kinds" }, h("summary", null, "All kinds of files"), h("p", { class: "hint" }, suffixes.join(" "))), input);
   const box = h("section", { class: "card stack", "aria-label": "Add documents" }, h("h2", null, "Add documents"), drop, chosen);
 
@@ -327,61 +356,100 @@ function uploadBox(info, startJob, closeFinished) {
   async function estimate(files) {
     newest = files;
     closeFinished();
-    const refused = files.map((file) => [file, problemOf(file)]).filter(([, reason]) => reason);
-    const accepted = files.filter((file) => !problemOf(file));
-    clear(
-      chosen,
-      refused.map(([file, reason]) => h("p", { class: "error", role: "alert" }, `${file.name}: ${reason}`)),
-      accepted.length ? h("p", { class: "hint" }, `Reading ${countOf(accepted.length, "file")} …`) : null,
-    );
+    unindexed.remove(files.map((file) => file.name));
+    const accepted = withoutRefused(files);
+    clear(chosen, accepted.length ? h("p", { class: "hint" }, `Reading ${countOf(accepted.length, "file")} …`) : null);
     if (!accepted.length) return;
-    const form = (fields) => {
-      const data = new FormData();
-      for (const [name, value] of Object.entries(fields)) data.append(name, value);
-      for (const file of accepted) data.append("files", file, file.name);
-      return data;
-    };
     let cost;
     try {
-      cost = await api.post("documents/estimate", form({}));
+      cost = await api.post("documents/estimate", formOf(accepted));
     } catch (error) {
-      if (files === newest) chosen.lastChild.replaceWith(errorBox(error));
+      if (files === newest) clear(chosen, errorBox(error));
       return;
     }
     if (files !== newest) return; // other files were chosen meanwhile
-    const index = h("button", { type: "button", id: "index" }, `Index ${countOf(accepted.length, "file")}`);
-    const cancel = h("button", { type: "button", class: "quiet", onclick: () => {
+    const reasons = new Map([
+      ...Object.entries(cost.unread),
+      ...cost.skipped.map((id) => [id, "the index already has this file, unchanged"]),
+      ...cost.empty.map((id) => [id, "the file contains no text"]),
+    ]);
+    unindexed.add(reasons);
+    showCost(accepted.filter((file) => !reasons.has(file.name)), cost);
+  }
+
+  /** Return the files that can be sent, and keep the others with the reason. */
+  function withoutRefused(files) {
+    const names = new Set();
+    const refused = [];
+    let size = 0;
+    const problemBeside = (file) => {
+      if (names.has(file.name)) return "another file of this name was chosen, too";
+      if (size + file.size > limit) return `the files together have more than ${formatBytes(limit)}: choose this one again afterwards`;
+      return names.size < most ? "" : `there are more than ${formatNumber(most)} files: choose this one again afterwards`;
+    };
+    const accepted = files.filter((file) => {
+      const reason = problemOf(file) || problemBeside(file);
+      if (reason) {
+        refused.push([names.has(file.name) ? `${file.name} (again)` : file.name, reason]);
+        return false;
+      }
+      names.add(file.name);
+      size += file.size;
+      return true;
+    });
+    unindexed.add(refused);
+    if (refused.length) announce(`Not indexed: ${countOf(refused.length, "file")}`);
+    return accepted;
+  }
+
+  function formOf(files, fields = {}) {
+    const data = new FormData();
+    for (const [name, value] of Object.entries(fields)) data.append(name, value);
+    for (const file of files) data.append("files", file, file.name);
+    return data;
+  }
+
+  function showCost(files, cost) {
+    if (!files.length) {
+      clear(chosen, h("p", { class: "hint" }, "None of these files will be indexed. The reasons are below."));
+      return;
+    }
+    const index = h("button", { type: "button", id: "index", "data-writes": "all" }, `Index ${countOf(files.length, "file")}`);
+    const leave = () => {
       clear(chosen);
       choose.focus();
-    } }, "Cancel");
+    };
+    const cancel = h("button", { type: "button", class: "quiet", onclick: leave }, "Cancel");
     const trouble = h("div");
     index.addEventListener("click", () =>
       busy(index, async () => {
         try {
           // Not more calls than were shown.
           const fields = { on_duplicate: "replace", max_llm_calls: cost.llm_calls };
-          const { job_id: id } = await api.post("documents", form(fields));
-          clear(chosen);
-          startJob(id, `Indexing ${countOf(accepted.length, "file")}`);
-          choose.focus();
+          const { job_id: id } = await api.post("documents", formOf(files, fields));
+          startJob(id, `Indexing ${countOf(files.length, "file")}`, files.map((file) => file.name));
+          leave();
         } catch (error) {
           clear(trouble, errorBox(error));
         }
       }),
     );
-    chosen.lastChild.replaceWith(
-      h("ul", { class: "files" }, accepted.map((file) => h("li", null, file.name, h("span", { class: "hint" }, formatBytes(file.size))))),
+    clear(
+      chosen,
+      h("ul", { class: "files" }, files.map((file) => h("li", null, file.name, h("span", { class: "hint" }, formatBytes(file.size))))),
       cost.replaces.length ? h("div", { class: "replaces" }, h("p", null, h("strong", null, `Replaces ${countOf(cost.replaces.length, "document")}:`)), h("ul", { class: "files" }, cost.replaces.map((id) => h("li", null, id)))) : null,
-      costTable(cost),
+      costTable(files.length, cost),
       h("div", { class: "row" }, index, cancel),
       trouble,
     );
+    applyState();
     index.focus();
   }
 
   function problemOf(file) {
     const name = file.name.toLowerCase();
     if (!suffixes.some((suffix) => name.endsWith(suffix))) return "files of this kind cannot be read";
+    if (NO_FILE_NAME.test(file.name)) return "the name begins or ends with white space or a dot, or has a character that is not allowed";
     if (file.size > limit) return `the file has ${formatBytes(file.size)}, but at most ${formatBytes(limit)} are allowed at a time`;
     return file.size ? "" : "the file is empty";
   }
@@ -405,9 +473,9 @@ function uploadBox(info, startJob, closeFinished) {
   return box;
 }
 
-function costTable(cost) {
+function costTable(documents, cost) {
   const rows = [
-    ["Documents to index", formatNumber(cost.documents)],
+    ["Documents to index", formatNumber(documents)],
     ["Chunks", formatNumber(cost.chunks)],
     ["Summaries", formatNumber(cost.summaries)],
     ["LLM calls", formatNumber(cost.llm_calls)],
@@ -418,7 +486,6 @@ function costTable(cost) {
     null,
     h("h3", null, "Cost"),
     h("dl", { class: "timings" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
-    cost.documents ? null : h("p", { class: "hint" }, "The index already has these documents, unchanged."),
-    cost.documents && !cost.llm_calls ? h("p", { class: "hint" }, "No language model is called.") : null,
+    cost.llm_calls ? null : h("p", { class: "hint" }, "No language model is called."),
   );
 }

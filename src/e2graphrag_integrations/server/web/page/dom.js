@@ -65,6 +65,12 @@ export function countOf(count, noun, plural = `${noun}s`) {
   return `${formatNumber(count)} ${count === 1 ? noun : plural}`;
 }
 
+/** Return why a list is empty: `unknown` if a search found nothing, else `empty`, and what is not indexed yet. */
+export function nothingFound(source, search, unknown, empty) {
+  const reasons = source.reasons?.() ?? "";
+  return search.trim() ? `${unknown} ${reasons}`.trim() : reasons || empty;
+}
+
 /** Return a duration in milliseconds or seconds. */
 export function formatSeconds(seconds) {
   return seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : `${seconds.toFixed(1)} s`;
@@ -88,10 +94,17 @@ export async function busy(button, task) {
   try {
     return await task();
   } finally {
-    button.disabled = false;
+    button.disabled = Boolean(button.dataset.blocked);
     button.removeAttribute("aria-busy");
     if (hadFocus && document.activeElement === document.body) button.focus();
   }
+}
+
+/** Disable a button while there is a reason, which becomes its title. */
+export function block(button, reason) {
+  button.dataset.blocked = reason;
+  button.title = reason;
+  button.disabled = Boolean(reason) || button.getAttribute("aria-busy") === "true";
 }
 
 /** Return a label above a form control, with an optional hint below it. */

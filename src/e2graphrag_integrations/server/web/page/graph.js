@@ -2,7 +2,7 @@
 // between two names. The lists below the drawing contain everything that the drawing shows.
 
 import { viewLink } from "./answer.js";
-import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled, themeColor } from "./dom.js";
+import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled, nothingFound, themeColor } from "./dom.js";
 
 const LISTED_ENTITIES = 30;
 const LISTED_EDGES = 12;
@@ -24,6 +24,7 @@ const LARGEST_FIT = 1.2;
 export function mountGraph(root, source) {
   const view = new GraphView(root, source);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
+  root.addEventListener("index-changed", () => view.list.load(0));
 }
 
 class GraphView {
@@ -432,7 +433,7 @@ class EntityFinder {
     this.more.hidden = this.items.length >= total;
     this.status.textContent = total
       ? `${formatNumber(this.items.length)} of ${countOf(total, "entity", "entities")}, most mentioned first`
-      : "No entity has such a name.";
+      : nothingFound(this.source, this.search.value, "No entity has such a name.", "The index has no entities yet.");
   }
 
   renderItem(one) {

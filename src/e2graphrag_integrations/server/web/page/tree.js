@@ -1,7 +1,7 @@
 // The summary trees: the documents, and each summary beside the part of the text that it covers.
 
 import { reflowed, viewLink } from "./answer.js";
-import { announce, busy, clear, countOf, debounced, errorBox, formatNumber, h, labeled } from "./dom.js";
+import { announce, busy, clear, countOf, debounced, errorBox, formatNumber, h, labeled, nothingFound } from "./dom.js";
 
 const LISTED_DOCUMENTS = 25;
 const FIRST_PART = 700;
@@ -13,6 +13,7 @@ const SHOWN_OF_CHUNK = 900;
 export function mountTree(root, source) {
   const view = new TreeView(root, source);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
+  root.addEventListener("index-changed", () => view.list.load(0));
 }
 
 class TreeView {
@@ -51,6 +52,7 @@ class TreeView {
     this.list.mark(documentId);
     try {
       const found = await this.source.tree(documentId, { offset: 0 });
+      await this.list.loading; // it has the title
       if (own !== this.request) return;
       clear(this.problem);
       clear(this.title, this.list.titleOf(documentId));
@@ -346,7 +348,7 @@ class DocumentFinder {
       this.total = found.total;
       clear(this.list, this.items.map((one) => this.renderItem(one)));
       this.more.hidden = this.items.length >= found.total;
-      this.status.textContent = found.total ? `${formatNumber(this.items.length)} of ${countOf(found.total, "document")}` : "No indexed document has such an id or title.";
+      this.status.textContent = found.total ? `${formatNumber(this.items.length)} of ${countOf(found.total, "document")}` : nothingFound(this.source, this.search.value, "No indexed document has such an id or title.", "No document is indexed yet.");
     } catch (error) {
       if (own === this.request) clear(this.problem, errorBox(error));
     }

@@ -1,0 +1,154 @@
+"""The state of an index: what is indexed, what waits, what failed, and who writes.
+
+The command line, the page and the MCP server say it with the same sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.store.pending_documents import pending_ids
+from e2graphrag_integrations.store.queue import queued_ids
+from e2graphrag_integrations.store.store import Store
+
+RESUME = "e2graphrag resume"
+"""The command that indexes the documents in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """How many documents of an index are in which state, and who writes to it.
+
+    Attributes:
+        indexed: Number of documents that can be searched, old versions included.
+        pending: Number of documents that wait to be indexed.
+        processing: Number of documents that are being indexed.
+        failed: Number of documents that failed.
+        stored: How many of the pending documents only `build()` of LangChain's index can index.
+        writer: The other process that is writing, and since when; None if there is none.
+    """
+
+    indexed: int
+    pending: int = 0
+    processing: int = 0
+    failed: int = 0
+    stored: int = 0
+    writer: str | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """Number of documents whose newest version cannot be searched."""
+        return self.pending + self.processing + self.failed
+
+    @property
+    def resumable(self) -> int:
+        """Number of documents that `resume()` indexes."""
+        return self.pending - self.stored + self.failed
+
+    def describe(self) -> str:
+        """Return the counts as a sentence."""
+        others = [
+            f"{count:,} {words}"
+            for count, words in (
+                (self.processing, _is(self.processing, "being indexed")),
+                (self.pending, _is(self.pending, "pending")),
+                (self.failed, "failed"),
+            )
+            if count
+        ]
+        if not (self.indexed or others):
+            return "The index has no documents."
+        if not self.indexed:
+            return f"No document is indexed yet: {_listed(others)}."
+        indexed = f"{count_documents(self.indexed)} {_is(self.indexed, 'indexed')}"
+        return f"{_listed([indexed, *others])}."
+
+    def lack(self) -> str:
+        """Return what answers lack, as a sentence; empty if they lack nothing."""
+        waiting = self.pending + self.processing
+        parts = []
+        if waiting:
+            parts.append(f"{count_documents(waiting)} that {_is(waiting, 'not indexed yet')}")
+        if self.failed:
+            failed = f"{self.failed:,}" if parts else count_documents(self.failed)
+            parts.append(f"{failed} that failed")
+        return f"Answers lack {_listed(parts)}." if parts else ""
+
+    def writing(self) -> str:
+        """Return who is writing and since when, as a sentence; empty if no other process is."""
+        return "" if self.writer is None else f"{written_by('The index', self.writer)}."
+
+    def way_on(self, command: str = RESUME) -> str:
+        """Return how to index what is not indexed, as a sentence; empty if nothing waits.
+
+        Args:
+            command: The command that indexes the documents in the queue.
+        """
+        if not self.unfinished:
+            return ""
+        if self.writer is not None:
+            return "Ask again when it has finished."
+        ways = [f"`{command}`"] if self.resumable else []
+        if self.stored:
+            ways.append("build() of the LangChain index that stored them")
+        what = "it" if self.unfinished == 1 else "them"
+        return f"Run {' and '.join(ways)} to index {what}." if ways else "Ask again later."
+
+    def note(self, command: str = RESUME) -> str:
+        """Return `lack`, `writing` and `way_on` in one text; empty if all is well."""
+        return " ".join(filter(None, (self.lack(), self.writing(), self.way_on(command))))
+
+
+def count_documents(count: int) -> str:
+    """Return `1 document` or `2 documents`."""
+    return f"{count:,} document{'' if count == 1 else 's'}"
+
+
+def written_by(name: str, writer: str) -> str:
+    """Return who is writing to an index of this name."""
+    return f"{name} is being written by {writer}"
+
+
+def _is(count: int, words: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {words}"
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def read_state(store: Store, *, is_writing: bool = False) -> IndexState:
+    """Return the state of an index, without reading texts.
+
+    A reader who may not see the queue, as in Postgres, sees only what is indexed.
+
+    Args:
+        store: The index.
+        is_writing: Whether this process is indexing documents of the queue.
+    """
+    writer = store.index_lock.holder()
+    [(indexed,)] = store.read("SELECT count(*) FROM documents")
+    try:
+        with store.read_transaction():
+            rows = store.read("SELECT id, status FROM queue")
+            stored = pending_ids(store) - {id_ for id_, _ in rows}
+            leased = set(store.database.lease_holders())
+    except StoreError:
+        return IndexState(indexed, writer=writer)
+    is_written = is_writing or writer is not None
+    processing = failed = 0
+    for id_, status in rows:
+        # Otherwise, a process that died began the document.
+        if id_ in leased or (status == "processing" and is_written):
+            processing += 1
+        elif status == "failed":
+            failed += 1
+    pending = len(rows) - processing - failed + len(stored)
+    return IndexState(indexed, pending, processing, failed, len(stored), writer)
+
+
+def count_unfinished(store: Store) -> int:
+    """Return the number of documents that are stored but not indexed, failed ones included."""
+    with store.read_transaction():
+        return len(queued_ids(store) | pending_ids(store))
