@@ -254,15 +254,14 @@ def _check(one: MetadataFilter | ExactMatchFilter, operator: FilterOperator) -> 
     """Check the operator and the value of a filter."""
     if operator not in _OPERATORS:
         raise FilterError(f"filters: operator {operator} on {one.key!r} is not supported")
-    needed = None
-    if operator in _LIST_OPERATORS and not isinstance(one.value, list):
+    needed, value = None, one.value
+    if operator in _LIST_OPERATORS and not isinstance(value, list):
         needed = "a list"
-    elif operator in _ORDER_OPERATORS and ordered_kind(one.value) is None:
+    elif operator in _ORDER_OPERATORS and ordered_kind(value) is None:
         needed = "a number or a string"
-    elif operator in _SET_OPERATORS and not all(
-        isinstance(each, str | int | float) for each in one.value
-    ):
-        needed = "a list of numbers and strings"
+    elif operator in _SET_OPERATORS and isinstance(value, list):
+        is_flat = all(isinstance(each, str | int | float) for each in value)
+        needed = None if is_flat else "a list of numbers and strings"
     if needed:
-        where = f"filters: {one.key} {operator.value} {short_repr(one.value)}"
+        where = f"filters: {one.key} {operator.value} {short_repr(value)}"
         raise FilterError(f"{where}: the value must be {needed}")
