@@ -437,9 +437,9 @@ def test_engines_tools_and_postprocessors(faces):
         .query(question)
         .source_nodes,
         chat.chat(question).source_nodes,
-        QueryFusionRetriever([retriever], llm=llm, num_queries=1, similarity_top_k=3).retrieve(
-            question
-        ),
+        QueryFusionRetriever(
+            [retriever], llm=llm, num_queries=1, similarity_top_k=3, use_async=False
+        ).retrieve(question),
     ):
         assert [node.node_id for node in sources] == expected
     Settings.llm = llm
