@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, Settings
+from llama_index.core import Document, Settings, StorageContext
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers.base import BaseEventHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor import PrevNextNodePostprocessor, SimilarityPostprocessor
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle
 from llama_index.core.tools import RetrieverTool
 from llama_index.core.vector_stores import (
@@ -470,6 +470,64 @@ def test_links_lead_to_parents_children_and_neighbors(faces):
         assert node.source_node.node_id == node.metadata["e2_tree"]
     assert links > len(nodes)
     assert any(NodeRelationship.CHILD in node.relationships for node in nodes.values())
+
+
+def test_the_docstore_serves_auto_merging_and_neighbors(faces):
+    options = {"filters": equals("e2_level", 0), "similarity_top_k": 6, "mode": "global"}
+    index = faces.index.as_retriever(**options)
+    assert index.docstore is faces.index.docstore
+    core = E2GraphRAGRetriever(faces.rag, **options)
+    expected, merged = (
+        AutoMergingRetriever(
+            one, StorageContext.from_defaults(docstore=one.docstore), simple_ratio_thresh=0.3
+        ).retrieve("The sea was calm for 3 days.")
+        for one in (index, core)
+    )
+    assert list(map(plain, merged)) == list(map(plain, expected))
+    assert any(node.metadata["e2_level"] for node in merged)
+    found = core.retrieve("Who built a mill?")[:1]
+    around = PrevNextNodePostprocessor(docstore=core.docstore, mode="next")
+    nodes = around.postprocess_nodes(found)
+    assert [node.node_id for node in nodes] == [
+        found[0].node_id,
+        found[0].node.next_node.node_id,
+    ]
+    with pytest.raises(InvalidInputError, match="has no docstore"):
+        _ = faces.index.scoped({"kind": "tale"}).as_retriever().docstore
+
+
+async def test_the_docstore_has_the_nodes_and_only_reads(faces):
+    docstore = E2GraphRAGRetriever(faces.rag).docstore
+    expected = faces.index.docstore
+    assert docstore.docs.keys() == expected.docs.keys()
+    for id_, node in docstore.docs.items():
+        own = expected.get_node(id_)
+        assert plain(NodeWithScore(node=node, score=0)) == plain(NodeWithScore(node=own, score=0))
+    [one] = await docstore.aget_nodes([id_])
+    assert one == docstore.get_node(id_) == docstore.get_document(id_)
+    assert docstore.document_exists(id_)
+    assert docstore.get_node("none", raise_error=False) is None
+    info = docstore.get_all_ref_doc_info()
+    assert {name: sorted(own.node_ids) for name, own in info.items()} == {
+        name: sorted(own.node_ids) for name, own in expected.get_all_ref_doc_info().items()
+    }
+    assert docstore.get_ref_doc_info("story").node_ids == info["story"].node_ids
+    assert docstore.get_all_document_hashes() == {}
+    assert docstore.get_document_hash("story") is None
+    scope = E2GraphRAGRetriever(faces.rag.scoped({"kind": "copy"})).docstore
+    assert {node.ref_doc_id for node in scope.docs.values()} == {"copy"}
+    assert scope.get_document(info["story"].node_ids[0], raise_error=False) is None
+    for write in (
+        lambda: docstore.add_documents([one]),
+        lambda: docstore.delete_document(id_),
+        lambda: docstore.delete_ref_doc("story"),
+        lambda: docstore.set_document_hash("story", "x"),
+    ):
+        with pytest.raises(InvalidInputError, match="can only be read"):
+            write()
+    for write in (docstore.adelete_document(id_), docstore.async_add_documents([one])):
+        with pytest.raises(InvalidInputError, match="can only be read"):
+            await write
 
 
 def test_the_embedding_of_a_query_is_used_if_it_fits(faces):

@@ -1054,7 +1054,7 @@ def test_injection_strings_are_plain_keys_and_values(open_index, strategy):
 )
 def test_the_level_of_a_node_can_be_filtered(open_index, where, levels):
     rag = open_index(group_size=2)
-    rag.add(SourceDocument("d", STORY, metadata={"year": 1890, "e2_level": "of the user"}))
+    rag.add(SourceDocument("d", STORY + STORY, metadata={"year": 1890, "e2_level": "of the user"}))
     nodes = rag.retrieve("x", k=99, mode="global", where=where).nodes
     there = {node.level for node in rag.retrieve("x", k=99, mode="global").nodes}
     assert {node.level for node in nodes} == levels & there

@@ -17,6 +17,7 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
@@ -27,6 +28,7 @@ from e2graphrag_integrations.llama_index.chat_history import (
     aread_history,
     read_history,
 )
+from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import scored_nodes
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
@@ -51,6 +53,7 @@ from e2graphrag_integrations.retrieval.context_size import (
     token_budget_for,
 )
 from e2graphrag_integrations.retrieval.history import Turn
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import (
     DEFAULT_K,
@@ -250,6 +253,24 @@ class E2GraphRAGRetriever(BaseRetriever):
     def searched_index(self) -> Searched:
         """The index, or the part of an index, that the retriever searches."""
         return self._index
+
+    @property
+    def docstore(self) -> BaseDocumentStore:
+        """The nodes of the index, for `AutoMergingRetriever` and `PrevNextNodePostprocessor`.
+
+        It can only be read, unless the index itself has a docstore.
+
+        Raises:
+            InvalidInputError: If it is `scoped()` of a LlamaIndex index, whose docstore has all.
+        """
+        if isinstance(self._index, IndexReader):
+            return ReaderDocstore(self._index)
+        docstore = getattr(self._index, "docstore", None)
+        if not isinstance(docstore, BaseDocumentStore):
+            raise InvalidInputError(
+                f"{self._index!r} has no docstore, because that of the index has all nodes"
+            )
+        return docstore
 
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
