@@ -19,7 +19,6 @@ from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.location import check_is_index
 
 
-@runtime_checkable
 class HasReader(Protocol):
     """An index of another framework that is read through an `E2GraphRAG`."""
 

@@ -213,10 +213,10 @@ class E2GraphRAGRetriever(BaseRetriever):
         self._history = history
         if strategy is not None:
             check_strategy(strategy)
-        self._given = stable_location(index)
-        self._index = searched(self._given)
-        self._strategy = self._index.strategy if strategy is None else strategy
         super().__init__(callback_manager, object_map, objects, verbose)
+        self._given = stable_location(index)
+        self._index = searched(self._given)  # last, so that no error leaves it open
+        self._strategy = self._index.strategy if strategy is None else strategy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGRetriever:
         """Return a retriever over a copy of the index, or over the same path opened again."""
