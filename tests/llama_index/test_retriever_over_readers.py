@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, Settings, StorageContext
+from llama_index.core import Document, StorageContext
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers.base import BaseEventHandler
@@ -272,6 +272,7 @@ def test_a_langchain_index_shows_the_users_metadata(tmp_path):
     with LangChainIndex.from_documents(
         documents, path=tmp_path / "l.e2g", embeddings="hashing", **SETTINGS
     ) as index:
+        assert E2GraphRAGRetriever(index).searched_index is index.reader
         for reader in (index, index.scoped({"source": "a.txt"}), tmp_path / "l.e2g"):
             retriever = E2GraphRAGRetriever(reader, filters=equals("page", 1), similarity_top_k=9)
             found = retriever.retrieve("What did Anna give Bert?")
@@ -425,28 +426,27 @@ async def test_events_explanations_and_core_results(faces, is_async):
     assert trace.freshness is not None  # the engine says how old its answers are
 
 
-def test_engines_tools_and_postprocessors(faces):
+async def test_engines_tools_and_postprocessors(faces):
     llm, question = MockLLM(max_tokens=8), "What did Anna give Bert?"
     retriever = E2GraphRAGRetriever(faces.rag, similarity_top_k=3)
     expected = [node.node_id for node in retriever.retrieve(question)]
+    cut = SimilarityPostprocessor(similarity_cutoff=0.0)
+    engine = RetrieverQueryEngine.from_args(retriever, llm=llm, node_postprocessors=[cut])
     memory = ChatMemoryBuffer.from_defaults(llm=llm)
     chat = ContextChatEngine.from_defaults(retriever=retriever, llm=llm, memory=memory)
-    cut = SimilarityPostprocessor(similarity_cutoff=0.0)
+    fusion = QueryFusionRetriever([retriever], llm=llm, num_queries=1, similarity_top_k=3)
     for sources in (
-        RetrieverQueryEngine.from_args(retriever, llm=llm, node_postprocessors=[cut])
-        .query(question)
-        .source_nodes,
-        chat.chat(question).source_nodes,
-        QueryFusionRetriever(
-            [retriever], llm=llm, num_queries=1, similarity_top_k=3, use_async=False
-        ).retrieve(question),
+        (await engine.aquery(question)).source_nodes,
+        engine.query(question).source_nodes,
+        (await chat.achat(question)).source_nodes,
+        await fusion.aretrieve(question),
     ):
         assert [node.node_id for node in sources] == expected
-    Settings.llm = llm
-    cited = CitationQueryEngine(retriever, llm=llm).query(question)
+    cited = await CitationQueryEngine(retriever, llm=llm).aquery(question)
     assert cited.source_nodes
     tool = RetrieverTool.from_defaults(retriever)
-    assert retriever.retrieve(question)[0].node.text in str(tool.call(input=question))
+    for output in (tool.call(input=question), await tool.acall(input=question)):
+        assert retriever.retrieve(question)[0].node.text in str(output)
     selector = GraphProximitySelector(faces.rag)
     choices = [tool.metadata, tool.metadata]
     assert selector.select(choices, question).selections[0].index in (0, 1)
@@ -551,8 +551,14 @@ def test_an_answer_contains_what_was_written_since(tmp_path):
         assert retriever.retrieve("Who burned the mill in Bergen?")[0].node.ref_doc_id == "other"
 
 
+def test_readers_say_what_they_were_made_with(faces):
+    assert faces.rag.made_with == dict(faces.index.made_with)
+    assert faces.rag.scoped({"kind": "tale"}).made_with == {"dimension": "256"}
+
+
 def test_an_empty_index_gives_no_nodes():
     with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        assert rag.made_with == {}
         retriever = E2GraphRAGRetriever(rag, filters=equals("doc_id", "x"))
         assert retriever.retrieve("Anything?") == []
         assert retriever.retrieve(QueryBundle("Anything?", embedding=[1.0, 2.0])) == []
