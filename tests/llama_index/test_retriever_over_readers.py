@@ -614,8 +614,11 @@ def test_postgres_urls_and_open_schemas(postgres_url):
         with E2GraphRAGRetriever(postgres_url) as of_url:
             retrievers = {"schema": E2GraphRAGRetriever(rag), "URL": of_url}
             assert assert_same(retrievers)
-            again = pickle.loads(pickle.dumps(of_url))  # noqa: S301
-            with again:
-                assert again.retrieve("Anna?")
+        with E2GraphRAGRetriever(f"{postgres_url}&password=hunter2") as of_url:
+            content = pickle.dumps(of_url)
+            assert b"hunter2" not in content
+            for again in (copy.deepcopy(of_url), pickle.loads(content)):  # noqa: S301
+                with again:
+                    assert again.retrieve("Anna?")
     with pytest.raises(InvalidInputError, match="not a file or a database with an index"):
         E2GraphRAGRetriever(f"{postgres_url}x")
