@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 
-FORMAT = 7
+FORMAT = 8
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"
