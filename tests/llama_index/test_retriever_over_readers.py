@@ -452,6 +452,7 @@ async def test_engines_tools_and_postprocessors(faces):
     assert selector.select(choices, question).selections[0].index in (0, 1)
 
 
+@pytest.mark.usefixtures("all_summaries")
 def test_links_lead_to_parents_children_and_neighbors(faces):
     where = equals("kind", "copy")
     found = E2GraphRAGRetriever(
