@@ -22,6 +22,7 @@ from e2graphrag_integrations.protocols import EntityExtractor
 from quality_bench.caches import CachedEmbedder, DiskCache
 from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
 from quality_bench.models import CachedExtractor
+from quality_bench.worlds import write_world
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
@@ -207,12 +208,16 @@ class Corpus:
         return rag
 
 
+WORLD = "world"
+"""The set that is generated instead of read."""
+
 _CHINESE: dict[str, Any] = {"language": "zh", "default_extractors": True}
 
 SETS: dict[str, dict[str, Any]] = {
     "hotpotqa": {"kind": "passages"},
     "lihuaworld": {"kind": "passages", "control": True},
     "multihop_rag_facts": {"kind": "passages", "control": True},
+    WORLD: {"kind": "passages"},
     "qmsum": {"kind": "spans", "within": True},
     "graphrag_bench_novel": {"kind": "spans"},
     "wild_mathematics": {"kind": "pages"},
@@ -264,9 +269,12 @@ def corpora(data: Path, names: Sequence[str], model: str | None = None) -> list[
         options = SETS[name]
         if protocol and (protocol not in _PASSAGES_ONLY or options["kind"] != "passages"):
             raise SystemExit(f"{label}: only passage sets have the protocols text and none")
+        folder = data / name
+        if name == WORLD:
+            write_world(folder := CACHE / WORLD)
         own = model or MODELS.get(options.get("language", "en"), MULTILINGUAL)
         found.append(
-            Corpus(name, data / name, protocol=protocol or "field", model=own, **options)  # type: ignore[arg-type] # checked above
+            Corpus(name, folder, protocol=protocol or "field", model=own, **options)  # type: ignore[arg-type] # checked above
         )
     return found
 

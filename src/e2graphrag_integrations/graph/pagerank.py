@@ -103,6 +103,16 @@ class PersonalizedPageRank:
         """Return the chunks that mention an entity or have it as their title, ascending."""
         return row_entries(self.entity_chunks, entity)[0]
 
+    def mentions_at(self, entries: IntArray, entities: IntArray) -> FloatVector:
+        """Return the mention counts of entries of `entity_chunks`, shape (entries,).
+
+        Args:
+            entries: Positions in `entity_chunks.data`.
+            entities: The entity of each.
+        """
+        idf = np.log((self.chunk_entities.shape[0] + 1) / (self.doc_freq[entities] + 1)) + _MIN_IDF
+        return np.asarray(np.expm1(self.entity_chunks.data[entries] / idf))
+
     def rows_of(self, chunks: IntArray) -> csr_array:
         """Return the rows of `chunk_entities` of some chunks."""
         return self.chunk_entities[chunks]

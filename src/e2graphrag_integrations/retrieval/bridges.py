@@ -9,20 +9,20 @@ words of the first hop. The name is the only way there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log2
 from textwrap import shorten
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, values_at
+from e2graphrag_integrations.retrieval.name_sentences import NameSentences
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.specificity import specificity
 from e2graphrag_integrations.retrieval.trace import FollowedName
-from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.words import terms_of
@@ -41,6 +41,13 @@ _MAX_TARGETS = 300
 
 _ANY_NAME = 0.3
 """Strength of a bridge from a chunk without a word of the question."""
+
+_OTHER_SENTENCE = 0.3
+"""Strength of a bridge through a name whose sentence has none of the question's words, if that of
+another name in the chunk has some."""
+
+_FULL_WORTH = 0.1
+"""A bridge of this worth has full weight."""
 
 _RELEVANCE = 0.5
 """Weight of the relevance of a target, compared with the words that its source lacks."""
@@ -87,12 +94,32 @@ class Bridges:
 
 
 @dataclass(frozen=True, eq=False)
+class BridgedQuestion:
+    """What bridges need to know of a question.
+
+    Attributes:
+        relevance: The relevance of windows to the question.
+        names: The entities of the question, as rows of the snapshot's subjects; they are no
+            bridges.
+        name_words: The words of these names.
+        allowed: Mask over chunks, shape (chunks,); None allows all.
+        texts: Reads the texts of nodes, given their rows; None weighs all sentences alike.
+    """
+
+    relevance: Relevance
+    names: Collection[int]
+    name_words: Collection[str]
+    allowed: NDArray[np.bool_] | None
+    texts: Callable[[Sequence[int]], list[str]] | None
+
+
+@dataclass(frozen=True, eq=False)
 class _Links:
     """Links from a source to a target through a name, one per row.
 
     Attributes:
         chunks: The target.
-        strengths: The strength of the link, in [0, 1.3].
+        strengths: The strength of the link.
         entities: The name.
         sources: The place of the source among the sources.
     """
@@ -107,65 +134,92 @@ def find_bridges(
     rows: IntArray,
     scores: Floats,
     snapshot: Snapshot,
-    relevance: Relevance,
+    question: BridgedQuestion,
     *,
-    known: Collection[int],
-    allowed: NDArray[np.bool_] | None,
     weight: float,
+    rrf_k: float,
 ) -> Bridges:
     """Follow the specific names of the best chunks to other chunks.
 
-    A link from a source to a chunk of another document, through a name that is in n chunks and not
-    in the question, is worth::
+    A link from a source to a chunk of another document, through a name that is not in the question,
+    is worth::
 
-        source * (0.3 + share) * specificity / log2(1 + n) * (missing + 0.5 * relevance)
+        source * (0.3 + share) * sentence * specificity * about * (missing + 0.5 * relevance)
 
-    * source: the score of the source, relative to the best source;
-    * specificity: that of the name, in [0, 1] (`retrieval/specificity.py`);
+    * source: the score of the source, about 1 if all lists agree on it;
     * share: the share of the question, by IDF, that the source's best window contains;
+    * sentence: 0.3 to 1, by the question's words in the sentence of the source's best window that
+      has the name, compared with the sentences of its other names (`name_sentences.py`);
+    * specificity: that of the name, in [0, 1] (`specificity.py`);
+    * about: the share of the mentions of the name that are in the target, its title included;
     * missing: the share of the words that the source lacks that the target contains;
     * relevance: the relevance of the target to the question.
 
-    A target gets `weight` times the best source's score times the worth of its best link, but only
-    up to 0.8 times the score of the link's source.
+    The target whose best link is worth `w`, the n-th most, gets
+    `weight * min(1, w / 0.1) / (rrf_k + n)`, but only up to 0.8 times the score of the link's
+    source.
 
     Args:
         rows: All ranked nodes, best first.
         scores: Their scores.
         snapshot: The search index.
-        relevance: The relevance of windows to the question.
-        known: The entities of the question; they are no bridges.
-        allowed: Mask over chunks, shape (chunks,); None allows all.
+        question: The question.
         weight: Weight of the bridges.
+        rrf_k: Constant of reciprocal rank fusion.
     """
     nothing = np.empty(0, dtype=np.int64)
     best = np.flatnonzero(snapshot.nodes.level[rows] == 0)[:_MAX_SOURCES]
     starts, start_scores = rows[best], scores[best]
     sources = snapshot.nodes.first_leaf[starts]
-    words = _Words(relevance, snapshot)
+    words = _Words(question.relevance, snapshot)
     shares, lacking = words.shares_and_lacking(sources)
-    strengths = start_scores / start_scores[:1] * (_ANY_NAME + shares)
-    links = _links(sources, strengths, snapshot, known, allowed)
+    strengths = start_scores * (_ANY_NAME + shares)
+    links = _links(sources, strengths, snapshot, question)
     if not len(links.chunks):
         return Bridges(nothing, np.empty(0), nothing, nothing)
     targets, places = np.unique(links.chunks, return_inverse=True)
     missing = words.found_of(lacking, targets)[places, links.sources]
-    worth = missing + _RELEVANCE * relevance.of_chunks(targets)[places]
-    gains = weight * float(start_scores[0]) * links.strengths * worth
-    target_rows = snapshot.chunk_nodes[targets]
-    own = values_at(target_rows, rows, scores)
-    room = _BELOW_SOURCE * start_scores[links.sources] - own[places]
-    gains = np.minimum(gains, room)
-    order = np.lexsort((links.sources, -gains))
-    order = order[gains[order] > 0]
+    worth = missing + _RELEVANCE * question.relevance.of_chunks(targets)[places]
+    worth *= links.strengths * _sentence_factors(links, starts, snapshot, question)
+    order = np.lexsort((links.sources, -worth))
     _, first = np.unique(places[order], return_index=True)
-    chosen = order[np.sort(first)]
+    chosen = order[np.sort(first)]  # the best link of each target, best first
+    ranks = np.arange(1, len(chosen) + 1)
+    gains = weight * np.minimum(1, worth[chosen] / _FULL_WORTH) * reciprocal_rank(ranks, rrf_k)
+    target_rows = snapshot.chunk_nodes[targets]
+    own = values_at(target_rows, rows, scores)[places[chosen]]
+    room = _BELOW_SOURCE * start_scores[links.sources[chosen]] - own
+    gains = np.minimum(gains, room)
+    order = np.argsort(-gains, kind="stable")
+    order = order[gains[order] > 0]
+    chosen = chosen[order]
     return Bridges(
         target_rows[places[chosen]],
-        gains[chosen],
+        gains[order],
         links.entities[chosen],
         starts[links.sources[chosen]],
     )
+
+
+def _sentence_factors(
+    links: _Links, starts: IntArray, snapshot: Snapshot, question: BridgedQuestion
+) -> Floats:
+    """Return a factor in [0.3, 1] for the sentence of each link's name, shape (links,)."""
+    if question.texts is None:
+        return np.ones(len(links.chunks))
+    names = snapshot.subjects.names
+    sentences = NameSentences(question.relevance, snapshot.bm25, question.name_words)
+    used, places = np.unique(links.sources, return_inverse=True)
+    rows = starts[used]
+    spans = question.relevance.best_spans(rows)
+    factors = np.ones(len(links.chunks))
+    for place, (text, span) in enumerate(zip(question.texts(rows.tolist()), spans, strict=True)):
+        own = np.flatnonzero(places == place)
+        entities = links.entities[own].tolist()
+        window = text if span is None else text[span.start : span.end]
+        shares = sentences.shares(window, {names[entity] for entity in entities})
+        factors[own] = [shares[names[entity]] for entity in entities]
+    return _OTHER_SENTENCE + (1 - _OTHER_SENTENCE) * factors
 
 
 class _Words:
@@ -227,29 +281,29 @@ def _of_owners(mask: NDArray[np.bool_], owners: IntArray, count: int) -> NDArray
 
 
 def _links(
-    sources: IntArray,
-    strengths: Floats,
-    snapshot: Snapshot,
-    known: Collection[int],
-    allowed: NDArray[np.bool_] | None,
+    sources: IntArray, strengths: Floats, snapshot: Snapshot, question: BridgedQuestion
 ) -> _Links:
     """Return the links from the sources, which have strengths of their own, strongest first."""
-    documents, postings = snapshot.chunk_documents, snapshot.personalized_pagerank.entity_chunks
+    documents, pagerank = snapshot.chunk_documents, snapshot.personalized_pagerank
+    allowed, postings = question.allowed, pagerank.entity_chunks
     total = len(documents) if allowed is None else int(allowed.sum())
-    names, places = _names_in(sources, snapshot, known)
+    names, places = _names_in(sources, snapshot, question.names)
     first = postings.indptr[names]
     sizes = postings.indptr[names + 1] - first
     owners = np.repeat(np.arange(len(names)), sizes)
-    chunks = postings.indices[concatenated_ranges(first, sizes)]
+    entries = concatenated_ranges(first, sizes)
+    chunks, mentions = postings.indices[entries], pagerank.mentions_at(entries, names[owners])
     if allowed is not None:
-        chunks, owners = chunks[allowed[chunks]], owners[allowed[chunks]]
+        visible = allowed[chunks]
+        chunks, owners, mentions = chunks[visible], owners[visible], mentions[visible]
     counts = np.bincount(owners, minlength=len(names))
-    values = strengths[places] * _worth_of_names(counts, total)
+    sums = np.bincount(owners, mentions, minlength=len(names))
+    values = (strengths[places] * _specificities(counts, total))[owners] * mentions / sums[owners]
     others = documents[chunks] != documents[sources][places[owners]]
-    chunks, owners = chunks[others], owners[others]
-    order = np.argsort(-values[owners], kind="stable")[:_MAX_TARGETS]
-    chunks, owners = chunks[order], owners[order]
-    return _Links(chunks.astype(np.int64), values[owners], names[owners], places[owners])
+    chunks, owners, values = chunks[others], owners[others], values[others]
+    order = np.argsort(-values, kind="stable")[:_MAX_TARGETS]
+    owners = owners[order]
+    return _Links(chunks[order].astype(np.int64), values[order], names[owners], places[owners])
 
 
 def _names_in(
@@ -269,12 +323,12 @@ def _names_in(
     return entities[is_name], places[is_name]
 
 
-def _worth_of_names(counts: IntArray, total: int) -> Floats:
-    """Return the worth of names that n of all chunks have: specificity / log2(1 + n)."""
+def _specificities(counts: IntArray, total: int) -> Floats:
+    """Return the specificity of names that n of all chunks have."""
     if total < 2 or not len(counts):  # noqa: PLR2004 - the specificity needs two chunks
         return np.zeros(len(counts))
-    worth = [specificity(n, total) / log2(1 + n) for n in range(1, int(counts.max()) + 1)]
-    return np.asarray([0.0, *worth])[counts]
+    values = [specificity(n, total) for n in range(1, int(counts.max()) + 1)]
+    return np.asarray([0.0, *values])[counts]
 
 
 def with_sentences(

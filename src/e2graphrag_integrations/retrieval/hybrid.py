@@ -20,7 +20,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.breadth import cover_question, is_overview
 from e2graphrag_integrations.retrieval.bridges import NAME as BRIDGES
-from e2graphrag_integrations.retrieval.bridges import find_bridges
+from e2graphrag_integrations.retrieval.bridges import BridgedQuestion, find_bridges
 from e2graphrag_integrations.retrieval.candidates import (
     WeightedList,
     found_by_and_reasons,
@@ -45,6 +45,7 @@ from e2graphrag_integrations.retrieval.trace import (
 from e2graphrag_integrations.retrieval.tree_budget import is_flat
 from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import terms_of
 
 _MIN_LIST_LENGTH = 200
 """Minimum number of nodes or windows per list; a larger k increases it. A node outside a list gets
@@ -174,7 +175,7 @@ class HybridStrategy:
     bm25_weight: float = 1.0
     entity_weight: float = 1.0
     title_link_weight: float = 1.0
-    bridge_weight: float = 1.0
+    bridge_weight: float = 1.5
     code_weight: float = 3.0
     idf_power: float = 1.0
     relevance_power: float = 2.0
@@ -336,14 +337,23 @@ class _HybridSearch:
 
     def bridges(self, lists: Sequence[WeightedList]) -> WeightedList:
         """Follow the names of the best chunks of the other lists."""
-        nodes, index = self.snapshot.nodes, self.snapshot.subjects.index
-        found = find_bridges(
-            *fuse(lists, self.strategy.rrf_k, len(nodes.ids)),
-            self.snapshot,
+        strategy, index = self.strategy, self.snapshot.subjects.index
+        links = self.seeds.linking.links
+        question = BridgedQuestion(
             self.relevance,
-            known={index[one.entity] for one in self.seeds.linking.links},
+            names={index[one.entity] for one in links},
+            # A single word may be a common noun, which says what is asked.
+            name_words={w for one in links if len(own := terms_of(one.mention)) > 1 for w in own},
             allowed=self.allowed,
-            weight=self.strategy.bridge_weight,
+            texts=self.query.texts,
+        )
+        found = find_bridges(
+            *fuse(lists, strategy.rrf_k, len(self.snapshot.nodes.ids)),
+            self.snapshot,
+            question,
+            # The more names a question gives, the fewer remain to be found.
+            weight=strategy.bridge_weight / max(1, len(self.seeds.ranked)),
+            rrf_k=strategy.rrf_k,
         )
         self.bridged = found.followed(self.snapshot)
         return WeightedList(

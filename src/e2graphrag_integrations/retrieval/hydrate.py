@@ -68,6 +68,10 @@ class NodeReader:
         self.texts |= {id_: node.text for id_, node in found.items()}
         return [self._nodes[id_] for id_ in ids]
 
+    def texts_of(self, rows: Sequence[int]) -> list[str]:
+        """Return the texts of the nodes at the given rows, in the same order."""
+        return [node.text for node in self.read(rows)]
+
     def read_mentions(self, rows: Sequence[int]) -> list[Sentences]:
         """Return the mentions in the chunks at the given rows, in the same order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]

@@ -104,7 +104,8 @@ def retrieve(
     reader = NodeReader(snapshot, source, timings)
     own: Calibration | None = getattr(strategy, "relevance_calibration", None)
     calibration = components.calibration if own is None else own
-    query = analyze(replace(asked, calibration=calibration), snapshot, components, timings)
+    asked_with = replace(asked, calibration=calibration, texts=reader.texts_of)
+    query = analyze(asked_with, snapshot, components, timings)
     check_floor(query, own, snapshot)
     if query.history:
         with measure("history", timings):

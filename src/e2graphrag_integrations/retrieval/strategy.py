@@ -72,6 +72,7 @@ class Query:
         allowed: Mask of the nodes that match `where`, shape (nodes,); None without a filter.
         calibration: Maps the cosine of a node to its relevance.
         languages: The languages whose extractors read the question.
+        texts: Reads the texts of nodes, given their rows; None if a strategy must do without.
 
     Raises:
         InvalidInputError: If an argument is out of range.
@@ -97,6 +98,7 @@ class Query:
     allowed: NDArray[np.bool_] | None = None
     calibration: Calibration = clipped_cosine
     languages: tuple[str, ...] = ()
+    texts: Callable[[Sequence[int]], list[str]] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str):

@@ -1,0 +1,58 @@
+"""The words of the question in the sentences around names.
+
+A passage that answers the first hop of a question mentions several names. The one that leads on
+stands in the sentence that has the question's other words: "Her *teacher* was Pavel Orth."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from e2graphrag_integrations.retrieval.relevance import Relevance
+from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.text.sentences import sentence_spans
+from e2graphrag_integrations.text.words import terms_of
+
+
+class NameSentences:
+    """Compares the sentences of a text by the words of the question.
+
+    Args:
+        relevance: Knows the words of the question and their inflected forms.
+        bm25: Gives their weights.
+        without: Words to ignore: those of the question's names, which the text may replace by
+            pronouns.
+    """
+
+    def __init__(self, relevance: Relevance, bm25: BM25Index, without: Collection[str]) -> None:
+        self._weight_of: dict[str, tuple[str, float]] = {}
+        for word in relevance.terms:
+            if word not in without:
+                weight = bm25.idf(word) or bm25.idf_of_unique
+                for form in (word, *relevance.forms.get(word, ())):
+                    self._weight_of[form] = word, weight
+
+    def shares(self, text: str, names: Iterable[str]) -> Mapping[str, float]:
+        """Return how much of the question stands around each name, in [0, 1].
+
+        The weight of a name is that of the best sentence with it, as the sum of the IDF of the
+        question's words there. A share is this weight relative to the best name's. It is 1 for all
+        names if none has a word of the question, and 0 for a name that is not in the text.
+
+        Args:
+            text: The text.
+            names: Names in lower case.
+        """
+        sentences = [text[start:end].lower() for start, end in sentence_spans(text)]
+        weights = [self._weight(terms_of(sentence)) for sentence in sentences]
+        found = {
+            name: max(
+                (w for w, one in zip(weights, sentences, strict=True) if name in one), default=0.0
+            )
+            for name in names
+        }
+        most = max(found.values(), default=0.0)
+        return {name: weight / most if most else 1.0 for name, weight in found.items()}
+
+    def _weight(self, terms: Sequence[str]) -> float:
+        return sum(dict(self._weight_of[one] for one in terms if one in self._weight_of).values())
