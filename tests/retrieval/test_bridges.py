@@ -9,6 +9,9 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
 
 LOCAL_NAMES = {"diversity": 0, "title_link_weight": 0}
+LIGHT = 0.01
+"""A weight with which no gain reaches the limit below its source."""
+
 QUESTION = "Who mended Oslo, and why?"
 
 
@@ -48,22 +51,78 @@ def test_a_name_in_the_best_chunk_lifts_another_document_with_it(notes):
     assert (followed.name, ids[followed.source], ids[followed.target]) == ("bert", "d0", "d1")
 
 
-def test_the_gain_is_strength_times_missing_words_and_relevance(notes):
-    rag = notes("Oslo is old, says Bert.", "Bert knows why.", *FILLER)
-    strategy = HybridStrategy(**LOCAL_NAMES)
-    gains, trace = bridged(rag)
+def test_the_gain_is_the_worth_of_the_bridge(notes):
+    others = [f"Bert saw word{n}." for n in range(18)]
+    rag = notes("Oslo is old, says Bert.", "Bert knows why.", *others, *FILLER)
+    strategy = HybridStrategy(**LOCAL_NAMES, bridge_weight=0)
+    gains, trace = bridged(rag, bridge_weight=LIGHT)
     snapshot = rag._session.snapshot()
     idf = {word: snapshot.bm25.idf(word) for word in ("why", "oslo")}
     idf |= dict.fromkeys(("who", "and", "mended"), snapshot.bm25.idf_of_unique)
     total = sum(idf.values())
-    chunks, n = len(snapshot.chunk_nodes), 2
+    chunks, n = len(snapshot.chunk_nodes), 20
     specificity = math.log((chunks + 1) / (n + 1)) / math.log((chunks + 1) / 2)
-    strength = (0.3 + idf["oslo"] / total) * specificity / math.log2(1 + n)
-    missing = idf["why"] / (total - idf["oslo"])
     best = rag.retrieve(QUESTION, k=1, strategy=strategy).nodes[0]
-    least = best.score * strength * missing
-    assert least < gains["d1"] < least + best.score * strength  # relevance is at most 2
+    about = 1 / n  # one of the mentions of Bert
+    strength = best.score * (0.3 + idf["oslo"] / total) * specificity * about
+    missing = idf["why"] / (total - idf["oslo"])
+    least, most = strength * missing, strength * (missing + 1)  # the relevance is at most 2
+    assert most < 0.1
+    assert least / 0.1 <= gains["d1"] / (LIGHT / 2) <= most / 0.1
     assert trace.bridges[0].name == "bert"
+
+
+def test_the_gain_grows_with_the_weight(notes):
+    rag = notes("Oslo was mended by Bert.", "Bert knows why.", *FILLER)
+    [gain] = bridged(rag, bridge_weight=LIGHT)[0].values()
+    [half] = bridged(rag, bridge_weight=LIGHT / 2)[0].values()
+    assert half == pytest.approx(gain / 2)
+
+
+def test_a_weak_bridge_adds_less(notes):
+    common = tuple(f"Bert saw word{n}." for n in range(60))
+    rag = notes("Oslo was mended by Bert.", "Bert knows why.", *common, *FILLER)
+    gains, _ = bridged(rag)
+    assert 0 < gains["d1"] < 0.2
+
+
+def test_a_name_leads_to_the_chunk_that_is_about_it(notes):
+    rag = notes(
+        "Oslo was mended by Bert.",
+        "Anna met Bert in a boat.",
+        "Bert was a smith. Bert lived long. Bert had a boat.",
+        "Carl met Bert in a boat.",
+        *FILLER,
+    )
+    gains, trace = bridged(rag, "What boat had the one who mended Oslo?")
+    assert max(gains, key=gains.get) == "d2"
+    ids = {node.node_id: node.document_id for node in rag.retrieve(QUESTION, k=99).nodes}
+    assert ids[trace.bridges[0].target] == "d2"
+
+
+def test_the_name_in_the_sentence_with_the_words_of_the_question_leads_first(notes):
+    rag = notes(
+        "Oslo is old. Its teacher was Bert. Its baker was Carl. Its singer was Dora.",
+        "Bert lived in a hut.",
+        "Carl lived in a barn.",
+        "Dora lived in a tower.",
+        *FILLER,
+    )
+    for asked, expected in (("teacher", "d1"), ("bakers", "d2"), ("singer", "d3")):
+        gains, _ = bridged(rag, f"Where did the {asked} of Oslo live?", bridge_weight=LIGHT)
+        assert max(gains, key=gains.get) == expected
+
+
+def test_every_lifted_chunk_stays_below_the_best_one(notes):
+    """Chunks that lead to each other do not lift one another above the best one."""
+    texts = [f"Bert and Carl mended roof{n}. Bert sang song{n}." for n in range(8)]
+    rag = notes("Oslo was mended by Bert and Carl.", *texts, *FILLER)
+    strategy = HybridStrategy(**LOCAL_NAMES, bridge_weight=1000)
+    before = rag.retrieve(QUESTION, k=99, strategy=HybridStrategy(**LOCAL_NAMES, bridge_weight=0))
+    after = rag.retrieve(QUESTION, k=99, strategy=strategy)
+    best = before.nodes[0]
+    assert after.nodes[0].node_id == best.node_id
+    assert after.nodes[1].score <= 0.8 * best.score + 1e-9
 
 
 def test_a_lifted_chunk_stays_below_its_source(notes):

@@ -28,10 +28,12 @@ from e2graphrag_integrations.retrieval.candidates import (
     window_candidates,
 )
 from e2graphrag_integrations.retrieval.code_matches import CodeMatches
+from e2graphrag_integrations.retrieval.joined_names import joined_names
 from e2graphrag_integrations.retrieval.paths import path_closeness
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.routing import choose_route
 from e2graphrag_integrations.retrieval.seeds import Seeds
+from e2graphrag_integrations.retrieval.specificity import specificity
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.title_links import title_links
 from e2graphrag_integrations.retrieval.trace import (
@@ -70,6 +72,7 @@ _FLOAT_RANGES = {
     "entity_weight": (0, 1000),
     "title_link_weight": (0, 1000),
     "bridge_weight": (0, 1000),
+    "joined_weight": (0, 1000),
     "code_weight": (0, 1000),
     "idf_power": (0, 10),
     "relevance_power": (0.1, 10),
@@ -176,6 +179,7 @@ class HybridStrategy:
     entity_weight: float = 1.0
     title_link_weight: float = 1.0
     bridge_weight: float = 1.5
+    joined_weight: float = 1.5
     code_weight: float = 3.0
     idf_power: float = 1.0
     relevance_power: float = 2.0
@@ -321,6 +325,8 @@ class _HybridSearch:
             lists.append(
                 WeightedList("entities", "personalized_pagerank", weight, "local", *ranked)
             )
+        if strategy.joined_weight and (joined := self.joined_names()):
+            lists.append(joined)
         if weight and strategy.use_path_chunks:
             entities = [seed.entity for seed in self.seeds.paired]
             closeness = path_closeness(self.snapshot.graph, entities)
@@ -359,6 +365,20 @@ class _HybridSearch:
         return WeightedList(
             BRIDGES, "gain", 1.0, "local", found.rows, found.gains, gains=found.gains
         )
+
+    def joined_names(self) -> WeightedList | None:
+        """Return the chunks of long texts that join names of the question, most relevant first."""
+        chunks, counts = joined_names(self.seeds, self.snapshot)
+        total = self.seeds.allowed_count
+        if not len(chunks) or total < 2:  # noqa: PLR2004 - the specificity needs two chunks
+            return None
+        scores = counts.astype(np.float64)
+        if self.query.mode != "local":
+            scores += self.relevance.of_chunks(chunks) / 10
+        rarity = specificity(len(chunks), total) ** self.strategy.gate
+        ranked = self.best_chunks(chunks, scores)
+        weight = self.strategy.joined_weight * rarity
+        return WeightedList("joined_names", "names", weight, "local", *ranked)
 
     def best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
         """Return the node rows of the best allowed chunks, best first, and their scores."""
