@@ -133,6 +133,8 @@ class HybridStrategy:
         title_link_weight: Weight of the title links; 0 leaves them out.
         bridge_weight: Weight of the names that lead from the best chunks to chunks of other
             documents; 0 follows none.
+        joined_weight: Weight of the chunks of long texts that join names of the question
+            (`retrieval/joined_names.py`), times their specificity to the power of `gate`.
         code_weight: Weight of the chunks with the codes of the question, such as a version or a
             date, and again of those where a line begins with one (`retrieval/code_matches.py`),
             times the specificity of the rarest code to the power of `gate`; 0 leaves them out.
