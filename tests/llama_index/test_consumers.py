@@ -491,7 +491,7 @@ def test_metadata_replacement_does_not_change_the_index(index_of, documents):
     assert [(node.node.ref_doc_id, node.text) for node in retriever.retrieve(LOCAL)] == before
 
 
-def test_neighbors_are_on_the_same_level(index):
+def test_neighbors_are_on_the_same_level(index, all_summaries):
     nodes = index.as_retriever("global", similarity_top_k=30).retrieve(GLOBAL)
     for node in nodes:
         around = PrevNextNodePostprocessor(
