@@ -814,7 +814,8 @@ class E2GraphRAG(IndexReader, GraphExports):
         """The default retrieval strategy."""
         return self._strategy
 
-    def _answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+    def answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+        """Return the result of a query; for integrations."""
         return self._session.retrieve(query, strategy)
 
     def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
@@ -976,6 +977,11 @@ class E2GraphRAG(IndexReader, GraphExports):
     def settings(self) -> Settings:
         """The settings of the index."""
         return self._index.settings
+
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """The settings and the model fingerprints; empty for an index without documents."""
+        return self._store.manifest()
 
     @property
     def path(self) -> str:

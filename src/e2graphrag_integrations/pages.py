@@ -25,8 +25,23 @@ Both frameworks load each page of a file as a document, and the integrations joi
 file to one text with one segment for each page.
 """
 
+CHUNK = "e2_chunk"
+"""Key in the metadata of a segment that is a chunk and must not be split."""
+
+USER_PREFIX = "e2_user_"
+"""Prefix of user keys that equal a reserved key or already start with this prefix."""
+
 _MAX_SHOWN_PAGES = 6
 """Number of pages up to which `describe_pages` lists them all."""
+
+
+def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored metadata with the user's original keys."""
+    return {
+        key.removeprefix(USER_PREFIX): value
+        for key, value in metadata.items()
+        if key not in (PAGE_ID, CHUNK)
+    }
 
 
 def page_part(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,6 +78,12 @@ class ScopedReader(IndexReader):
         return self._strategy
 
     @property
+    def made_with(self) -> Mapping[str, str]:
+        """The dimension of the vectors, for integrations."""
+        made_with = self._index.store.manifest()
+        return {key: made_with[key] for key in ("dimension",) if key in made_with}
+
+    @property
     def path(self) -> str:
         """The path of the index file, or `:memory:` for an in-memory index."""
         return self._index.store.path
@@ -145,7 +151,8 @@ class ScopedReader(IndexReader):
         """Return the result of a function of the scope's snapshot and its stored nodes."""
         return self._shielded(lambda: self._session.read(work, self._scope))
 
-    def _answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+    def answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+        """Return the result of a query in the scope; for integrations."""
         return self._shielded(lambda: self._session.retrieve(query, strategy, self._scope))
 
     def stats(self) -> Stats:

@@ -24,8 +24,8 @@ from e2graphrag_integrations.langchain.conversion import (
     to_langchain,
     to_page,
     user_filter,
-    user_metadata,
 )
+from e2graphrag_integrations.pages import user_metadata
 from strategies import examples, texts
 
 quick = examples(150)

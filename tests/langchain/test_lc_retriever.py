@@ -710,3 +710,11 @@ async def test_the_index_accepts_the_retrievers_call_options(lc_index_of, pages)
         assert runnable.invoke(query, **options) == expected
         assert await runnable.ainvoke(query, **options) == expected
     assert index.similarity_search(query, 2) == index.invoke(query, k=2)
+
+
+@pytest.mark.parametrize(
+    ("where", "levels"), [({"e2_level": 0}, {0}), ({"e2_kind": "summary"}, {1})]
+)
+def test_a_filter_can_select_chunks_or_summaries(lc_index_of, pages, where, levels):
+    retriever = lc_index_of(pages).as_retriever(k=50, mode="global", filter=where)
+    assert {document.metadata["e2_level"] for document in retriever.invoke(QUERY)} == levels

@@ -19,7 +19,7 @@ from e2graphrag_integrations.pages import with_pages_of
 from e2graphrag_integrations.retrieval import filters
 from e2graphrag_integrations.retrieval.filters import allowed_nodes, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
-from fakes import LineCounter
+from fakes import STORY, LineCounter
 from strategies import examples, quick
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
@@ -1040,3 +1040,24 @@ def test_injection_strings_are_plain_keys_and_values(open_index, strategy):
             found({key: 1})
     assert rag.verify().ok
     assert found(None) == everything
+
+
+@pytest.mark.parametrize(
+    ("where", "levels"),
+    [
+        ({"e2_level": 0}, {0}),
+        ({"e2_level": {"$gt": 0}}, {1, 2, 3}),
+        ({"e2_kind": "summary", "year": 1890}, {1, 2, 3}),
+        ({"$or": [{"e2_level": 2}, {"e2_kind": {"$contains": "unk"}}]}, {0, 2}),
+        ({"$not": {"e2_kind": "chunk"}}, {1, 2, 3}),
+        ({"e2_level": 9}, set()),
+        ({"e2_level": {"$exists": False}}, set()),
+    ],
+)
+def test_the_level_of_a_node_can_be_filtered(open_index, where, levels):
+    rag = open_index(group_size=2)
+    rag.add(SourceDocument("d", STORY + STORY, metadata={"year": 1890, "e2_level": "of the user"}))
+    nodes = rag.retrieve("x", k=99, mode="global", where=where).nodes
+    there = {node.level for node in rag.retrieve("x", k=99, mode="global").nodes}
+    assert {node.level for node in nodes} == levels & there
+    assert there >= {0, 1, 2}

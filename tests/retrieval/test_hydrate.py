@@ -120,3 +120,44 @@ def test_parent_and_child_ids_agree_with_each_other(rag):
         assert [child.level for child in children] == [node.level - 1] * len(children)
         assert children[0].start == node.start
         assert children[-1].end == node.end
+
+
+def test_a_node_knows_its_neighbors_on_its_level(rag):
+    nodes = {node.node_id: node for node in rag.retrieve("x", k=99, mode="global").nodes}
+    levels = {}
+    for node in nodes.values():
+        levels.setdefault((node.document_id, node.level), []).append(node)
+    assert len(levels) > 4
+    for level in levels.values():
+        level.sort(key=lambda node: node.position)
+        ids = [None, *(node.node_id for node in level), None]
+        assert [node.previous_id for node in level] == ids[:-2]
+        assert [node.next_id for node in level] == ids[2:]
+
+
+def test_a_scope_hides_the_neighbors_outside_of_it(open_index):
+    text = "Anna met Bert. Bert met Cleo. Cleo met Dora. Dora met Emil."
+    pages = [(15 * n, 15 * n + 14, {"page": n, "kind": "b" if n == 1 else "a"}) for n in range(4)]
+    rag = open_index(chunk_size=4, chunk_overlap=0)
+    rag.add(SourceDocument("d", text, segments=pages))
+    chunks = rag.scoped({"kind": "a"}).retrieve("x", k=9, mode="global").nodes
+    links = {n.position: (n.previous_id, n.next_id) for n in chunks if not n.level}
+    ids = {n.position: n.node_id for n in chunks if not n.level}
+    assert links == {0: (None, None), 2: (None, ids[3]), 3: (ids[2], None)}
+
+
+def test_segment_start_is_the_start_of_the_page(open_index):
+    """The blank page at the start has no chunk, and no offset refers to it."""
+    text = " \n\nAnna met Bert. Bert met Cleo.\n\nCleo met Dora. Dora met Emil."
+    first, second = text.index("Anna"), text.index("Cleo met Dora")
+    pages = [
+        (0, 1, {"page": 0}),
+        (first, second - 2, {"page": 1}),
+        (second, len(text), {"page": 2}),
+    ]
+    rag = open_index(chunk_size=4, chunk_overlap=0)
+    rag.add(SourceDocument("d", text, segments=pages))
+    rag.add(SourceDocument("plain", f"  {STORY}", metadata={"page": 9}))
+    nodes = rag.retrieve("x", k=99, mode="global").nodes
+    starts = {(n.metadata["page"], n.segment_start) for n in nodes}
+    assert starts == {(1, first), (2, second), (9, 0)}

@@ -31,6 +31,22 @@ TAGS = {"tags": ["Oslo", "Rome"], "years": [1890, 1920], "one": "Oslo"}
         ({"tags": {"$size": 1}}, False),
         ({"one": {"$size": 1}}, False),
         ({"$or": [{"tags": "Riga"}, {"tags": "Rome"}]}, True),
+        ({"tags": {"$contains": "Oslo"}}, True),
+        ({"tags": {"$contains": "Osl"}}, False),
+        ({"tags": {"$contains": ["Riga", "Rome"]}}, True),
+        ({"tags": {"$contains": []}}, False),
+        ({"tags": {"$icontains": "oSLO"}}, True),
+        ({"one": {"$contains": "sl"}}, True),
+        ({"one": {"$contains": "SL"}}, False),
+        ({"one": {"$contains": ["x", "Os"]}}, True),
+        ({"one": {"$contains": 1}}, False),
+        ({"one": {"$icontains": ["x", "SL"]}}, True),
+        ({"years": {"$contains": 1890.0}}, True),
+        ({"missing": {"$contains": "x"}}, False),
+        ({"missing": {"$icontains": "x"}}, False),
+        ({"missing": {"$empty": True}}, True),
+        ({"tags": {"$empty": False}}, True),
+        ({"tags": {"$empty": True}}, False),
         ({"$not": {"tags": "Oslo"}}, False),
         ({"missing": {"$ne": "Oslo"}}, True),
     ],
@@ -39,7 +55,25 @@ def test_a_condition_on_a_list(where, matches):
     assert compile_where(where)(TAGS) is matches
 
 
-@pytest.mark.parametrize("condition", [{"$all": "Oslo"}, {"$size": -1}, {"$size": True}])
+@pytest.mark.parametrize(
+    "condition", [{"$all": "Oslo"}, {"$size": -1}, {"$size": True}, {"$icontains": 1}]
+)
 def test_a_wrong_operand_is_rejected(condition):
     with pytest.raises(FilterError, match="needs a"):
         compile_where({"tags": condition})
+
+
+@pytest.mark.parametrize("value", [None, "", []])
+def test_empty_values(value):
+    assert compile_where({"key": {"$empty": True}})({"key": value})
+    assert not compile_where({"key": {"$empty": False}})({"key": value})
+
+
+@pytest.mark.parametrize("value", [0, False, " ", [""], [None], {}])
+def test_values_that_are_not_empty(value):
+    assert not compile_where({"key": {"$empty": True}})({"key": value})
+
+
+def test_the_operand_of_empty_is_true_or_false():
+    with pytest.raises(FilterError, match=r"\$empty needs True or False"):
+        compile_where({"key": {"$empty": 1}})

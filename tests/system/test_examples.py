@@ -202,6 +202,18 @@ def test_llama_index_qdrant_reopens_and_filters_on_both_routes(run_example):
         assert min(answers[f"from chapter 2, {mode}"]) > 1
 
 
+@needs_llama_index
+def test_llama_index_shared_index_shows_each_team_what_was_written(run_example):
+    printed = run_example("llama_index_shared_index")
+    lines = re.findall(r"^(\w+), team (\d): (.+) from (\w+)$", printed, re.MULTILINE)
+    assert [(step, team, source) for step, team, _, source in lines] == [
+        ("first", "1", "paris"),
+        ("first", "2", "rome"),
+        ("later", "1", "paris"),
+        ("later", "2", "oslo"),
+    ]
+
+
 # LangChain
 
 

@@ -6,10 +6,13 @@ find.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from llama_index.core import Document
 from llama_index.core.retrievers import BaseRetriever
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy
+from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -23,6 +26,14 @@ index = E2GraphRAGIndex.from_documents(
 retriever: BaseRetriever = index.as_retriever("local", similarity_top_k=5, expand="leaves")
 engine = index.as_query_engine(response_mode="compact", streaming=True, similarity_top_k=3)
 selector = GraphProximitySelector(index, strategy=PaperStrategy())
+readers = [
+    E2GraphRAGRetriever(rag, similarity_top_k=5),
+    E2GraphRAGRetriever(rag.scoped({"tenant": "a"})),
+    E2GraphRAGRetriever(index.scoped({"tenant": "a"})),
+    E2GraphRAGRetriever(LangChainIndex.open("x")),
+    E2GraphRAGRetriever(Path("x.e2g")),
+    E2GraphRAGRetriever("postgresql://localhost/db?schema=x"),
+]
 loaded = E2GraphRAGIndex.from_persist_dir("folder", num_workers=2, show_progress=True)
 chat = loaded.as_chat_engine(system_prompt="Be brief.")
 
@@ -46,4 +57,5 @@ def make_mistakes() -> None:
     index.as_retriever(kk=5)  # type: ignore[call-arg] # misspelled
     index.as_retriever(similarity_top_k="5")  # type: ignore[arg-type] # not a number
     E2GraphRAGRetriever(index, kk=5)  # type: ignore[call-arg] # misspelled
+    E2GraphRAGRetriever([index])  # type: ignore[arg-type] # not an index
     GraphProximitySelector(index, kk=5)  # type: ignore[call-arg] # misspelled

@@ -34,7 +34,7 @@ from e2graphrag_integrations.indexing.grouping import (
 )
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.languages.language import metadata_language
-from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.pages import CHUNK, PAGE_ID, USER_PREFIX, user_metadata
 from e2graphrag_integrations.retrieval.filter_tree import Filter
 from e2graphrag_integrations.retrieval.filters import NodeMask, Predicate, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
@@ -54,9 +54,6 @@ SOURCE_ID = "e2_source_id"
 _RESERVED_KEY = "document_id"
 """Key under which the engine's filters find the document id."""
 
-_USER_PREFIX = "e2_user_"
-"""Prefix for user keys that equal a reserved key or already start with this prefix."""
-
 _MISSING = object()
 
 _PAGE_SEPARATOR = "\n\n"
@@ -66,9 +63,6 @@ _SOURCE_KEYS = ("source", "file_path")
 
 _MAX_SPACES = 1_000_000
 """Maximum number of spaces before the texts of one page; if more, offsets are ignored."""
-
-_CHUNK = "e2_chunk"
-"""Stored metadata key of documents that are chunks and must not be split."""
 
 _STRING_TYPES = (dt.date, dt.time, uuid.UUID, PurePath)
 """Metadata types that are stored as strings."""
@@ -294,7 +288,7 @@ def problem_with_versions(pages: Sequence[Page]) -> str | None:
 
 def is_chunk(metadata: Mapping[str, Any]) -> bool:
     """Return whether a segment with this stored metadata is a chunk that must not be split."""
-    return metadata.get(_CHUNK) is True
+    return metadata.get(CHUNK) is True
 
 
 def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
@@ -311,7 +305,7 @@ def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
     offset = 0
     for part in _parts(pages):
         for page, span in zip(part.pages, part.joined.spans, strict=True):
-            metadata = _stored_metadata(page) | ({_CHUNK: True} if part.is_chunked else {})
+            metadata = _stored_metadata(page) | ({CHUNK: True} if part.is_chunked else {})
             segments.append(Segment(offset + span.start, offset + span.end, metadata))
         texts.append(part.joined.text)
         offset += len(part.joined.text) + len(_PAGE_SEPARATOR)
@@ -349,15 +343,6 @@ def page_ids(document_id: str, segments: Sequence[Segment]) -> list[str]:
     return [document_id] if not ids or None in ids else [str(id_) for id_ in ids]
 
 
-def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored metadata with the user's original keys."""
-    return {
-        key.removeprefix(_USER_PREFIX): value
-        for key, value in metadata.items()
-        if key not in (PAGE_ID, _CHUNK)
-    }
-
-
 def user_filter(
     where: Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask,
 ) -> Predicate | NodeMask:
@@ -393,7 +378,7 @@ def _stored_key(key: str) -> str:
     """Return the stored key of a key in the metadata of retrieved documents."""
     if key == SOURCE_ID:
         return _RESERVED_KEY
-    return _USER_PREFIX + key if key != PAGE_ID and _is_reserved(key) else key
+    return USER_PREFIX + key if key != PAGE_ID and _is_reserved(key) else key
 
 
 def _visible_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -407,15 +392,15 @@ def _visible_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stored_metadata(page: Page) -> dict[str, Any]:
     renamed = {
-        _USER_PREFIX + key if _is_reserved(key) else key: value
+        USER_PREFIX + key if _is_reserved(key) else key: value
         for key, value in page.metadata.items()
     }
     return {**renamed, PAGE_ID: page.id}
 
 
 def _is_reserved(key: object) -> bool:
-    return key in (PAGE_ID, _CHUNK, _RESERVED_KEY) or (
-        isinstance(key, str) and key.startswith(_USER_PREFIX)
+    return key in (PAGE_ID, CHUNK, _RESERVED_KEY) or (
+        isinstance(key, str) and key.startswith(USER_PREFIX)
     )
 
 

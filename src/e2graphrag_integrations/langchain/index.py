@@ -693,6 +693,11 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         return self.corpus.report
 
     @property
+    def reader(self) -> E2GraphRAG:
+        """The engine, which also answers the retrievers of other frameworks. Do not write to it."""
+        return self.corpus.rag
+
+    @property
     def strategy(self) -> Strategy:
         """The default retrieval strategy."""
         return self.corpus.rag.strategy

@@ -14,9 +14,9 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.langchain.conversion import SOURCE_ID, user_metadata
+from e2graphrag_integrations.langchain.conversion import SOURCE_ID
 from e2graphrag_integrations.langchain.vector_stores import Entry, VectorStoreAdapter
-from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, with_page_lists
+from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, user_metadata, with_page_lists
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import common_metadata

@@ -41,7 +41,6 @@ from e2graphrag_integrations.langchain.conversion import (
     SOURCE_ID,
     is_chunk,
     user_filter,
-    user_metadata,
 )
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
@@ -50,7 +49,13 @@ from e2graphrag_integrations.langchain.options import (
     RetrieverOptions,
     SearchType,
 )
-from e2graphrag_integrations.pages import PAGE_ID, merge_metadata, page_part, with_page_lists
+from e2graphrag_integrations.pages import (
+    PAGE_ID,
+    merge_metadata,
+    page_part,
+    user_metadata,
+    with_page_lists,
+)
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.context_size import (

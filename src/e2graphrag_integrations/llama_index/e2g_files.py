@@ -37,7 +37,7 @@ from e2graphrag_integrations.snapshot.build import build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.entity_edits import write_edits
-from e2graphrag_integrations.store.location import index_exists, shown_path
+from e2graphrag_integrations.store.location import check_is_index, index_exists, shown_path
 from e2graphrag_integrations.store.records import StoredNode, encode_sentences
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import TagSet
@@ -77,8 +77,7 @@ def read_e2g(path: str | os.PathLike[str]) -> E2gContent:
         StoreError: If the file is damaged or is not an index file.
     """
     name = checked_path(path)
-    if not (index_exists(name) if is_postgres_url(name) else Path(name).is_file()):
-        raise InvalidInputError(f"{shown_path(name)} is not a file or a database with an index")
+    check_is_index(name)
     with closing(Store(name)) as store, store.read_transaction():
         snapshot = build_snapshot(store)
         nodes: dict[str, list[StoredNode]] = {id_: [] for id_ in snapshot.documents}

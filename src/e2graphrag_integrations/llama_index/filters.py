@@ -1,10 +1,10 @@
-"""Translate LlamaIndex's `MetadataFilters` and `doc_ids` into a mask over nodes."""
+"""Translate LlamaIndex's `MetadataFilters` and `doc_ids` into filters of the core."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -13,14 +13,22 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.llama_index.storage.nodes import KIND, LEVEL, TREE
-from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.llama_index.storage.nodes import TREE
+from e2graphrag_integrations.pages import PAGE_ID, USER_PREFIX
+from e2graphrag_integrations.retrieval.filter_tree import (
+    MISSING,
+    Filter,
+    Group,
+    KeyCondition,
+    Not,
+    Part,
+)
 from e2graphrag_integrations.retrieval.filters import (
     MAX_CONDITIONS,
     MAX_DEPTH,
-    allowed_nodes,
+    compile_where,
+    metadata_filter,
     ordered_kind,
-    with_elements,
 )
 from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
@@ -30,62 +38,26 @@ from e2graphrag_integrations.snapshot.tags import nodes_with_tags
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
 
-_Test = Callable[[Mapping[str, Any]], bool]
-"""Tests the metadata of a node."""
+_TREE_KEYS = ("e2_source_id", TREE)
+"""Keys that filter by the id of a tree, such as the path of a file."""
 
-_SOURCE_ID = "e2_source_id"
-"""Key that filters by the id of a tree, such as the path of a file."""
-
-
-def _is_equal(actual: Any, value: Any) -> bool:
-    # A filter value is never a bool.
-    return any(one == value and not isinstance(one, bool) for one in with_elements(actual))
-
-
-def _is_in(actual: Any, options: frozenset[str | float]) -> bool:
-    # A list or dict equals no option, but looking it up raises TypeError. A bool may equal 0 or 1.
-    return any(
-        isinstance(one, str | int | float) and not isinstance(one, bool) and one in options
-        for one in with_elements(actual)
-    )
-
-
-def _contains(actual: Any, value: Any) -> bool:
-    if isinstance(actual, str):
-        return isinstance(value, str) and value in actual
-    return isinstance(actual, list) and any(_is_equal(one, value) for one in actual)
-
-
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Return a comparison of two numbers or two strings, which no other values pass."""
-
-    def test(actual: Any, value: Any) -> bool:
-        kind = ordered_kind(value)
-        return kind is not None and any(
-            ordered_kind(one) is kind and compare(one, value) for one in with_elements(actual)
-        )
-
-    return test
-
-
-_COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], bool]] = {
-    FilterOperator.EQ: _is_equal,
-    FilterOperator.NE: lambda actual, value: not _is_equal(actual, value),
-    FilterOperator.GT: _ordered(operator.gt),
-    FilterOperator.GTE: _ordered(operator.ge),
-    FilterOperator.LT: _ordered(operator.lt),
-    FilterOperator.LTE: _ordered(operator.le),
-    FilterOperator.IN: _is_in,
-    FilterOperator.NIN: lambda actual, value: not _is_in(actual, value),
-    FilterOperator.CONTAINS: _contains,
-    FilterOperator.ANY: lambda actual, value: any(_contains(actual, one) for one in value),
-    FilterOperator.ALL: lambda actual, value: all(_contains(actual, one) for one in value),
-    FilterOperator.TEXT_MATCH: lambda actual, value: str(value) in str(actual),
-    FilterOperator.TEXT_MATCH_INSENSITIVE: lambda actual, value: (
-        str(value).lower() in str(actual).lower()
-    ),
+_OPERATORS: Mapping[FilterOperator, str] = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+    FilterOperator.ANY: "$contains",
+    FilterOperator.ALL: "$contains",
+    FilterOperator.TEXT_MATCH: "$contains",
+    FilterOperator.TEXT_MATCH_INSENSITIVE: "$icontains",
+    FilterOperator.IS_EMPTY: "$empty",
 }
-"""One function per operator, except IS_EMPTY, which `_compile_one` handles."""
+"""The operator of the core for each of LlamaIndex."""
 
 _LIST_OPERATORS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 """Operators whose filter value must be a list."""
@@ -95,6 +67,15 @@ _SET_OPERATORS = (FilterOperator.IN, FilterOperator.NIN)
 
 _ORDER_OPERATORS = (FilterOperator.GT, FilterOperator.GTE, FilterOperator.LT, FilterOperator.LTE)
 """Operators whose filter value must be a number or a string."""
+
+_TEXT_OPERATORS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
+"""Operators that look for the filter value as a text."""
+
+_ALL: Mapping[str, Any] = {}
+"""The filter that every node matches."""
+
+_NONE: Mapping[str, Any] = {"$or": []}
+"""The filter that no node matches."""
 
 
 def node_filter(
@@ -119,30 +100,20 @@ def node_filter(
     """
     if filters is None and doc_ids is None and node_ids is None and tags is None:
         return None
-    if filters is not None and not isinstance(filters, MetadataFilters):
-        raise FilterError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
     _check_lists(doc_ids=doc_ids, node_ids=node_ids, tags=tags)
-    matches = None if filters is None else _Compiler().compile(filters)
+    matches = None
+    if filters is not None:
+        compiled = cast("Filter", compile_where(as_where(filters)))
+        matches = metadata_filter(_WithIds(compiled))
     allowed_documents = None if doc_ids is None else frozenset(doc_ids)
     allowed_ids = None if node_ids is None else frozenset(node_ids)
 
     def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
-        allowed = np.zeros(len(snapshot.nodes.ids), dtype=np.bool_)
-        for level in np.unique(snapshot.nodes.level).tolist():
-            place = {LEVEL: level, KIND: "summary" if level else "chunk"}
-
-            def passes(record: Mapping[str, Any], place: Mapping[str, Any] = place) -> bool:
-                tree = record[TREE]
-                document = record.get(PAGE_ID, tree)
-                ids = dict.fromkeys(_DOCUMENT_ID_KEYS, document) | {_SOURCE_ID: tree}
-                return matches is None or matches({**ids, **record, **place})
-
-            matching = allowed_nodes(snapshot.records, passes)
-            if allowed_documents is not None:
-                matching &= _touches(snapshot.records, allowed_documents, all_text=level > 0)
-            allowed |= matching & (snapshot.nodes.level == level)
+        ids = snapshot.nodes.ids
+        allowed = np.ones(len(ids), dtype=np.bool_) if matches is None else matches(snapshot)
+        if allowed_documents is not None:
+            allowed &= _touches(snapshot, allowed_documents)
         if allowed_ids is not None:
-            ids = snapshot.nodes.ids
             allowed &= np.fromiter((id_ in allowed_ids for id_ in ids), np.bool_, len(ids))
         if tags is not None:
             allowed &= nodes_with_tags(snapshot, np.asarray(snapshot.tag_set.rows(tags)))
@@ -151,18 +122,28 @@ def node_filter(
     return mask
 
 
-def _touches(
-    records: MetadataRecords, documents: frozenset[str], *, all_text: bool
-) -> NDArray[np.bool_]:
-    """Return the nodes with text, or whose text is all, of some documents or trees."""
+def as_where(filters: MetadataFilters) -> Mapping[str, Any]:
+    """Return filters as a `where` of the core; see `compile_where`.
 
-    def passes(row: int) -> bool:
-        record = records.filterable(row)
-        tree = record[TREE]
+    Raises:
+        FilterError: If the filters are invalid, too many, or nested too deeply.
+    """
+    if not isinstance(filters, MetadataFilters):
+        raise FilterError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
+    return _Translator().group(filters)
+
+
+def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]:
+    """Return the chunks with text, and the summaries whose text is all, of documents or trees."""
+    records = snapshot.records
+
+    def passes(record: Mapping[str, Any]) -> bool:
+        tree = record[records.id_key]
         return not documents.isdisjoint((record.get(PAGE_ID, tree), tree))
 
-    mask = np.fromiter(map(passes, range(len(records.values))), np.bool_, len(records.values))
-    return all_pass(records, mask) if all_text else any_passes(records, mask)
+    passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
+    is_summary = snapshot.nodes.level > 0
+    return np.where(is_summary, all_pass(records, passing), any_passes(records, passing))
 
 
 def _check_lists(**lists: object) -> None:
@@ -172,72 +153,115 @@ def _check_lists(**lists: object) -> None:
             raise FilterError(f"{name}={short_repr(values)} must be a list of {what}")
 
 
-class _Compiler:
-    """Compiles one `MetadataFilters`. Filters that it contains several times count each time."""
+@dataclass(frozen=True, slots=True)
+class _WithIds:
+    """A filter whose keys for ids of documents and trees need not be in the stored metadata."""
+
+    filter: Filter
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        return self.filter(record)
+
+    def for_records(self, records: MetadataRecords) -> Filter:
+        """Return a filter of the stored records."""
+        return self.filter.with_conditions(lambda one: _with_ids(one, records.id_key))
+
+
+def _with_ids(condition: KeyCondition, id_key: str) -> Part:
+    """Return a condition on a key of the user, else on the id of the page, else on the tree's."""
+    of_tree = replace(condition, key=id_key)
+    if condition.key in _TREE_KEYS:
+        return of_tree
+    if condition.key not in _DOCUMENT_ID_KEYS:
+        return condition
+    user_key = USER_PREFIX + id_key if condition.key == id_key else condition.key
+    of_page = _if_present(replace(condition, key=PAGE_ID), of_tree)
+    return _if_present(replace(condition, key=user_key), of_page)
+
+
+def _if_present(condition: KeyCondition, otherwise: Part) -> Part:
+    """Return a condition that another part replaces in records without its key."""
+    present = KeyCondition(condition.key, [_is_present])
+    return Group(
+        (
+            Group((present, condition), needs_all=True),
+            Group((Not(present), otherwise), needs_all=True),
+        ),
+        needs_all=False,
+    )
+
+
+def _is_present(value: object) -> bool:
+    return value is not MISSING
+
+
+class _Translator:
+    """Translates one `MetadataFilters`. Filters that it contains several times count each time."""
 
     def __init__(self) -> None:
         self._conditions = 0
 
-    def compile(self, filters: MetadataFilters, depth: int = 0) -> _Test:
-        """Return a test of a node's metadata.
-
-        Raises:
-            FilterError: If the filters are invalid, too many, or nested too deeply.
-        """
+    def group(self, filters: MetadataFilters, depth: int = 0) -> Mapping[str, Any]:
+        """Return a group of filters, below `depth` others, as a `where`."""
         if depth > MAX_DEPTH:
             raise FilterError(f"filters are nested more than {MAX_DEPTH} deep: flatten them")
-        tests = [self._compile_part(part, depth) for part in filters.filters]
-        if filters.condition == FilterCondition.OR:
-            return lambda record: not tests or any(test(record) for test in tests)
+        parts = [
+            self.group(part, depth + 1) if isinstance(part, MetadataFilters) else self._one(part)
+            for part in filters.filters
+        ]
+        if not parts:
+            return _ALL
+        needs_all = filters.condition not in (FilterCondition.OR, FilterCondition.NOT)
+        joined = parts[0]
+        if len(parts) > 1:
+            self._count()
+            joined = {"$and" if needs_all else "$or": parts}
         if filters.condition == FilterCondition.NOT:
-            return lambda record: not any(test(record) for test in tests)
-        return lambda record: all(test(record) for test in tests)
+            self._count()
+            joined = {"$not": joined}
+        return joined
 
-    def _compile_part(
-        self, part: MetadataFilter | ExactMatchFilter | MetadataFilters, depth: int
-    ) -> _Test:
+    def _one(self, one: MetadataFilter | ExactMatchFilter) -> Mapping[str, Any]:
+        self._count()
+        key, operator = one.key, getattr(one, "operator", FilterOperator.EQ)
+        _check(one, operator)
+        value: Any = one.value
+        name = _OPERATORS[operator]
+        if operator == FilterOperator.IS_EMPTY:
+            value = True
+        if operator in _TEXT_OPERATORS:
+            value = str(value)
+        if operator == FilterOperator.ALL:
+            if not value:
+                return {key: {"$exists": True}}
+            for _ in value:
+                self._count()
+            return {"$and": [{key: {name: each}} for each in value]}
+        if value is None:  # LlamaIndex's own stores treat a null value as a missing key
+            return _ALL if operator == FilterOperator.NE else _NONE
+        return {key: {name: value}}
+
+    def _count(self) -> None:
         self._conditions += 1
         if self._conditions > MAX_CONDITIONS:
             raise FilterError(
                 f"filters have more than {MAX_CONDITIONS:,} conditions: use FilterOperator.IN to "
                 "compare a key with many values"
             )
-        if isinstance(part, MetadataFilters):
-            return self.compile(part, depth + 1)
-        return _compile_one(part)
 
 
-def _compile_one(one: MetadataFilter | ExactMatchFilter) -> _Test:
-    key, name, value = one.key, getattr(one, "operator", FilterOperator.EQ), _checked_value(one)
-    if name == FilterOperator.IS_EMPTY:
-        return lambda record: record.get(key) in (None, "", [])
-    compare = _COMPARISONS[name]
-    # LlamaIndex's own filters treat a missing key the same way.
-    if_missing = name in (FilterOperator.NE, FilterOperator.NIN)
-
-    def test(record: Mapping[str, Any]) -> bool:
-        actual = record.get(key)
-        return if_missing if actual is None else compare(actual, value)
-
-    return test
-
-
-def _checked_value(one: MetadataFilter | ExactMatchFilter) -> Any:
-    """Return the value of a filter; a set of the values if the operator looks them up."""
-    name = getattr(one, "operator", FilterOperator.EQ)
-    if name not in _COMPARISONS and name != FilterOperator.IS_EMPTY:
-        raise FilterError(f"filters: operator {name} on {one.key!r} is not supported")
-    needed = None
-    if name in _LIST_OPERATORS and not isinstance(one.value, list):
+def _check(one: MetadataFilter | ExactMatchFilter, operator: FilterOperator) -> None:
+    """Check the operator and the value of a filter."""
+    if operator not in _OPERATORS:
+        raise FilterError(f"filters: operator {operator} on {one.key!r} is not supported")
+    needed, value = None, one.value
+    if operator in _LIST_OPERATORS and not isinstance(value, list):
         needed = "a list"
-    if name in _ORDER_OPERATORS and ordered_kind(one.value) is None:
+    elif operator in _ORDER_OPERATORS and ordered_kind(value) is None:
         needed = "a number or a string"
-    if name in _SET_OPERATORS and isinstance(one.value, list):
-        try:
-            return frozenset(one.value)
-        except TypeError:
-            needed = "a list of numbers and strings"
+    elif operator in _SET_OPERATORS and isinstance(value, list):
+        is_flat = all(isinstance(each, str | int | float) for each in value)
+        needed = None if is_flat else "a list of numbers and strings"
     if needed:
-        where = f"filters: {one.key} {name.value} {short_repr(one.value)}"
+        where = f"filters: {one.key} {operator.value} {short_repr(value)}"
         raise FilterError(f"{where}: the value must be {needed}")
-    return one.value

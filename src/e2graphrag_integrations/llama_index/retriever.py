@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import Any, Self, Unpack
 
 import numpy as np
 from llama_index.core import instrumentation
@@ -17,18 +17,28 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.chat_history import (
     ChatHistory,
     aread_history,
     read_history,
 )
+from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.filters import node_filter
+from e2graphrag_integrations.llama_index.hits import scored_nodes
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
-from e2graphrag_integrations.llama_index.storage.nodes import shown
+from e2graphrag_integrations.llama_index.readers import (
+    Searchable,
+    Searched,
+    answer,
+    searched,
+    stable_location,
+)
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     check_fields,
@@ -43,7 +53,7 @@ from e2graphrag_integrations.retrieval.context_size import (
     token_budget_for,
 )
 from e2graphrag_integrations.retrieval.history import Turn
-from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import (
     DEFAULT_K,
@@ -54,6 +64,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     check_strategy,
 )
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.store.location import shown_path
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
 
@@ -99,26 +110,8 @@ class E2RoutingEvent(BaseEvent):
         return "E2RoutingEvent"
 
 
-@runtime_checkable
-class SearchableIndex(Protocol):
-    """The part of an index that a retriever uses; `E2GraphRAGIndex` describes each member."""
-
-    strategy: Strategy
-
-    @property
-    def made_with(self) -> Mapping[str, str]:
-        """The settings and the model fingerprints of the index."""
-        ...
-
-    def answer(
-        self, query: Query, strategy: Strategy
-    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query, and its nodes from the docstore by id."""
-        ...
-
-
 class E2GraphRAGRetriever(BaseRetriever):
-    """Retrieve nodes from an `E2GraphRAGIndex`; no LLM is called.
+    """Retrieve nodes from an index, which any part of this package wrote; no LLM is called.
 
     By default, the strategy of the index ranks the nodes. `HybridStrategy` weights entities by
     their specificity and reports the route `local` for a question about something particular, or
@@ -133,12 +126,16 @@ class E2GraphRAGRetriever(BaseRetriever):
     queries that are answered without vectors.
 
     By default, the texts of the nodes are their best parts, about 2,000 tokens in all, so that a
-    prompt costs about as much as with a `VectorStoreIndex`. Complete nodes are unchanged copies
-    from the docstore. `explain()` and the `E2RoutingEvent` in
+    prompt costs about as much as with a `VectorStoreIndex`. Complete nodes of an `E2GraphRAGIndex`
+    are unchanged copies from its docstore. `explain()` and the `E2RoutingEvent` in
     LlamaIndex's instrumentation give the reasons for each result.
 
+    A retriever of a path opens the index with the models that it records. Use the retriever as a
+    context manager, or call `close`. A retriever of an open index leaves it open.
+
     Args:
-        index: The index to search.
+        index: An open `E2GraphRAG`, an `E2GraphRAGIndex` of LlamaIndex or LangChain, or `scoped()`
+            of any of them; or the path of an index file, or the URL of an index in Postgres.
         mode: `adaptive` routes by the query; `local` ranks by entities only; `global` ranks without
             entities.
         similarity_top_k: Maximum number of nodes, after expansion. None means as many as fit the
@@ -169,11 +166,12 @@ class E2GraphRAGRetriever(BaseRetriever):
         InvalidInputError: If an argument is unknown, out of range, or of a wrong type.
         FilterError: If a filter is invalid.
         BoostError: If `boost` is invalid. Unknown tags and documents raise at retrieval.
+        StoreError: If the index at the path or URL cannot be opened.
     """
 
     def __init__(
         self,
-        index: SearchableIndex,
+        index: Searchable,
         *,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
         similarity_top_k: int | None = None,
@@ -197,7 +195,6 @@ class E2GraphRAGRetriever(BaseRetriever):
         not_options = ("index", "unknown", "callback_manager", "object_map", "objects")
         self._arguments = arguments_of(locals(), "not_options", *not_options)
         reject_retriever_options(unknown)
-        self._index = _checked_index(index)
         # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
@@ -214,17 +211,22 @@ class E2GraphRAGRetriever(BaseRetriever):
         if isinstance(history, Sequence):
             read_history(history)
         self._history = history
-        self._strategy = index.strategy if strategy is None else strategy
-        check_strategy(self._strategy)
+        if strategy is not None:
+            check_strategy(strategy)
         super().__init__(callback_manager, object_map, objects, verbose)
+        self._given = stable_location(index)
+        self._index = searched(self._given)  # last, so that no error leaves it open
+        self._strategy = self._index.strategy if strategy is None else strategy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGRetriever:
-        """Return a retriever over a copy of the index."""
+        """Return a retriever over a copy of the index, or over the same path opened again."""
         options = self._arguments | {"object_map": dict(self.object_map)}
-        return type(self)(copy.deepcopy(self._index, memo), **options)
+        return type(self)(copy.deepcopy(self._given, memo), **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Reduce to the arguments; the index reduces to its own arguments and stores.
+
+        A URL is pickled without its password.
 
         Raises:
             NotPicklableError: If an argument cannot be pickled.
@@ -233,12 +235,42 @@ class E2GraphRAGRetriever(BaseRetriever):
         hidden = [value for value in self.object_map.values() if not reduces_itself(value)]
         reject(type(self).__name__, [f"objects ({type_name(value)})" for value in hidden])
         options = self._arguments | {"object_map": dict(self.object_map)}
-        return _rebuild, (type(self), self._index, options)
+        index = shown_path(self._given) if isinstance(self._given, str) else self._given
+        return _rebuild, (type(self), index, options)
+
+    def close(self) -> None:
+        """Close the index if the retriever opened it from a path or a URL; idempotent."""
+        if isinstance(self._given, str) and isinstance(self._index, E2GraphRAG):
+            self._index.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
-    def searched_index(self) -> SearchableIndex:
+    def searched_index(self) -> Searched:
         """The index, or the part of an index, that the retriever searches."""
         return self._index
+
+    @property
+    def docstore(self) -> BaseDocumentStore:
+        """The nodes of the index, for `AutoMergingRetriever` and `PrevNextNodePostprocessor`.
+
+        It can only be read, unless the index itself has a docstore.
+
+        Raises:
+            InvalidInputError: If it is `scoped()` of a LlamaIndex index, whose docstore has all.
+        """
+        if isinstance(self._index, IndexReader):
+            return ReaderDocstore(self._index)
+        docstore = getattr(self._index, "docstore", None)
+        if not isinstance(docstore, BaseDocumentStore):
+            raise InvalidInputError(
+                f"{self._index!r} has no docstore, because that of the index has all nodes"
+            )
+        return docstore
 
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
@@ -281,15 +313,16 @@ class E2GraphRAGRetriever(BaseRetriever):
             vector=self._query_vector(bundle),
             history=turns,
         )
-        return self._index.answer(query, self._strategy)
+        return answer(self._index, query, self._strategy)
 
     def _query_vector(self, bundle: QueryBundle) -> FloatArray | None:
         """Return the bundle's embedding as a unit vector, or None if its dimension does not match.
 
         The bundle may contain an embedding that another retriever computed with a different model.
         """
-        dimension = self._index.made_with.get("dimension")
-        if bundle.embedding is None or str(len(bundle.embedding)) != dimension:
+        if bundle.embedding is None:
+            return None
+        if str(len(bundle.embedding)) != self._index.made_with.get("dimension"):
             return None
         with np.errstate(over="ignore"):  # values beyond single precision give an infinite norm
             vector: FloatArray = np.asarray(bundle.embedding, dtype=np.float32)
@@ -315,26 +348,13 @@ class E2GraphRAGRetriever(BaseRetriever):
                 trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
             )
         )
-        scores = falling_relevance(result.nodes)
-        return [
-            NodeWithScore(node=shown(nodes[node.node_id], node), score=score)
-            for node, score in zip(result.nodes, scores, strict=True)
-        ]
+        return scored_nodes(result, nodes)
 
 
 def _rebuild(
-    cls: type[E2GraphRAGRetriever], index: SearchableIndex, options: dict[str, Any]
+    cls: type[E2GraphRAGRetriever], index: Searchable, options: dict[str, Any]
 ) -> E2GraphRAGRetriever:
     return cls(index, **options)
-
-
-def _checked_index(index: Any) -> SearchableIndex:
-    if isinstance(index, type) or not isinstance(index, SearchableIndex):
-        raise InvalidInputError(
-            f"index={short_repr(index)} is not an index: pass an E2GraphRAGIndex, or its "
-            "scoped(...); E2GraphRAGIndex.from_e2g(path) opens an index file"
-        )
-    return index
 
 
 def _bundle(query: Any) -> QueryBundle:

@@ -13,7 +13,8 @@ from llama_index.core.tools import ToolMetadata
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.options import RetrieverOptions
-from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, SearchableIndex
+from e2graphrag_integrations.llama_index.readers import Searchable
+from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.retrieval.trace import Trace
 
 
@@ -24,7 +25,7 @@ class GraphProximitySelector(BaseSelector):
     other.
 
     Args:
-        index: The index whose graph determines the route.
+        index: The index whose graph determines the route, as for `E2GraphRAGRetriever`.
         local_index: Zero-based position of the choice for local queries.
         global_index: Zero-based position of the choice for global queries.
         **options: Options of `E2GraphRAGRetriever`, such as `strategy` or `filters`.
@@ -35,7 +36,7 @@ class GraphProximitySelector(BaseSelector):
 
     def __init__(
         self,
-        index: SearchableIndex,
+        index: Searchable,
         *,
         local_index: int = 0,
         global_index: int = 1,

@@ -112,18 +112,22 @@ class Filter:
 
     def rename_keys(self, rename: Callable[[str], str]) -> Filter:
         """Return a filter with other metadata keys; parts that are shared stay shared."""
-        renamed: dict[int, Part] = {}
+        return self.with_conditions(lambda one: replace(one, key=rename(one.key)))
+
+    def with_conditions(self, change: Callable[[KeyCondition], Part]) -> Filter:
+        """Return a filter with other conditions on keys; parts that are shared stay shared."""
+        changed: dict[int, Part] = {}
 
         def copy(part: Part) -> Part:
-            if id(part) not in renamed:
+            if id(part) not in changed:
                 if isinstance(part, KeyCondition):
-                    renamed[id(part)] = replace(part, key=rename(part.key))
+                    changed[id(part)] = change(part)
                 elif isinstance(part, Group):
                     parts = [copy(inner) for inner in part.parts]
-                    renamed[id(part)] = replace(part, parts=parts)
+                    changed[id(part)] = replace(part, parts=parts)
                 else:
-                    renamed[id(part)] = Not(copy(part.part))
-            return renamed[id(part)]
+                    changed[id(part)] = Not(copy(part.part))
+            return changed[id(part)]
 
         return Filter(copy(self.root))
 

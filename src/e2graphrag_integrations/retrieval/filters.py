@@ -58,6 +58,10 @@ MAX_DEPTH = 50
 MAX_CONDITIONS = 10_000
 """Maximum number of conditions and logical operators; each is tested on all distinct values."""
 
+LEVEL, KIND = "e2_level", "e2_kind"
+"""Keys of a node itself, which hide metadata of these names: its level in the tree, and `chunk` or
+`summary`."""
+
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
@@ -77,24 +81,28 @@ def compile_where(where: Where) -> Predicate:
 
     A mapping gives a condition for each metadata key, and all conditions must hold. The key
     `document_id` refers to the id of the document, and the key `language` to the code of its
-    language, unless the metadata has a key of that name. A condition on a page key (`page`,
-    `page_number`, `page_label`) matches any page that a node touches. A condition is one of
+    language, unless the metadata has a key of that name. The keys `e2_level` (0 for chunks) and
+    `e2_kind` (`chunk` or `summary`) refer to the node; a scope does not know them. A condition on a
+    page key (`page`, `page_number`, `page_label`) matches any page that a node touches. A condition
+    is one of
 
     - a value that the metadata must equal as JSON: `1` equals `1.0` but not `true`;
     - a mapping of operators, all of which must hold: `$eq`, `$in` (a list); their negations `$ne`
       and `$nin`, which also hold for a missing key; `$gt`, `$gte`, `$lt`, `$lte`, which compare two
       numbers or two strings (by code point, so ISO dates sort correctly) and reject other pairs;
       `$all` (a list; the metadata is a list that contains all of them); `$size` (the length of a
-      list);
-      `$exists` (true or false; a key with a null value exists).
+      list); `$contains` (a value or a list of them: the metadata is a text with one of these texts
+      in it, or a list with one of these elements); `$icontains`, the same without regard to case;
+      `$exists` (true or false; a key with a null value exists); `$empty` (true or false: the key is
+      missing, or its value is null, an empty text or an empty list).
 
     As in MongoDB, `$eq`, `$in` and comparisons also hold for a list with an element for which they
     hold: `{"tags": "Oslo"}` matches `["Oslo", "Rome"]`. `$ne` and `$nin` hold if no element does.
 
     Besides metadata keys, a mapping may contain `$and` and `$or`, which take lists of filters, and
     `$not`, which takes a filter. An empty `$and` matches every record, and an empty `$or` matches
-    none. A missing key only satisfies `$ne`, `$nin` and `$exists: false`. A function of the
-    metadata is returned unchanged.
+    none. A missing key only satisfies `$ne`, `$nin`, `$exists: false` and `$empty: true`. A
+    function of the metadata is returned unchanged.
 
     Logical operators nest up to 50 deep. A filter has up to 10,000 conditions and logical
     operators, and a list of `$in` has up to 10,000,000 values. A mapping that a filter contains
@@ -227,7 +235,32 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     if isinstance(where, NodeMask):
         return where.build
     predicate = compile_where(where)
-    return lambda snapshot: allowed_nodes(snapshot.records, predicate, snapshot.is_chunk)
+    return lambda snapshot: _matching_nodes(snapshot, predicate)
+
+
+def _matching_nodes(snapshot: Snapshot, predicate: Predicate) -> NDArray[np.bool_]:
+    records, levels = snapshot.records, snapshot.nodes.level
+    if isinstance(predicate, RecordsFilter):
+        predicate = predicate.for_records(records)
+    if not isinstance(predicate, Filter) or predicate.root.keys.isdisjoint((LEVEL, KIND)):
+        return allowed_nodes(records, predicate, snapshot.is_chunk)
+    mask = np.zeros(len(levels), dtype=np.bool_)
+    for level in np.unique(levels).tolist():
+        own = allowed_nodes(records, _at_level(predicate, level), snapshot.is_chunk)
+        mask |= own & (levels == level)
+    return mask
+
+
+def _at_level(predicate: Filter, level: int) -> Filter:
+    """Return what a filter requires of the metadata of nodes on a level."""
+    place = {LEVEL: level, KIND: "summary" if level else "chunk"}
+
+    def decide(condition: KeyCondition) -> Part:
+        if condition.key not in place:
+            return condition
+        return Group((), needs_all=condition.passes(place))
+
+    return predicate.with_conditions(decide)
 
 
 def tagged(*names: str, where: Where | None = None) -> NodeMask:
@@ -411,11 +444,47 @@ def _has_size(path: str, size: Any) -> ConditionTest:
     return lambda actual: isinstance(actual, list | tuple) and len(actual) == size
 
 
+def _contains(path: str, values: Any) -> ConditionTest:
+    options = values if isinstance(values, list | tuple | set | frozenset) else (values,)
+    texts = [one for one in options if isinstance(one, str)]
+    is_option = _is_in(path, options)
+
+    def test(actual: Any) -> bool:
+        if isinstance(actual, str):
+            return any(text in actual for text in texts)
+        return isinstance(actual, list | tuple) and any(map(is_option, actual))
+
+    return test
+
+
+def _contains_in_any_case(path: str, values: Any) -> ConditionTest:
+    options = values if isinstance(values, list | tuple | set | frozenset) else (values,)
+    if not all(isinstance(one, str) for one in options):
+        raise FilterError(f"{path} needs a text or a list of texts, not {short_repr(values)}")
+    test = _contains(path, [one.casefold() for one in options])
+    return lambda actual: test(_folded(actual))
+
+
+def _folded(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_folded(one) for one in value]
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _is_empty(path: str, value: Any) -> ConditionTest:
+    wanted = _checked_bool(path, value)
+    return lambda actual: (actual is MISSING or actual in (None, "", [])) == wanted
+
+
 def _exists(path: str, value: Any) -> ConditionTest:
+    wanted = _checked_bool(path, value)
+    return lambda actual: (actual is not MISSING) == wanted
+
+
+def _checked_bool(path: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise FilterError(f"{path} needs True or False, not {short_repr(value)}")
-    wanted = bool(value)
-    return lambda actual: (actual is not MISSING) == wanted
+    return bool(value)
 
 
 def _negated(make: _MakeTest) -> _MakeTest:
@@ -476,7 +545,10 @@ _OPERATORS: Mapping[str, _MakeTest] = {
     "$nin": _negated(_is_in),
     "$all": _has_all,
     "$size": _has_size,
+    "$contains": _contains,
+    "$icontains": _contains_in_any_case,
     "$exists": _exists,
+    "$empty": _is_empty,
 }
 
 

@@ -15,7 +15,7 @@ from e2graphrag_integrations.retrieval.expansion import children
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
 from e2graphrag_integrations.snapshot.tags import tags_of_nodes
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
@@ -183,7 +183,27 @@ def _result_node(
         best_span=best_span,
         relevance=relevance,
         language=snapshot.languages[int(snapshot.nodes.document[row])],
+        previous_id=_neighbor(snapshot.nodes, row, -1),
+        next_id=_neighbor(snapshot.nodes, row, 1),
+        segment_start=_segment_start(snapshot, row, node),
     )
+
+
+def _neighbor(nodes: NodeTable, row: int, step: int) -> str | None:
+    """Return the id of the node before (-1) or after (1) on the same level of the document."""
+    other = row + step
+    if not 0 <= other < len(nodes.ids):
+        return None
+    is_neighbor = (
+        nodes.document[other] == nodes.document[row]
+        and nodes.level[other] == nodes.level[row]
+        and nodes.position[other] == nodes.position[row] + step  # a scope may hide nodes between
+    )
+    return nodes.ids[other] if is_neighbor else None
+
+
+def _segment_start(snapshot: Snapshot, row: int, node: Node) -> int:
+    return snapshot.records.sections.start_at(int(snapshot.nodes.document[row]), node.start)
 
 
 def _mentioned_entities(

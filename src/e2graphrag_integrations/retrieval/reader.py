@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -35,9 +35,14 @@ class IndexReader(abc.ABC):
     def strategy(self) -> Strategy:
         """The default retrieval strategy."""
 
+    @property
     @abc.abstractmethod
-    def _answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
-        """Return the result of a query."""
+    def made_with(self) -> Mapping[str, str]:
+        """The settings and the model fingerprints; empty for an index without documents."""
+
+    @abc.abstractmethod
+    def answer(self, query: Query, strategy: Strategy) -> RetrievalResult:
+        """Return the result of a query; for integrations. Others call `retrieve`."""
 
     @abc.abstractmethod
     def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
@@ -119,7 +124,7 @@ class IndexReader(abc.ABC):
             query = replace(query, boosts=as_boosts(boost))
         if history is not None:
             query = replace(query, history=as_turns(history))
-        return self._answer(query, strategy)
+        return self.answer(query, strategy)
 
     async def aretrieve(
         self,

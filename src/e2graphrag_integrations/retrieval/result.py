@@ -69,6 +69,10 @@ class RetrievedNode:
         tags: Tags of the index that the node has; see `E2GraphRAG.set_tags`.
         language: Code of the language of the document (ISO 639-1).
         also_in: Ids of other documents that the question found with the same text, best first.
+        previous_id: Id of the node before on the same level of the document.
+        next_id: Id of the node after on that level.
+        segment_start: Start of the first of the `segments` in the document, before it was clipped.
+            Offsets in a page are relative to it.
     """
 
     node_id: str
@@ -93,6 +97,9 @@ class RetrievedNode:
     tags: tuple[str, ...] = ()
     language: str = ENGLISH
     also_in: tuple[str, ...] = ()
+    previous_id: str | None = None
+    next_id: str | None = None
+    segment_start: int = 0
 
     @property
     def pieces(self) -> tuple[tuple[Span, str], ...]:

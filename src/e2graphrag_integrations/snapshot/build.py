@@ -83,7 +83,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         graph=graph_from_mentions(*apply_edits(names, mentions, edits)),
         dense=DenseIndex(columns.vectors, _concatenate(columns.window_nodes)),
         window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.window_spans]),
-        records=_metadata_records(headers, columns.segments, table),
+        records=_metadata_records(headers, columns.segments, columns.text_starts, table),
         bm25_factory=lambda snapshot: bm25_from_store(store, snapshot),
         stamps=[header.stamp for header in headers],
         mentions=mentions,
@@ -111,6 +111,7 @@ class _ColumnBuilder:
         self.window_spans: list[IntArray] = []
         self.chunk_words: list[IntArray] = []
         self.segments: dict[str, list[Segment]] = {}
+        self.text_starts: dict[str, int] = {}
         self.subjects = SubjectTableBuilder()
 
     def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
@@ -131,6 +132,7 @@ class _ColumnBuilder:
                 if header.segments:
                     text = store.document(header.id).text
                     self.segments[header.id] = _close_gaps(header.segments, text)
+                    self.text_starts[header.id] = len(text) - len(text.lstrip())
             chunks = [s.content_key for s in stored if s.node.level == 0]
             extractions = store.cached(chunks)
             if self._nodes_read >= _BATCH_NODES:  # the build takes long enough to report progress
@@ -282,7 +284,7 @@ def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
 
 
 def _close_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
-    """Extend segments over the white space around them, so that this space also matches a segment.
+    """Extend segments over the white space after them, so that this space also matches a segment.
 
     Segments that contain only white space, such as empty pages, are dropped because no chunk
     overlaps them.
@@ -291,18 +293,16 @@ def _close_gaps(segments: Sequence[Segment], text: str) -> list[Segment]:
     if not segments:
         return []
     ends = [segment.start for segment in segments[1:]] + [len(text)]
-    first = segments[0]
-    start = 0 if not text[: first.start].strip() else first.start
-    extended = [first._replace(start=start), *segments[1:]]
     return [
         segment._replace(end=end) if not text[segment.end : end].strip() else segment
-        for segment, end in zip(extended, ends, strict=True)
+        for segment, end in zip(segments, ends, strict=True)
     ]
 
 
 def _metadata_records(
     headers: Sequence[DocumentHeader],
     segments: Mapping[str, Sequence[Segment]],
+    text_starts: Mapping[str, int],
     table: NodeTable,
 ) -> MetadataRecords:
     numbers: dict[str, int] = {}
@@ -323,7 +323,7 @@ def _metadata_records(
         spans = [
             (s.start, s.end, number({**record, **s.metadata})) for s in segments.get(header.id, ())
         ]
-        sections.append(divide_text(spans, document_record))
+        sections.append(divide_text(spans, document_record, text_starts.get(header.id, 0)))
         exact.append(
             {(s.start, s.end): number({**record, **s.metadata}) for s in _overlapping(header)}
         )
@@ -380,15 +380,20 @@ def records_of_nodes(
     return rows[:-1], rows[1:], np.asarray(indices, dtype=np.int64)
 
 
-def divide_text(segments: Sequence[tuple[int, int, int]], around: int) -> list[tuple[int, int]]:
+def divide_text(
+    segments: Sequence[tuple[int, int, int]], around: int, text_start: int = 0
+) -> list[tuple[int, int]]:
     """Return `(start, record)` of the sections of a text, each up to the start of the next.
+
+    The first section also applies to the white space before it.
 
     Args:
         segments: `(start, end, record)` of each segment, in order and without overlaps.
         around: The record of the text outside all segments.
+        text_start: Length of the white space at the start of the text.
     """
     sections: list[tuple[int, int]] = []
-    covered = 0
+    covered = text_start
     for start, end, record in segments:
         if start > covered:
             sections.append((covered, around))

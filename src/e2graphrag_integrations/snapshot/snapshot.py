@@ -137,6 +137,12 @@ class MetadataSections:
         columns = np.asarray([*sections], dtype=np.int64).reshape(-1, 3)
         return cls(*np.ascontiguousarray(columns.T))
 
+    def start_at(self, document: int, offset: int) -> int:
+        """Return the start of the section with a character of a text; 0 if it has no section."""
+        first, last = np.searchsorted(self.documents, [document, document + 1]).tolist()
+        section = first + int(np.searchsorted(self.starts[first:last], offset, "right")) - 1
+        return int(self.starts[max(section, first)]) if first < last else 0
+
     def within(self, document: int, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return `(start, end, record)` of the sections in a part of a text, clipped to it."""
         first, last = np.searchsorted(self.documents, [document, document + 1]).tolist()

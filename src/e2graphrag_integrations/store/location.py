@@ -85,6 +85,18 @@ def index_exists(path: str) -> bool:
     return _postgres().exists(url)
 
 
+def check_is_index(path: str) -> None:
+    """Check that there is a file at a path, or an index at a URL, so that none is created.
+
+    Raises:
+        InvalidInputError: If there is none, or the URL is invalid.
+        StoreError: If the database cannot be read.
+        MissingDependencyError: If the path is a URL, and psycopg is not installed.
+    """
+    if not (index_exists(path) if is_postgres_url(path) else Path(path).is_file()):
+        raise InvalidInputError(f"{shown_path(path)} is not a file or a database with an index")
+
+
 def list_indexes(url: str) -> Sequence[IndexInfo]:
     """Return the indexes in a Postgres database, sorted by schema.
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from llama_index.core.schema import (
     BaseNode,
@@ -22,7 +22,6 @@ from llama_index.core.schema import (
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, Span
 
@@ -31,11 +30,6 @@ LEVEL, KIND, TREE, NODE = "e2_level", "e2_kind", "e2_tree", "e2_node"
 of the node that a vector belongs to."""
 PAGES = "e2_pages"
 """Metadata key for the parts of a chunk that lie on different pages, as JSON."""
-SPANS = "e2_spans"
-"""Metadata key of a chunk that a token budget has shortened: the parts in its text."""
-ALSO_IN = "e2_also_in"
-"""Metadata key of a result node: the ids of the other trees that contain the same text, joined by
-`", "`. Many vector stores refuse lists."""
 OWN_KEYS = (LEVEL, KIND, TREE, NODE, PAGES, PAGE_ID)
 
 _PAGE_KEYS = (*PAGE_KEYS, *PAGE_KEYS.values())
@@ -205,7 +199,7 @@ def tree_to_nodes(inherited: InheritedFields, nodes: Sequence[Node]) -> list[Bas
             metadata=dict(inherited.metadata(node)),
             excluded_embed_metadata_keys=list(inherited.excluded_embed),
             excluded_llm_metadata_keys=[*inherited.excluded_llm, *hidden],
-            relationships={NodeRelationship.SOURCE: _source_link(source.id, source.hash)},
+            relationships={NodeRelationship.SOURCE: source_link(source.id, source.hash)},
         )
         set_position(text_node, node)
         text_nodes.append(text_node)
@@ -217,8 +211,8 @@ def link_levels(text_nodes: Sequence[BaseNode], nodes: Sequence[Node]) -> None:
     """Set PREVIOUS and NEXT within each level; `nodes` are the corresponding tree nodes."""
     for (left, left_node), (right, right_node) in pairwise(zip(text_nodes, nodes, strict=True)):
         if left_node.level == right_node.level:
-            left.relationships[NodeRelationship.NEXT] = _node_link(right.node_id)
-            right.relationships[NodeRelationship.PREVIOUS] = _node_link(left.node_id)
+            left.relationships[NodeRelationship.NEXT] = node_link(right.node_id)
+            right.relationships[NodeRelationship.PREVIOUS] = node_link(left.node_id)
 
 
 def set_position(text_node: BaseNode, node: Node) -> None:
@@ -227,53 +221,17 @@ def set_position(text_node: BaseNode, node: Node) -> None:
     links.pop(NodeRelationship.PARENT, None)
     links.pop(NodeRelationship.CHILD, None)
     if node.parent_id is not None:
-        links[NodeRelationship.PARENT] = _node_link(node.parent_id)
+        links[NodeRelationship.PARENT] = node_link(node.parent_id)
     if node.child_ids:
-        links[NodeRelationship.CHILD] = [_node_link(child) for child in node.child_ids]
+        links[NodeRelationship.CHILD] = [node_link(child) for child in node.child_ids]
     text_node.metadata = {
         **text_node.metadata,
         LEVEL: node.level,
         KIND: "summary" if node.level else "chunk",
         TREE: node.document_id,
     }
-    text_node.excluded_embed_metadata_keys = _with_own_keys(text_node.excluded_embed_metadata_keys)
-    text_node.excluded_llm_metadata_keys = _with_own_keys(text_node.excluded_llm_metadata_keys)
-
-
-def shown(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
-    """Return a node as a result shows it; the same node if nothing differs.
-
-    The metadata key `e2_also_in` names the other trees with the same text, if there are any.
-    """
-    node = _excerpt(text_node, hit)
-    return _with_metadata(node, ALSO_IN, ", ".join(hit.also_in)) if hit.also_in else node
-
-
-def _excerpt(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
-    """Return a node with the text of a result node; the same node if that is complete.
-
-    The offsets of a shortened chunk enclose its text, and the metadata key `e2_spans` lists its
-    parts. Both refer to the SOURCE, like the offsets of a complete chunk.
-    """
-    if hit.text == node_text(text_node):
-        return text_node
-    shortened: Any = text_node.model_copy()
-    shortened.set_content(hit.text)
-    start = getattr(text_node, "start_char_idx", None)
-    if start is None or hit.level:
-        return cast("BaseNode", shortened)
-    spans = [(start + one.start - hit.start, start + one.end - hit.start) for one in hit.spans]
-    shortened.start_char_idx, shortened.end_char_idx = spans[0][0], spans[-1][1]
-    return _with_metadata(shortened, SPANS, [f"{first}-{end}" for first, end in spans])
-
-
-def _with_metadata(node: BaseNode, key: str, value: str | list[str]) -> BaseNode:
-    """Return a copy of a node with metadata that neither embeddings nor prompts contain."""
-    changed: Any = node.model_copy()
-    changed.metadata = {**node.metadata, key: value}
-    changed.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, key]
-    changed.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, key]
-    return cast("BaseNode", changed)
+    text_node.excluded_embed_metadata_keys = with_own_keys(text_node.excluded_embed_metadata_keys)
+    text_node.excluded_llm_metadata_keys = with_own_keys(text_node.excluded_llm_metadata_keys)
 
 
 def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray) -> TextNode:
@@ -290,10 +248,10 @@ def vector_entry(text_node: BaseNode, node: Node, span: Span, vector: FloatArray
     return TextNode(
         text=node.text[span.start : span.end],
         metadata=flat | {NODE: node.id},
-        excluded_embed_metadata_keys=_with_own_keys(text_node.excluded_embed_metadata_keys),
-        excluded_llm_metadata_keys=_with_own_keys(text_node.excluded_llm_metadata_keys),
+        excluded_embed_metadata_keys=with_own_keys(text_node.excluded_embed_metadata_keys),
+        excluded_llm_metadata_keys=with_own_keys(text_node.excluded_llm_metadata_keys),
         # Vector stores delete and filter by SOURCE; a user's own node may have none.
-        relationships={NodeRelationship.SOURCE: _source_link(node.document_id, "")},
+        relationships={NodeRelationship.SOURCE: source_link(node.document_id, "")},
         embedding=vector.tolist(),
     )
 
@@ -313,13 +271,16 @@ def texts_below(nodes: Sequence[Node]) -> dict[str, list[str]]:
     }
 
 
-def _with_own_keys(keys: Sequence[str]) -> list[str]:
+def with_own_keys(keys: Sequence[str]) -> list[str]:
+    """Return hidden metadata keys with those of this package."""
     return [*keys, *(key for key in OWN_KEYS if key not in keys)]
 
 
-def _source_link(document_id: str, hash_: str) -> RelatedNodeInfo:
+def source_link(document_id: str, hash_: str) -> RelatedNodeInfo:
+    """Return the SOURCE of a node; an empty hash is unknown."""
     return RelatedNodeInfo(node_id=document_id, node_type=ObjectType.DOCUMENT, hash=hash_ or None)
 
 
-def _node_link(node_id: str) -> RelatedNodeInfo:
+def node_link(node_id: str) -> RelatedNodeInfo:
+    """Return a link to another node."""
     return RelatedNodeInfo(node_id=node_id, node_type=ObjectType.TEXT)
