@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
+
 import pytest
 
 from e2graphrag_integrations._utils.on_error import on_error
@@ -28,3 +32,26 @@ def test_only_errors_of_the_given_class_are_undone():
     with pytest.raises(KeyboardInterrupt), on_error(undone.append, Exception):
         raise KeyboardInterrupt
     assert undone == []
+
+
+def test_a_failure_to_undo_frees_what_the_block_had_open_at_once():
+    class Open:
+        pass
+
+    def fail(_):
+        raise OSError("cannot undo")
+
+    def work():
+        held = Open()
+        found.append(weakref.ref(held))
+        with on_error(fail):
+            raise ValueError("wrong")
+
+    found = []
+    gc.disable()
+    try:
+        with contextlib.suppress(OSError):
+            work()
+        assert found[0]() is None
+    finally:
+        gc.enable()

@@ -78,7 +78,7 @@ def test_pipe_gets_plain_text_without_a_progress_bar(tmp_path, book, without_tor
 def test_plain_text_is_not_wrapped(book_index, call):
     _, out, _ = call("query", book_index, "What did the Hatter give to Alice?")
     text_lines = [line for line in out.splitlines() if line.startswith("   ") and ": " not in line]
-    assert max(map(len, text_lines)) > 100
+    assert max(map(len, text_lines)) > 80
     assert out.isascii()
 
 

@@ -192,6 +192,50 @@ async def test_deleted_text_is_found_no_more_if_the_rest_cannot_be_built(
     reader.close()
 
 
+def moved(documents):
+    """Return new versions of the documents, whose metadata puts them in other trees."""
+    return [
+        Document(
+            id=one.id,
+            page_content=f"Later. {one.page_content}",
+            metadata={**one.metadata, "shelf": "upper"},
+        )
+        for one in documents
+    ]
+
+
+def test_documents_that_move_to_a_tree_that_cannot_be_built_are_still_found(lc_open, pages):
+    llm = DigestChatModel()
+    index = lc_open(llm=llm, auto_build=True)
+    index.add_documents(pages)
+    before, found = exported(index), index.invoke("Who is Anna?")
+    llm.failing = set(range(llm.calls + 1, 999))
+    with pytest.raises(IndexingError):
+        index.upsert(moved(pages))
+    assert index.invoke("Who is Anna?") == found
+    assert exported(index) == before
+    llm.failing = set()
+    index.build()
+    assert {hit.metadata["shelf"] for hit in index.invoke("Who is Anna?")} == {"upper"}
+
+
+def test_a_document_that_has_moved_is_not_found_in_its_old_tree_if_that_cannot_be_built(
+    lc_open, pages
+):
+    llm = DigestChatModel()
+    index = lc_open(llm=llm, auto_build=True, tree_per=lambda one: one.metadata.get("shelf", "low"))
+    short = Document(id="short", page_content="Zoe saw Yan.")  # a tree of it needs no summary
+    index.add_documents([short, *pages])
+    llm.failing = set(range(llm.calls + 1, 999))
+    with pytest.raises(IndexingError):
+        index.upsert(moved([short]))
+    hits = index.as_retriever(k=99).invoke("Who saw Yan?")
+    assert [(hit.page_content, hit.metadata["shelf"]) for hit in hits] == [
+        ("Later. Zoe saw Yan.", "upper")
+    ]
+    assert index.freshness().pending == 1
+
+
 def test_a_failing_extractor_leaves_documents_pending(lc_open, pages):
     class Failing(NameExtractor):
         broken = True

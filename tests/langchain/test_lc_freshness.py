@@ -115,7 +115,7 @@ def test_a_reader_without_an_llm_answers_from_what_is_built(index_file, caplog):
             assert texts(reader)
             assert "Greta" not in texts(reader)
         assert reader.freshness().pending == 1
-        assert len([m for m in caplog.messages if "1 document(s) are not indexed" in m]) == 1
+        assert len([m for m in caplog.messages if "Answers lack 1 document that" in m]) == 1
         writer.build()
         reader.refresh()
         assert "Greta met Hans" in texts(reader)

@@ -15,6 +15,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from langchain_fakes import DigestChatModel
 
 TEXTS = "Anna found a map in Oslo.", "Bert mended the mill.", "Cleo sold fish in Rome."
 
@@ -101,7 +102,7 @@ def test_metadata_of_hits_fits_chroma_and_keeps_exact_offsets(lc_index_of):
         Document(page_content=f"Anna saw room {n}. " * 12, metadata={"source": "a.pdf", "page": n})
         for n in range(4)
     ]
-    store = lc_index_of(pages, chunk_size=60, group_size=2)
+    store = lc_index_of(pages, llm=DigestChatModel(), chunk_size=60, group_size=2)
     hits = store.as_retriever(k=20, include_scores=True, paths=True).invoke("What did Anna see?")
     assert {hit.metadata["e2_level"] for hit in hits} >= {0, 1}
     client = chromadb.EphemeralClient()

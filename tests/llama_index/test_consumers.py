@@ -51,6 +51,7 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex, GraphProximityS
 from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.paper import PaperStrategy
 from fakes import NameExtractor
+from llama_fakes import Digests
 
 LOCAL, GLOBAL, LONE = "What did Anna give Bert?", "What is it all about?", "Who is Anna?"
 GUESS = "Hal burned the mill one winter."
@@ -491,7 +492,8 @@ def test_metadata_replacement_does_not_change_the_index(index_of, documents):
     assert [(node.node.ref_doc_id, node.text) for node in retriever.retrieve(LOCAL)] == before
 
 
-def test_neighbors_are_on_the_same_level(index):
+def test_neighbors_are_on_the_same_level(index_of, documents):
+    index = index_of(documents, llm=Digests())
     nodes = index.as_retriever("global", similarity_top_k=30).retrieve(GLOBAL)
     for node in nodes:
         around = PrevNextNodePostprocessor(

@@ -18,7 +18,7 @@ from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations._utils.postgres_urls import parse_postgres_url
 from e2graphrag_integrations.errors import StoreConnectionError, StoreError
 from e2graphrag_integrations.store import postgres_connection, postgres_listener
-from fakes import NameExtractor
+from fakes import CountingLLM, NameExtractor
 from postgres_server import running_postgres
 
 N_DOCUMENTS = 12
@@ -58,11 +58,18 @@ def listeners():
 
 
 @pytest.fixture
-def opened(postgres_url, open_index):
+def opened(postgres_url, open_index, request):
     """Return an index with 12 documents, and a function that opens it again."""
-    writer = open_index(postgres_url, **OPTIONS)
+    own = OPTIONS | getattr(request, "param", {})
+    writer = open_index(postgres_url, **own)
     writer.add([document(number) for number in range(N_DOCUMENTS)])
-    return writer, lambda url=postgres_url, **options: open_index(url, **(OPTIONS | options))
+    return writer, lambda url=postgres_url, **options: open_index(url, **(own | options))
+
+
+WITH_LLM = pytest.mark.parametrize(
+    "opened", [{"summarizer": CountingLLM(), "summarizer_id": "counting"}], indirect=True
+)
+"""No summary repeats its chunks."""
 
 
 @pytest.fixture
@@ -83,6 +90,7 @@ def statements(monkeypatch):
 # Round trips
 
 
+@WITH_LLM
 @pytest.mark.parametrize(
     "options", [{}, {"token_budget": 200}, {"where": {"document_id": "d03"}}, {"mode": "global"}]
 )
@@ -99,6 +107,21 @@ def test_a_question_makes_one_round_trip(opened, statements, options):
         assert "FROM nodes" in statements[0]
 
 
+def test_nodes_in_the_place_of_repeated_summaries_are_read_in_a_second_round_trip(
+    opened, statements
+):
+    _, reopen = opened
+    reader = reopen()
+    found(reader)
+    for _ in range(3):
+        statements.clear()
+        result = reader.retrieve("Who sold the map to Cleo in Oslo?")
+        assert result.trace.cuts["duplicates"]
+        assert len(statements) == 2
+        assert all("FROM nodes" in one for one in statements)
+
+
+@WITH_LLM
 def test_a_question_makes_one_round_trip_while_the_next_state_is_prepared(
     opened, statements, monkeypatch
 ):
@@ -306,7 +329,7 @@ def test_neither_a_fork_nor_the_end_of_the_process_waits_for_the_listener(opened
     code = f"""
 import os
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder
-from fakes import NameExtractor
+from fakes import CountingLLM, NameExtractor
 rag = E2GraphRAG.open({postgres_url!r}, embedder=HashingEmbedder(), extractor=NameExtractor())
 for _ in range(2):
     assert rag.retrieve("Who left?").nodes

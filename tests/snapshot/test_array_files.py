@@ -335,3 +335,14 @@ def test_a_temporary_folder_that_another_process_deletes_is_ignored(tmp_path, mo
     monkeypatch.setattr(Path, "stat", stat)
     remove_temporary_folders(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_header_that_python_fails_to_parse_loads_nothing(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise SystemError("AST constructor recursion depth mismatch (before=23, after=20)")
+
+    save_arrays(tmp_path / "x", SMALL, META)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "load", fail)
+        assert load_arrays(tmp_path / "x") is None
+    assert load_arrays(tmp_path / "x") is not None

@@ -14,7 +14,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, FilterError, TagEr
 from e2graphrag_integrations.snapshot.files import find_stale_parts
 from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK, assign_tags
 from e2graphrag_integrations.store.rows import put_manifest
-from fakes import AnonymousEmbedder, damage_file
+from fakes import AnonymousEmbedder, CountingLLM, damage_file
 
 TICKETS = {
     "invoice": "My credit card was charged twice for the monthly plan. Please refund one payment.",
@@ -88,7 +88,7 @@ def test_a_chunk_has_few_tags_and_an_order_of_documents_changes_none(open_index)
 
 
 def test_a_summary_has_the_tags_of_half_of_its_chunks_and_a_filter_needs_all(open_index):
-    rag = open_index(chunk_size=6, chunk_overlap=0, group_size=2)
+    rag = open_index(chunk_size=6, chunk_overlap=0, group_size=2, summarizer=CountingLLM())
     rag.add(SourceDocument("d", "A card is red. A card is blue. The sea is calm. A card is new."))
     rag.set_tags(["card", "sea"])
     nodes = rag.retrieve("card", k=20, fill=True).nodes

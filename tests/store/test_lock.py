@@ -130,6 +130,19 @@ def test_a_waiting_writer_continues_when_the_other_process_releases_the_lock(pat
     assert not lock_file(path).exists()
 
 
+def test_an_interrupt_while_the_lock_file_is_deleted_releases_the_lock(path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    lock = IndexLock(str(path), 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", interrupt)
+        with pytest.raises(KeyboardInterrupt), lock.acquire():
+            pass
+    with IndexLock(str(path), 0).acquire():
+        pass
+
+
 def test_the_lock_is_reentrant(path):
     lock, other = IndexLock(str(path), 1), IndexLock(str(path), 0)
     with lock.acquire():

@@ -226,29 +226,6 @@ def rewrite_recorded_settings(path, change):
         db.commit()
 
 
-def test_file_written_before_these_settings_existed_stays_fixed(tmp_path, open_index):
-    path, first, second = tmp_path / "i.e2g", make_sentences(6), make_sentences(7)
-    fixed = {"chunk_overlap": 4, "summarizer": CountingLLM(), "summarizer_id": "digests"}
-    with open_index(path, **fixed) as rag:
-        rag.add(document(first))
-    rewrite_recorded_settings(
-        path,
-        lambda settings: {k: v for k, v in settings.items() if k not in ("chunking", "grouping")},
-    )
-    with pytest.raises(SettingsMismatchError, match="chunking=fixed, not 'content'"):
-        open_index(path, chunk_overlap=None, chunking="content")
-    with open_index(path, **fixed) as rag:
-        assert rag.settings.chunking == rag.settings.grouping == "fixed"
-        assert rag.verify().ok
-        rag.add(SourceDocument("second", " ".join(second)))
-        rag.update(document(first[5:]))
-        assert rag.verify().ok
-        found = list(rag.export())
-    rebuilt = open_index(**fixed)
-    rebuilt.add([document(first[5:]), SourceDocument("second", " ".join(second))])
-    assert found == list(rebuilt.export())
-
-
 def test_verify_reports_trees_that_do_not_match_the_files_grouping(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path, **CONTENT) as rag:

@@ -47,7 +47,7 @@ def test_second_demo_run_indexes_nothing(demo, capsys):
 def test_demo_summary_is_found_by_its_words_and_expands_to_its_leaves(demo):
     path, _ = demo
     with E2GraphRAG.open(path) as rag:
-        summary = next(n for n in rag.retrieve("time", k=40, mode="global").nodes if n.level)
+        (summary, *_) = rag.retrieve("time", k=1, mode="global", where={"e2_level": 1}).nodes
         best = rag.retrieve(summary.text, k=1, mode="global").nodes[0]
         assert best.node_id == summary.node_id
         leaves = rag.retrieve(summary.text, k=1, mode="global", expand="leaves").nodes

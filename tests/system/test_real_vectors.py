@@ -17,7 +17,10 @@ from e2graphrag_integrations import (
 from fakes import CountingLLM
 from tree_oracle import Oracle, layers_of
 
-pytestmark = pytest.mark.slow  # loads PyTorch and spaCy
+pytestmark = [
+    pytest.mark.slow,  # loads PyTorch and spaCy
+    pytest.mark.usefixtures("all_summaries"),  # they count all nodes
+]
 
 PARAGRAPHS = [
     "Sherlock Holmes sat in Baker Street with Doctor Watson. Holmes played the violin all evening.",

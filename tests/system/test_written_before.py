@@ -16,6 +16,8 @@ from e2graphrag_integrations import E2GraphRAG, OpenAISummarizer, PaperStrategy,
 from e2graphrag_integrations.indexing.summaries import summary_key
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
+pytestmark = pytest.mark.usefixtures("all_summaries")  # the recorded answers contain them
+
 EXPECTED = json.loads(
     (Path(__file__).parents[1] / "data" / "before_layout" / "expected.json").read_text("utf-8")
 )

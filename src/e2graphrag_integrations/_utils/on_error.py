@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from types import TracebackType
 
 
 @contextlib.contextmanager
@@ -17,13 +16,10 @@ def on_error(
         undo: Called with the error.
         kind: Class of the errors for which it is called. The default includes interrupts.
     """
-
-    def check(
-        _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> None:
-        if isinstance(error, kind):
-            undo(error)
-
-    with contextlib.ExitStack() as stack:
-        stack.push(check)
+    # An ExitStack would refer to the error of `undo` from that error's own traceback. This cycle
+    # keeps whatever the block had open, such as a lock, until the garbage collector runs.
+    try:
         yield
+    except kind as error:
+        undo(error)
+        raise

@@ -298,18 +298,20 @@ class Corpus:
     def _withdraw_deleted(self) -> None:
         """Delete the trees that contain deleted documents, until a build replaces them.
 
+        A document that moves to another tree remains in its old one until the new one is built.
         The cached content stays while documents are pending, so the build repeats no model calls.
         Needs the write lock.
         """
         with self._lock:
             self._refresh()
-            kept = {source: {page.id for page in pages} for source, pages in self._pending.items()}
-        if not kept:
+            pending = set(self._pending)
+            waiting = {page.id for pages in self._pending.values() for page in pages}
+        if not pending:
             return
         outdated = {
             source
             for source, segments in self.rag.document_segments().items()
-            if source in kept and not kept[source].issuperset(page_ids(source, segments))
+            if source in pending and not waiting.issuperset(page_ids(source, segments))
         }
         if outdated:
             self.rag.delete(outdated)

@@ -132,6 +132,10 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
         return {name: _load(_file(folder, name)) for name in content["arrays"]}, content["meta"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
         return None
+    except SystemError:
+        # Until Python 3.11.7 and 3.12.1, two threads that parse a header at the same time can raise
+        # "AST constructor recursion depth mismatch".
+        return None
 
 
 def remove_temporary_folders(folder: Path) -> None:

@@ -79,9 +79,11 @@ class IndexLock:
                 self._write_owner()
                 yield
             finally:
-                with contextlib.suppress(OSError):  # filelock detects that the file was deleted
-                    self._file.unlink()
-                self._file_lock.release()
+                try:
+                    with contextlib.suppress(OSError):  # filelock detects that it was deleted
+                        self._file.unlink()
+                finally:  # an interrupt must not leave the lock held
+                    self._file_lock.release()
 
     def share(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
         """Hold the lock: a file has only one worker at a time."""

@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import CorruptStoreError, StoreError
 from e2graphrag_integrations.store.lock import IndexLock
 
@@ -105,7 +106,7 @@ def _write_version(folder: Path, write: Callable[[Path], None]) -> None:
     """Write a complete version and make it the pending one."""
     version = folder / f"{_NEW}{uuid.uuid4().hex}"
     version.mkdir()
-    try:
+    with on_error(lambda _: shutil.rmtree(version, ignore_errors=True)):
         write(version)
         names = list(_file_names(version))
         checksums = {name: (_checksum(folder / name), _checksum(version / name)) for name in names}
@@ -116,9 +117,6 @@ def _write_version(folder: Path, write: Callable[[Path], None]) -> None:
         for path in (*(p for p in version.rglob("*") if p.is_dir()), version):
             _sync_folder(path)
         version.rename(folder / _PENDING)
-    except BaseException:
-        shutil.rmtree(version, ignore_errors=True)
-        raise
     _sync_folder(folder)
 
 
