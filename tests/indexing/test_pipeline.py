@@ -439,6 +439,7 @@ def test_the_report_counts_the_written_documents(open_index):
     assert (stats.documents, stats.chunks, stats.summaries) == (3, 4, 1)
 
 
+@pytest.mark.usefixtures("all_summaries")
 def test_the_extractive_default_calls_no_llm(open_index, story):
     rag = open_index()
     report = rag.add(story)

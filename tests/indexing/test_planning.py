@@ -115,6 +115,7 @@ def test_split_segments_does_not_split_at_headings(open_index, story):
     assert spans((0, 31, headings), (31, end, headings)) != one  # segments of their own
 
 
+@pytest.mark.usefixtures("all_summaries")
 def test_a_node_over_several_segments_has_the_metadata_of_each(open_index, story):
     half = story.text.index(" Later")
     pages = [(0, half, {"page": 1}), (half, len(story.text), {"page": 2})]

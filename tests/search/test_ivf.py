@@ -442,6 +442,7 @@ def test_incremental_snapshot_reuses_the_older_lists(tmp_path, open_index, train
         assert np.array_equal(loaded.centroids, lists.centroids)
 
 
+@pytest.mark.usefixtures("all_summaries")
 def test_reused_lists_find_new_windows_and_no_deleted_ones(path, open_index):
     with open_index(path, **CHUNKING) as rag:
         rag.add([numbered(90, "aa"), SourceDocument("c", "Greta met Hans. Ida left for Rome.")])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
@@ -76,12 +76,18 @@ def assert_equals_a_build(snapshot: Snapshot, rag: E2GraphRAG) -> None:
     vector = rag._index.components.embedder.embed_query("Anna met Bert")
     masks = [None, np.arange(len(built.nodes.ids)) % 2 == 0]
     for mask in masks:
-        for one, other in zip(
-            snapshot.dense.search_windows(vector, 5, mask),
-            built.dense.search_windows(vector, 5, mask),
-            strict=True,
-        ):
-            np.testing.assert_allclose(one, other, rtol=1e-5)
+        found = (one.dense.search_windows(vector, 5, mask) for one in (snapshot, built))
+        one, other = (in_order(*pair) for pair in found)
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def in_order(windows, cosines):
+    """Return windows and cosines, by window where texts with the same words have the same cosine.
+
+    Sums of the same numbers in another order differ in their last digits.
+    """
+    order = np.lexsort((windows, -np.round(cosines, 5)))
+    return windows[order], cosines[order]
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
@@ -98,6 +104,10 @@ changes = st.lists(
 
 @examples(30)
 @given(st.lists(texts, min_size=2, max_size=4), changes)
+@example(
+    ["Anna", "Anna Anna Anna Anna Anna Bert Cleo"],
+    [("put", "a", "Anna"), ("put", "a", "Anna Anna Anna Anna Bert Anna Cleo")],
+)
 def test_any_history_gives_the_snapshot_of_a_build(first, history):
     with tempfile.TemporaryDirectory() as folder:
         rag = open_at(Path(folder) / "i.e2g")
