@@ -190,6 +190,16 @@ def test_chunks_and_entities_match_the_mention_counts(drawn):
         assert sorted(pagerank.entities_of(chunk)) == np.flatnonzero(row).tolist()
 
 
+@given(indexes())
+def test_the_mention_counts_are_recovered_from_the_weights(drawn):
+    counts = mention_counts(*drawn)
+    pagerank, _ = pagerank_of(*drawn)
+    matrix = pagerank.entity_chunks
+    entities = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    found = pagerank.mentions_at(np.arange(matrix.nnz), entities)
+    np.testing.assert_allclose(found, counts[matrix.indices, entities])
+
+
 def test_subgraph_of_a_large_graph_finds_the_best_chunks():
     random = np.random.default_rng(0)
     zipf = 1 / (np.arange(1500) + 5.0)

@@ -45,6 +45,17 @@ def test_one_name_joins_nothing(novel):
     assert "joined_names" not in result.trace.lists
 
 
+def test_a_title_counts_only_where_the_text_mentions_it():
+    """The title is a name of every chunk, and would join each chunk of the other name."""
+    options = {"embedder": HashingEmbedder(), "chunk_size": 22, "chunk_overlap": 0}
+    with E2GraphRAG.open(":memory:", **options) as rag:
+        text = "\n\n".join([*ANNA, *FILLER, "Anna saw the Silver Chest at last."])
+        rag.add(SourceDocument("novel", text, title="The Silver Chest"))
+        nodes = rag.retrieve("When did Anna see the Silver Chest?", k=20).nodes
+    joined = [n for n in nodes if any("joined_names" in one for one in n.reasons)]
+    assert ["at last" in node.text for node in joined] == [True]
+
+
 def test_short_texts_are_left_out(open_index):
     rag = open_index(chunk_size=100)
     rag.add([SourceDocument(f"d{n}", text) for n, text in enumerate([*ANNA, *BERT, BOTH])])

@@ -38,6 +38,12 @@ def test_without_a_word_of_the_question_all_names_are_alike():
     assert shares("xyz", TEXT, ["bert", "carl"]) == {"bert": 1, "carl": 1}
 
 
+def test_a_name_within_a_word_is_not_in_the_text():
+    text = "The annual teacher spoke. Her brother Al sang."
+    assert shares("teacher", text, ["ann", "al"]) == {"ann": 1, "al": 1}  # no name near `teacher`
+    assert shares("brother teacher", text, ["ann", "al"]) == {"ann": 0, "al": 1}
+
+
 def test_a_name_outside_of_the_text_has_no_share():
     assert shares("teacher", TEXT, ["bert", "zoe"]) == {"bert": 1, "zoe": 0}
 

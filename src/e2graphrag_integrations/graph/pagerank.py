@@ -104,7 +104,9 @@ class PersonalizedPageRank:
         return row_entries(self.entity_chunks, entity)[0]
 
     def mentions_at(self, entries: IntArray, entities: IntArray) -> FloatVector:
-        """Return the mention counts of entries of `entity_chunks`, shape (entries,).
+        """Return the mention counts behind entries of `entity_chunks`, shape (entries,).
+
+        They are recovered from the weights of `from_graph`; a title counts as three.
 
         Args:
             entries: Positions in `entity_chunks.data`.

@@ -96,8 +96,7 @@ class CodeMatches:
     def _specificity_of(self, match: CodeMatch) -> float:
         if self._total < 2:  # noqa: PLR2004 - the formula needs two chunks
             return 1.0
-        value = specificity(len(match.chunks), self._total)
-        return min(1.0, max(0.0, value))
+        return specificity(len(match.chunks), self._total)
 
 
 def _match(

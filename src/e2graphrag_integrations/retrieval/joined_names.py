@@ -25,13 +25,16 @@ _MAX_NAMES = 6
 def joined_names(seeds: Seeds, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
     """Return the allowed chunks of long texts with two or more names, and their number of names.
 
-    A name within a longer one ("Anna" and "Anna Krog") does not count beside it.
+    A name within a longer one ("Anna" and "Anna Krog") does not count beside it, and the title of a
+    text counts only in the chunks that mention it.
     """
-    names = _apart(seeds.ranked[:_MAX_NAMES], snapshot.subjects.names)
     nothing = np.empty(0, dtype=np.int64)
+    graph = snapshot.graph
+    mentioned = [one for one in seeds.ranked[:_MAX_NAMES] if one.entity < len(graph.names)]
+    names = _apart(mentioned, snapshot.subjects.names)
     if len(names) < 2:  # noqa: PLR2004 - joins two names
         return nothing, nothing
-    found = np.concatenate([seeds.allowed_chunks(one.entity) for one in names])
+    found = np.concatenate([seeds.allowed_among(graph.chunks(one.entity)[0]) for one in names])
     chunks, counts = np.unique(found, return_counts=True)
     chunks, counts = chunks[counts > 1], counts[counts > 1]
     documents = snapshot.chunk_documents

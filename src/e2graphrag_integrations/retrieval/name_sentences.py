@@ -43,16 +43,19 @@ class NameSentences:
             text: The text.
             names: Names in lower case.
         """
-        sentences = [text[start:end].lower() for start, end in sentence_spans(text)]
-        weights = [self._weight(terms_of(sentence)) for sentence in sentences]
-        found = {
-            name: max(
-                (w for w, one in zip(weights, sentences, strict=True) if name in one), default=0.0
-            )
-            for name in names
-        }
+        sentences = [terms_of(text[start:end]) for start, end in sentence_spans(text)]
+        weighed = [(self._weight(terms), _joined(terms)) for terms in sentences]
+        found = {}
+        for name in names:
+            own = _joined(terms_of(name))
+            found[name] = max((weight for weight, words in weighed if own in words), default=0.0)
         most = max(found.values(), default=0.0)
         return {name: weight / most if most else 1.0 for name, weight in found.items()}
 
     def _weight(self, terms: Sequence[str]) -> float:
         return sum(dict(self._weight_of[one] for one in terms if one in self._weight_of).values())
+
+
+def _joined(terms: Sequence[str]) -> str:
+    """Return words between spaces, so that "ann" is not in "annual"."""
+    return f" {' '.join(terms)} "

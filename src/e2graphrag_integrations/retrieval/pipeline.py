@@ -24,6 +24,7 @@ from e2graphrag_integrations.entities.known_names import (
 )
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.boosting import boost_candidates
+from e2graphrag_integrations.retrieval.boosts import Boosts
 from e2graphrag_integrations.retrieval.breadth import cover_topics
 from e2graphrag_integrations.retrieval.bridges import with_sentences
 from e2graphrag_integrations.retrieval.candidates import with_deeper
@@ -118,7 +119,7 @@ def retrieve(
         )
     if needs_vector:
         query = embed(query, components, timings)
-    if query.fill and _has_boosts(query):
+    if query.fill and _boosts_of(query) is not None:
         query = embed(query, components, timings)
     duplicates = Duplicates(reader)
     candidates, spare, ranked = find_candidates(query, strategy, duplicates)
@@ -180,12 +181,12 @@ def find_candidates(
             )
     if isinstance(strategy, DiverseStrategy):
         candidates, trace = of_whole_text(query, strategy, candidates, trace, reader)
-    if query.boosts is not None and _has_boosts(query):
+    if (boosts := _boosts_of(query)) is not None:
         spare = ()  # they have no boosts
         with measure("boost", timings):
             candidates, trace = boost_candidates(
                 query,
-                query.boosts,
+                boosts,
                 candidates,
                 trace,
                 snapshot,
@@ -210,8 +211,9 @@ def refilled(
     return found, kept[: query.k]
 
 
-def _has_boosts(query: Query) -> bool:
-    return query.boosts is not None and not query.boosts.is_neutral
+def _boosts_of(query: Query) -> Boosts | None:
+    """Return the boosts of a query that change something."""
+    return None if query.boosts is None or query.boosts.is_neutral else query.boosts
 
 
 def _explain_nothing(query: Query, nodes: Sequence[RetrievedNode], trace: Trace) -> Trace:

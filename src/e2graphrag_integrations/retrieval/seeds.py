@@ -176,7 +176,10 @@ class Seeds:
 
     def allowed_chunks(self, entity: int) -> IntArray:
         """Return the allowed chunks that mention an entity, ascending."""
-        chunks = self._snapshot.personalized_pagerank.chunks_of(entity)
+        return self.allowed_among(self._snapshot.personalized_pagerank.chunks_of(entity))
+
+    def allowed_among(self, chunks: IntArray) -> IntArray:
+        """Return the allowed ones of some chunks."""
         return chunks if self._allowed is None else chunks[self._allowed[chunks]]
 
     def _count_allowed(self, chunks: IntArray) -> int:

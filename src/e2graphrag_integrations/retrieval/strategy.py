@@ -43,8 +43,8 @@ class Query:
     """A question with its options.
 
     The caller sets the fields before `vector`, and may set `vector`. Before the strategy ranks, the
-    pipeline sets `mentions`, `allowed` and `calibration`, `carried` if there is a history, and also
-    `vector` if it is missing and needed.
+    pipeline sets `mentions`, `allowed`, `calibration` and `texts`, `carried` if there is a history,
+    and also `vector` if it is missing and needed.
 
     Attributes:
         question: The question in words, at most 32,000 characters.
