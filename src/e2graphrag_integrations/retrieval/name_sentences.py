@@ -1,7 +1,7 @@
 """The words of the question in the sentences around names.
 
-A passage that answers the first hop of a question mentions several names. The one that leads on
-stands in the sentence that has the question's other words: "Her *teacher* was Pavel Orth."
+A passage that answers the first hop of a question mentions several names. The one that leads to
+the second hop is in the sentence with the question's other words: "Her *teacher* was Pavel Orth."
 """
 
 from __future__ import annotations

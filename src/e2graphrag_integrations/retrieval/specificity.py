@@ -8,8 +8,7 @@ from math import log
 def specificity(count: int, total: int) -> float:
     """Return inverse document frequency (Spärck Jones 1972), scaled by its maximum, in [0, 1].
 
-    This is `ln((N + 1) / (n + 1)) / ln((N + 1) / 2)`: 1 for what a single chunk has, and 0 for what
-    all chunks have.
+    This is `ln((N + 1) / (n + 1)) / ln((N + 1) / 2)`: 1 in a single chunk, and 0 in all chunks.
 
     Args:
         count: Number of chunks that have it, at least 1.
