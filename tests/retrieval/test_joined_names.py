@@ -29,7 +29,7 @@ def novel():
         yield rag
 
 
-@pytest.mark.parametrize("options", [{"k": 5}, {"token_budget": 60}, {"k": 5, "mode": "local"}])
+@pytest.mark.parametrize("options", [{"k": 5}, {"token_budget": 60}])
 def test_the_chunk_with_both_names_comes_first(novel, options):
     first = novel.retrieve(QUESTION, **options).nodes[0]
     assert "handed a ring" in first.text
@@ -38,6 +38,10 @@ def test_the_chunk_with_both_names_comes_first(novel, options):
 
 def test_without_its_weight_the_list_is_empty(novel):
     assert not reasons(novel, k=5, strategy=HybridStrategy(joined_weight=0))
+
+
+def test_without_relevance_entities_alone_rank(novel):
+    assert not reasons(novel, k=5, mode="local")
 
 
 def test_one_name_joins_nothing(novel):

@@ -327,7 +327,8 @@ class _HybridSearch:
             lists.append(
                 WeightedList("entities", "personalized_pagerank", weight, "local", *ranked)
             )
-        if strategy.joined_weight and (joined := self.joined_names()):
+        # `mode="local"` has no relevance, which says which of many chunks with both names is best.
+        if mode != "local" and strategy.joined_weight and (joined := self.joined_names()):
             lists.append(joined)
         if weight and strategy.use_path_chunks:
             entities = [seed.entity for seed in self.seeds.paired]
@@ -374,9 +375,7 @@ class _HybridSearch:
         total = self.seeds.allowed_count
         if not len(chunks) or total < 2:  # noqa: PLR2004 - the specificity needs two chunks
             return None
-        scores = counts.astype(np.float64)
-        if self.query.mode != "local":
-            scores += self.relevance.of_chunks(chunks) / 10
+        scores = counts + self.relevance.of_chunks(chunks) / 10
         rarity = specificity(len(chunks), total) ** self.strategy.gate
         ranked = self.best_chunks(chunks, scores)
         weight = self.strategy.joined_weight * rarity

@@ -90,7 +90,7 @@ function renderHit(node, rank, view, options) {
           { class: "labels" },
           isGold ? h("span", { class: "label gold" }, "Gold") : null,
           other ? h("span", { class: otherRank ? "label shared" : "label" }, otherRank ? `Rank ${otherRank} in ${otherLabel}` : `Not in ${otherLabel}`) : null,
-          h("span", { class: "label" }, `found by ${node.found_by}`),
+          h("span", { class: "label" }, `found by ${node.found_by.replaceAll("_", " ")}`),
         ),
       ),
       renderFigures(node, view.relevance_kind),
