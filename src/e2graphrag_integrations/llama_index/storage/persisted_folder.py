@@ -75,12 +75,19 @@ def finish_replacement(folder: Path) -> None:
     pending = folder / _PENDING
     if not pending.is_dir():
         return
+    completed = False  # by the process that holds the lock, which may already write the next one
+
+    def is_completed() -> bool:
+        nonlocal completed
+        completed = completed or not pending.is_dir()
+        return completed
+
     try:
-        with _lock(folder).acquire(lambda: not pending.is_dir()):
+        with _lock(folder).acquire(is_completed):
             _move_pending(folder)
     except (OSError, StoreError) as error:
-        if not pending.is_dir():
-            return  # the process that holds the lock has completed it
+        if is_completed():
+            return
         if isinstance(error, CorruptStoreError):
             raise
         raise StoreError(
