@@ -1,8 +1,9 @@
-"""The typer application: registers commands and turns their results into exit codes."""
+"""The typer application: its groups and commands, and the exit codes of their results."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import sys
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 
 from e2graphrag_integrations._utils.printable import printable
 from e2graphrag_integrations._utils.redaction import redact
-from e2graphrag_integrations.cli.output import print_line
+from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.cli.wording import on_command_line
 from e2graphrag_integrations.errors import E2GraphRAGError, EvaluationError
 
@@ -43,7 +44,18 @@ class ExitCode(IntEnum):
     """Stopped by Ctrl+C; shells report the same code."""
 
 
-class _ExitCodeGroup(TyperGroup):
+class _Group(TyperGroup):
+    """Prints its help if no command is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            for line in ctx.get_help().splitlines():  # on a terminal, rich has printed it
+                print_line(line, error=True)
+            raise typer.Exit(ExitCode.ERROR)
+        return super().parse_args(ctx, args)
+
+
+class _ExitCodeGroup(_Group):
     """Runs a command and exits with the code that it returns or the code for its error."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +71,9 @@ class _ExitCodeGroup(TyperGroup):
         except BrokenPipeError:
             code = _fail("", ExitCode.OK)  # the reader closed the pipe early, like `head`
         except KeyboardInterrupt:
-            message = "interrupted: repeat the command or run `e2graphrag resume` to continue"
+            message = (
+                "interrupted: repeat the command or run `e2graphrag documents resume` to continue"
+            )
             code = _fail(message, ExitCode.INTERRUPTED)
         except (E2GraphRAGError, OSError) as error:
             # The settings of an evaluation are written as in Python.
@@ -107,16 +121,37 @@ app = typer.Typer(
 )
 
 
-def command(function: CommandFunction) -> CommandFunction:
-    """Register a function as a command with its name, in which `_` becomes `-`.
+def group(name: str, text: str) -> Callable[[CommandFunction], CommandFunction]:
+    """Add a group of commands, and return the decorator that registers its commands.
 
-    The function's docstring becomes the help text, which ends with the examples.
+    Args:
+        name: The name of the group.
+        text: Its help text, which ends with the examples.
     """
-    text, title, examples = (inspect.getdoc(function) or "").partition("Examples:\n")
-    # typer does not rewrap a paragraph that starts with a backspace character.
-    epilog = f"\b\n{title}{examples}"
+    commands = typer.Typer(name=name, cls=_Group, **_help(text))
+    app.add_typer(commands)
+    return functools.partial(_register, commands)
+
+
+def command(function: CommandFunction) -> CommandFunction:
+    """Register a function as a command at the top, like `group` within a group.
+
+    Its name is the function's, in which `_` becomes `-`. The function's docstring becomes the help
+    text, which ends with the examples.
+    """
+    return _register(app, function)
+
+
+def _register(parent: typer.Typer, function: CommandFunction) -> CommandFunction:
     name = function.__name__.rstrip("_").replace("_", "-")
-    return app.command(name, help=text, epilog=epilog)(function)
+    return parent.command(name, **_help(function.__doc__ or ""))(function)
+
+
+def _help(docstring: str) -> Any:
+    """Return the help text and the epilog with the examples, as typer's parameters."""
+    text, title, examples = inspect.cleandoc(docstring).partition("Examples:\n")
+    # typer does not rewrap a paragraph that starts with a backspace character.
+    return {"help": text, "epilog": f"\b\n{title}{examples}"}
 
 
 def _print_version(show: bool) -> None:
@@ -127,7 +162,6 @@ def _print_version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     *,
     version: Annotated[
@@ -139,6 +173,16 @@ def _root(
 ) -> None:
     """Index documents and search them with E2GraphRAG.
 
+    Every command and every group of commands has its own --help.
+
     Exit codes: 0 success, 1 nothing found, 2 error, 3 some files or documents failed or are
     pending, 130 interrupted.
+
+    Examples:
+      e2graphrag index novels/ --out novels.e2g
+      e2graphrag query novels.e2g "Who was Filby?"
+      e2graphrag documents --help
     """
+
+
+app.callback(**_help(_root.__doc__ or ""))(_root)

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from e2graphrag_integrations.cli.output import (
-    print_line,
-    print_report,
-    print_result,
-    print_styled,
-    progress_bar,
-)
+from e2graphrag_integrations.cli.output.indexing import print_report
+from e2graphrag_integrations.cli.output.progress import progress_bar
+from e2graphrag_integrations.cli.output.query import print_result
+from e2graphrag_integrations.cli.output.terminal import print_line, print_styled
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.types import SourceDocument

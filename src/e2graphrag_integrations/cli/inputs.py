@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
-from e2graphrag_integrations.cli.output import print_skipped
+from e2graphrag_integrations.cli.output.indexing import print_skipped
 from e2graphrag_integrations.cli.where import parse_object, parse_value
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from typer.main import get_command
 
 from e2graphrag_integrations.cli.app import PROGRAM, app
-from e2graphrag_integrations.cli.output import is_terminal, print_line
+from e2graphrag_integrations.cli.output.terminal import is_terminal, print_line
 from e2graphrag_integrations.cli.wording import on_command_line
 
-# The order in which these modules register their commands is that of the help.
+# The order in which these modules register their commands and groups is that of the help.
 # isort: off
-from e2graphrag_integrations.cli.commands import indexing, questions, entities, documents  # noqa: F401
-from e2graphrag_integrations.cli.commands import maintenance, copies, evaluation, report  # noqa: F401
-from e2graphrag_integrations.cli.commands import serve, mcp, demo  # noqa: F401
+from e2graphrag_integrations.cli.commands import index, query, serve, mcp, evaluate, demo  # noqa: F401
+from e2graphrag_integrations.cli.commands import documents, entities, export, indexes  # noqa: F401
 # isort: on
 
 

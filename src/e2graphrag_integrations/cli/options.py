@@ -184,7 +184,7 @@ LockTimeout = Annotated[
 ]
 
 NoWait = Annotated[
-    bool, flag("--no-wait", "Only add documents to the queue, for `e2graphrag work`.")
+    bool, flag("--no-wait", "Only add documents to the queue, for `e2graphrag documents work`.")
 ]
 
 RayAddress = Annotated[

@@ -30,20 +30,28 @@ _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES} | {
 }
 """Options by the names of parameters in Python."""
 
-_SAME_METHODS = (
-    "communities compact delete entities entity export_graph reindex resume stats status update "
-    "update_vectors verify work"
-).split()
-"""Methods whose commands have the same names."""
-
-_COMMANDS = {name: name.replace("_", "-") for name in _SAME_METHODS} | {
+_COMMANDS = {
     "add": "index",
-    "copy_index": "copy",
-    "edits": "edit",
-    "export_to": "export",
-    "import_from": "import",
+    "communities": "entities communities",
+    "compact": "indexes compact",
+    "copy_index": "indexes copy",
+    "delete": "documents delete",
+    "edits": "entities edit",
+    "entities": "entities list",
+    "entity": "entities show",
+    "export_graph": "export graph",
+    "export_to": "export folder",
+    "import_from": "indexes import",
+    "reindex": "entities reindex",
+    "resume": "documents resume",
     "retrieve": "query",
-    "set_tags": "tag",
+    "set_tags": "documents tag",
+    "stats": "indexes stats",
+    "status": "documents list",
+    "update": "documents update",
+    "update_vectors": "export vectors",
+    "verify": "indexes verify",
+    "work": "documents work",
 }
 """Commands by the names of methods in Python."""
 
@@ -61,7 +69,7 @@ _OTHERWISE = (
     (re.compile(r", or pass connect_timeout="), ""),
     (re.compile(r"date_field, recency_weight and now\b"), "date_field and boost_now"),
     (re.compile(r"pass api_key, or set"), "set"),
-    (re.compile(r"(?:call )?reindex\(\) or run (?=`e2graphrag reindex)"), "run "),
+    (re.compile(r"(?:call )?reindex\(\) or run (?=`e2graphrag entities reindex)"), "run "),
 )
 """What the command line says in another way, or cannot do; replaced first."""
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import command
-
-if TYPE_CHECKING:
-    pass
 
 
 @command

@@ -1,4 +1,4 @@
-"""The commands about the entities, communities and tags of an index."""
+"""The group of commands about the entities of an index."""
 
 from __future__ import annotations
 
@@ -6,19 +6,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options, output
-from e2graphrag_integrations.cli.app import ExitCode, command
-from e2graphrag_integrations.cli.boosts import read_tags
+from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.cli.output.entities import (
+    print_communities,
+    print_edits,
+    print_entities,
+    print_entity,
+)
+from e2graphrag_integrations.cli.output.indexing import print_estimate, print_reindexed
+from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.where import parse_where
-from e2graphrag_integrations.errors import TagError
+from e2graphrag_integrations.store.location import shown_path
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.indexing.community_reports import Reports
 
+command = group(
+    "entities",
+    """List, show and correct entities, and print their communities.
+
+    Examples:
+      e2graphrag entities list novels.e2g
+      e2graphrag entities show novels.e2g Filby
+    """,
+)
+
 
 @command
-def entities(
+def list_(
     index: options.IndexFile,
     *,
     prefix: Annotated[
@@ -31,17 +48,17 @@ def entities(
     """List the entities of an index, most mentioned first.
 
     Examples:
-      e2graphrag entities novels.e2g --top 50
-      e2graphrag entities novels.e2g --prefix fil
+      e2graphrag entities list novels.e2g --top 50
+      e2graphrag entities list novels.e2g --prefix fil
     """
     with inputs.open_index(index) as rag:
         found = rag.entities(prefix=prefix, top=top, where=parse_where(where or ()))
-    output.print_entities(found, as_json=json)
+    print_entities(found, as_json=json)
     return ExitCode.OK if found else ExitCode.NOTHING_FOUND
 
 
 @command
-def entity(
+def show(
     index: options.IndexFile,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name, or an alias.")],
     *,
@@ -49,15 +66,15 @@ def entity(
     where: options.Where = None,
     json: options.Json = False,
 ) -> None:
-    """Show where an entity is mentioned, its neighbors and its documents.
+    """Show the mentions, neighbors and documents of an entity.
 
     Examples:
-      e2graphrag entity novels.e2g Filby
-      e2graphrag entity novels.e2g Filby --where 'document_id=the_time_machine.txt' --json
+      e2graphrag entities show novels.e2g Filby
+      e2graphrag entities show novels.e2g Filby --where 'document_id=the_time_machine.txt' --json
     """
     with inputs.open_index(index) as rag:
         details = rag.entity(name, top=top, where=parse_where(where or ()))
-    output.print_entity(details, as_json=json)
+    print_entity(details, as_json=json)
 
 
 @command
@@ -85,21 +102,21 @@ def edit(
     lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
-    """Correct the entities of an index, and list all corrections with their ids.
+    """Correct entities, and list all corrections with their ids.
 
     Nothing is extracted again, and no model is called. Each correction can be undone.
 
     Examples:
-      e2graphrag edit novels.e2g --alias "Mr. F"=Filby --stop "Time Machine"
-      e2graphrag edit novels.e2g --separate Filby Filbert
-      e2graphrag edit novels.e2g
-      e2graphrag edit novels.e2g --undo c0e29154abe9
+      e2graphrag entities edit novels.e2g --alias "Mr. F"=Filby --stop "Time Machine"
+      e2graphrag entities edit novels.e2g --separate Filby Filbert
+      e2graphrag entities edit novels.e2g
+      e2graphrag entities edit novels.e2g --undo c0e29154abe9
     """
     aliases = inputs.parse_aliases(alias or ())
     pairs = None if separate is None else [separate]
     with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)
-    output.print_edits(edits, as_json=json)
+    print_edits(edits, as_json=json)
 
 
 @command
@@ -126,9 +143,9 @@ def communities(
     or written by a language model with --llm-model; the index caches reports by a language model.
 
     Examples:
-      e2graphrag communities novels.e2g
-      e2graphrag communities novels.e2g --top 5 --where 'document_id=the_time_machine.txt'
-      e2graphrag communities novels.e2g --llm-model gpt-5-mini --estimate
+      e2graphrag entities communities novels.e2g
+      e2graphrag entities communities novels.e2g --top 5 --where 'document_id=the_time_machine.txt'
+      e2graphrag entities communities novels.e2g --llm-model gpt-5-mini --estimate
     """
     from e2graphrag_integrations import CommunitySelection
 
@@ -139,7 +156,7 @@ def communities(
     ) as rag:
         if estimate:
             selection = CommunitySelection(level, top, condition, seed)
-            output.print_estimate(rag.estimate(communities=selection), as_json=json)
+            print_estimate(rag.estimate(communities=selection), as_json=json)
             return ExitCode.OK
         reports: Reports = "extractive" if summarizer is None else "summarizer"
         found = rag.communities(
@@ -150,43 +167,31 @@ def communities(
             reports=None if no_reports else reports,
             max_llm_calls=max_llm_calls,
         )
-    output.print_communities(found, as_json=json)
+    print_communities(found, as_json=json)
     return ExitCode.OK if found else ExitCode.NOTHING_FOUND
 
 
 @command
-def tag(
+def reindex(
     index: options.IndexFile,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TAG]...", help="Names of the tags.")
-    ] = None,
     *,
-    file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="JSON list of names or of objects with the keys name, description and examples.",
-        ),
-    ] = None,
-    clear: Annotated[bool, flag("--clear", "Remove all tags.")] = False,
+    profile: options.Profile = False,
     lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
+    spacy_model: options.SpacyModel = None,
 ) -> None:
-    """Set the tags of an index, and print the number of chunks with each.
+    """Extract all entities again, with another extractor.
 
-    The tags replace the former ones. Chunks are assigned to them without a language model. Without
-    tags, the command prints the present ones.
+    No summary and no vector changes, so no language model and no embedding model is called.
 
     Examples:
-      e2graphrag tag novels.e2g travel science
-      e2graphrag tag novels.e2g --file tags.json
-      e2graphrag tag novels.e2g
+      e2graphrag entities reindex novels.e2g
     """
-    if clear and (names or file):
-        raise TagError("--clear removes all tags: run the command again to set new ones")
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
-        if clear:
-            rag.set_tags(None)
-        elif names or file:
-            rag.set_tags(read_tags(names or (), file))
-        output.print_tags(rag.tag_counts(), rag.path, as_json=json)
+    with (
+        inputs.open_index(
+            index, extractor=inputs.parse_extractors(spacy_model), lock_timeout=lock_timeout
+        ) as rag,
+        progress_bar() as progress,
+    ):
+        report = rag.reindex(progress=progress)
+    print_reindexed(report, shown_path(index), profile=profile, as_json=json)

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import number
+from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
 
 TOKEN_VARIABLE = "E2GRAPHRAG_MCP_TOKEN"  # noqa: S105 - the name of the variable
@@ -71,4 +72,4 @@ def mcp(
         if http is None:
             serve_stdio(server)
         else:
-            serve_http(server, http, lambda url: output.print_line(f"serving at {url}", error=True))
+            serve_http(server, http, lambda url: print_line(f"serving at {url}", error=True))

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.cli.where import parse_object
 from e2graphrag_integrations.errors import MissingDependencyError
 
@@ -85,4 +86,4 @@ def serve(
         lock_timeout=lock_timeout,
         vectors=vectors,
     ) as rag:
-        serve_app(rag, http, web, lambda url: output.print_line(f"serving at {url}", error=True))
+        serve_app(rag, http, web, lambda url: print_line(f"serving at {url}", error=True))

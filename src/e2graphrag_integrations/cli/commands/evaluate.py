@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import command
+from e2graphrag_integrations.cli.output.evaluate import print_evaluation
+from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.errors import EvaluationError
 
 
 @command
-def eval_(
+def evaluate(
     index: options.IndexFile,
     questions: Annotated[
         str,
@@ -41,35 +43,30 @@ def eval_(
     scope: options.Scope = None,
     json: options.Json = False,
 ) -> None:
-    """Measure how well settings find the answers to your own questions.
+    """Measure how well settings find the answers to your questions.
 
     Prints the mean of each measure with its 95% bootstrap interval, and the differences of the
     settings to the first one. No language model is called.
 
     Examples:
-      e2graphrag eval novels.e2g questions.jsonl
-      e2graphrag eval novels.e2g questions.jsonl --setting "five k=5" --setting "ten k=10"
-      e2graphrag eval novels.e2g questions.jsonl --settings settings.toml --out scores.csv
+      e2graphrag evaluate novels.e2g questions.jsonl
+      e2graphrag evaluate novels.e2g questions.jsonl --setting "five k=5" --setting "ten k=10"
+      e2graphrag evaluate novels.e2g questions.jsonl --settings settings.toml --out scores.csv
     """
-    from e2graphrag_integrations.evaluation import (
-        evaluate,
-        parse_settings,
-        read_questions,
-        read_settings,
-    )
+    from e2graphrag_integrations import evaluation
     from e2graphrag_integrations.evaluation.report import check_report_path
 
-    compared = {} if settings is None else read_settings(settings)
-    for name, one in parse_settings(setting or ()).items():
+    compared = {} if settings is None else evaluation.read_settings(settings)
+    for name, one in evaluation.parse_settings(setting or ()).items():
         if name in compared:
             raise EvaluationError(f"the setting {name!r} is also in {settings}")
         compared[name] = one
     if out is not None:
         check_report_path(out)
-    asked = read_questions(questions)
-    with inputs.open_index(index) as rag, output.progress_bar() as progress:
+    asked = evaluation.read_questions(questions)
+    with inputs.open_index(index) as rag, progress_bar() as progress:
         reader = inputs.scoped(rag, scope)
-        report = evaluate(reader, asked, compared or None, progress=progress)
-    output.print_evaluation(report, as_json=json)
+        report = evaluation.evaluate(reader, asked, compared or None, progress=progress)
+    print_evaluation(report, as_json=json)
     if out is not None:
         report.write(out)

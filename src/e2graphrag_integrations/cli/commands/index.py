@@ -1,4 +1,4 @@
-"""The commands that create indexes and continue interrupted work."""
+"""The command that indexes files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import ExitCode, command
-from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.cli.options import number
+from e2graphrag_integrations.cli.output.indexing import print_estimate, print_report
+from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.store.location import index_exists, shown_path
 
 
@@ -98,10 +100,10 @@ def index(
     ):
         documents = inputs.described(rag, sources.documents, given_metadata)
         if estimate:
-            output.print_estimate(rag.estimate(documents), as_json=json)
+            print_estimate(rag.estimate(documents), as_json=json)
             return ExitCode.OK
         indexed_ids = set(rag.document_ids)
-        with sources.files.remembered(rag.store), output.progress_bar() as progress:
+        with sources.files.remembered(rag.store), progress_bar() as progress:
             report = rag.add(
                 documents,
                 on_duplicate=on_duplicate,
@@ -111,7 +113,7 @@ def index(
                 wait=not no_wait,
             )
     changed_ids = inputs.changed_ids(documents, report)
-    output.print_report(
+    print_report(
         report,
         shown_path(out),
         {"replaced": sorted(changed_ids & indexed_ids)},
@@ -121,118 +123,3 @@ def index(
         as_json=json,
     )
     return ExitCode.INCOMPLETE if report.failed or sources.has_failures else ExitCode.OK
-
-
-@command
-def resume(
-    index: options.IndexFile,
-    *,
-    profile: options.Profile = False,
-    lock_timeout: options.LockTimeout = 30.0,
-    json: options.Json = False,
-    llm_model: options.LLMModel = None,
-    llm_base_url: options.LLMBaseURL = None,
-    llm_api_key_env: options.LLMApiKeyEnv = None,
-    concurrency: options.Concurrency = 4,
-    max_llm_calls: options.MaxLLMCalls = None,
-    engine: options.Engine = "local",
-    address: options.RayAddress = None,
-) -> ExitCode:
-    """Index the documents that are pending or have failed.
-
-    Examples:
-      e2graphrag resume novels.e2g
-    """
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
-    chosen_engine = inputs.make_engine(engine, address)
-    with (
-        inputs.open_index(
-            index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
-        ) as rag,
-        output.progress_bar() as progress,
-    ):
-        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
-    output.print_report(report, shown_path(index), profile=profile, as_json=json)
-    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
-
-
-@command
-def work(
-    index: options.IndexFile,
-    *,
-    forever: Annotated[
-        bool, flag("--forever", "Wait for further documents when the queue is empty.")
-    ] = False,
-    profile: options.Profile = False,
-    lock_timeout: options.LockTimeout = 30.0,
-    json: options.Json = False,
-    embedder: options.Embedder = None,
-    spacy_model: options.SpacyModel = None,
-    llm_model: options.LLMModel = None,
-    llm_base_url: options.LLMBaseURL = None,
-    llm_api_key_env: options.LLMApiKeyEnv = None,
-    concurrency: options.Concurrency = 4,
-    llm_limit: Annotated[
-        int | None,
-        number("Number of concurrent LLM calls of all workers; give all of them the same."),
-    ] = None,
-    lease: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="Time after which others take over the documents of a worker that died.",
-        ),
-    ] = 60.0,
-) -> ExitCode:
-    """Index the documents in the queue, together with workers on other machines.
-
-    Any number of workers can index the queue of an index in Postgres. Ctrl+C and SIGTERM end a
-    worker after the calls in flight; a second signal ends it at once. Either way, nothing is
-    lost.
-
-    Examples:
-      e2graphrag work "postgresql://host/db?schema=library"
-      e2graphrag work "postgresql://host/db?schema=library" --llm-limit 8 --lease 120
-    """
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
-    with (
-        inputs.open_index(
-            index,
-            summarizer=summarizer,
-            embedder=embedder,
-            extractor=inputs.parse_extractors(spacy_model),
-            concurrency=concurrency,
-            lock_timeout=lock_timeout,
-        ) as rag,
-        inputs.stopped_by_signals(rag.stop),
-        output.progress_bar() as progress,
-    ):
-        report = rag.work(forever=forever, llm_limit=llm_limit, lease=lease, progress=progress)
-    output.print_report(report, shown_path(index), profile=profile, as_json=json)
-    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
-
-
-@command
-def reindex(
-    index: options.IndexFile,
-    *,
-    profile: options.Profile = False,
-    lock_timeout: options.LockTimeout = 30.0,
-    json: options.Json = False,
-    spacy_model: options.SpacyModel = None,
-) -> None:
-    """Extract the entities of all documents again, with another extractor.
-
-    No summary and no vector changes, so no language model and no embedding model is called.
-
-    Examples:
-      e2graphrag reindex novels.e2g
-    """
-    with (
-        inputs.open_index(
-            index, extractor=inputs.parse_extractors(spacy_model), lock_timeout=lock_timeout
-        ) as rag,
-        output.progress_bar() as progress,
-    ):
-        report = rag.reindex(progress=progress)
-    output.print_reindexed(report, shown_path(index), profile=profile, as_json=json)

@@ -6,10 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options, output
+from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.boosts import parse_weights
 from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.cli.output.documents import print_writer
+from e2graphrag_integrations.cli.output.query import print_result
+from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.cli.where import parse_where
 from e2graphrag_integrations.store.location import shown_path
 
@@ -119,8 +122,8 @@ def query(
             min_relevance=min_relevance,
         )
         state = rag.state()
-    output.print_result(result, explain=explain, context=context, profile=profile, as_json=json)
+    print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     if not result.nodes and not json and state.unfinished:
-        output.print_line(state.lack())
-    output.print_writer(shown_path(index), state.writer)
+        print_line(state.lack())
+    print_writer(shown_path(index), state.writer)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND

@@ -1,0 +1,150 @@
+"""The group of commands about whole indexes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli.app import ExitCode, group
+from e2graphrag_integrations.cli.output.indexes import (
+    print_indexes,
+    print_stats,
+    print_verification,
+)
+from e2graphrag_integrations.cli.output.terminal import print_summary
+from e2graphrag_integrations.store.location import drop_index, list_indexes, shown_path
+
+command = group(
+    "indexes",
+    """List, measure, check, copy, import and drop whole indexes.
+
+    Examples:
+      e2graphrag indexes stats novels.e2g
+      e2graphrag indexes copy novels.e2g "postgresql://host/db?schema=novels"
+    """,
+)
+
+
+@command
+def list_(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Postgres database.")],
+    *,
+    json: options.Json = False,
+) -> None:
+    """List the indexes in a Postgres database.
+
+    Examples:
+      e2graphrag indexes list postgresql://host/db
+    """
+    print_indexes(list_indexes(url), as_json=json)
+
+
+@command
+def stats(index: options.IndexFile, *, json: options.Json = False) -> None:
+    """Print the size and the settings of an index.
+
+    Examples:
+      e2graphrag indexes stats novels.e2g
+      e2graphrag indexes stats novels.e2g --json
+    """
+    with inputs.open_index(index) as rag:
+        print_stats(rag.stats(), as_json=json)
+
+
+@command
+def verify(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
+    """Check an index file for damage.
+
+    Examples:
+      e2graphrag indexes verify novels.e2g
+    """
+    with inputs.open_index(index) as rag:
+        report = rag.verify()
+    print_verification(report, shown_path(index), as_json=json)
+    return ExitCode.OK if report.ok else ExitCode.ERROR
+
+
+@command
+def compact(
+    index: options.IndexFile,
+    *,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
+    """Reclaim disk space from deleted documents.
+
+    Examples:
+      e2graphrag indexes compact novels.e2g
+    """
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+        report = rag.compact()
+    text = (
+        f"{shown_path(index)}: {report.bytes_before} to {report.bytes_after} bytes, "
+        f"{report.dropped} cached results dropped"
+    )
+    print_summary(text, asdict(report), as_json=json)
+
+
+@command
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Index to read.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="Index to create.")],
+    *,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
+    """Copy an index between files and Postgres databases.
+
+    Examples:
+      e2graphrag indexes copy novels.e2g "postgresql://host/db?schema=novels"
+      e2graphrag indexes copy "postgresql://host/db?schema=novels" novels-2.e2g
+    """
+    from e2graphrag_integrations.portability.copying import copy_index
+
+    copy_index(source, target, lock_timeout=lock_timeout)
+    name = shown_path(target)
+    print_summary(f"wrote {name}", {"file": name}, as_json=json)
+
+
+@command
+def import_(
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="FOLDER", help="Folder that `e2graphrag export folder` created."),
+    ],
+    *,
+    out: options.NewIndexFile,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
+    """Create an index from an exported folder.
+
+    Examples:
+      e2graphrag indexes import novels-export --out copy.e2g
+    """
+    from e2graphrag_integrations.engine import E2GraphRAG
+
+    inputs.check_new_index(out)
+    E2GraphRAG.import_from(folder, out, lock_timeout=lock_timeout)
+    name = shown_path(out)
+    print_summary(f"wrote {name}", {"file": name}, as_json=json)
+
+
+@command
+def drop(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Index in a Postgres database.")],
+    *,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
+    """Delete an index from a Postgres database. This cannot be undone.
+
+    Examples:
+      e2graphrag indexes drop "postgresql://host/db?schema=novels"
+    """
+    drop_index(url, lock_timeout=lock_timeout)
+    name = shown_path(url)
+    print_summary(f"deleted {name}", {"deleted": name}, as_json=json)

@@ -1,0 +1,1 @@
+"""What the commands print, one module per group; `terminal` does the printing."""
