@@ -1,4 +1,4 @@
-"""`e2graphrag eval`: tables, JSON, files and errors."""
+"""`e2graphrag evaluate`: tables, JSON, files and errors."""
 
 from __future__ import annotations
 

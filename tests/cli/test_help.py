@@ -112,7 +112,7 @@ def test_usage_error_exits_with_2_and_prints_the_usage(arguments, message, call)
     [
         ("e2graphrag st", ["status", "stats"]),
         ("e2graphrag query i.e2g Q --mode ", ["auto", "local", "global"]),
-        ("e2graphrag status --j", ["--json"]),
+        ("e2graphrag documents list --j", ["--json"]),
     ],
 )
 def test_shell_completion_suggests_commands_options_and_choices(words, expected, monkeypatch, call):

@@ -1,4 +1,4 @@
-"""`e2graphrag report`: the file, the options and errors."""
+"""`e2graphrag export report`: the file, the options and errors."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def test_terminal_shows_help_and_usage_errors_in_boxes():
     code, printed = run_in_terminal("delete", "--help")
     assert code == 0
     assert "╭─ Arguments" in without_styles(printed)
-    assert "e2graphrag delete novels.e2g the_time_machine.txt" in without_styles(printed)
+    assert "e2graphrag documents delete novels.e2g the_time_machine.txt" in without_styles(printed)
     code, printed = run_in_terminal("delete")
     assert code == 2
     assert "╭─ Error" in without_styles(printed)

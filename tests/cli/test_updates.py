@@ -92,7 +92,7 @@ def failed_index(folder, tmp_path, call, summarizer):
     assert re.fullmatch(r"summaries: \d+ LLM call\(s\) to FakeSummarizer, with at .*", announced)
     assert failure.startswith("failed: jabber.txt: ")
     assert "ValueError: content filter" in failure
-    assert hint == f"run `e2graphrag resume {path}` to try again"
+    assert hint == f"run `e2graphrag documents resume {path}` to try again"
     return path
 
 
@@ -222,7 +222,7 @@ def test_status_prints_the_state_of_each_document(index, failed_index, call):
     assert out.splitlines()[0] == f"{failed_index}: 4 document(s): 3 done, 1 failed"
     assert out.splitlines()[1].startswith("failed\tjabber.txt: ")
     assert out.splitlines()[2] == "done\talice.txt"
-    assert err == f"run `e2graphrag resume {failed_index}` to index what is not done\n"
+    assert err == f"run `e2graphrag documents resume {failed_index}` to index what is not done\n"
     documents = call("status", failed_index, "--json").json(3)["documents"]
     [failed] = [document for document in documents if document["status"] == "failed"]
     assert (failed["id"], failed["indexed"]) == ("jabber.txt", False)
@@ -238,14 +238,14 @@ def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
     code, out, err = call("query", index, "Who met Bert?")
     assert code == 1
     assert "Answers lack 30 documents that are not indexed yet." in out
-    assert f"run `e2graphrag resume {index}`" in err
+    assert f"run `e2graphrag documents resume {index}`" in err
     code, out, err = call("status", index)
     assert code == 3
     first, *rows, last = out.splitlines()
     assert first == f"{index}: 30 document(s): 30 pending"
     assert rows == [f"pending\t{number:02}.txt" for number in range(20)]
     assert last == "... and 10 more: --all lists them"
-    assert f"run `e2graphrag resume {index}`" in err
+    assert f"run `e2graphrag documents resume {index}`" in err
     assert len(call("status", index, "--all").out.splitlines()) == 31
     states = call("status", index, "--json").json(3)
     assert (states["counts"], len(states["documents"])) == ({"pending": 30}, 30)
@@ -361,7 +361,7 @@ def test_interrupted_index_exits_with_130_and_can_be_resumed(
         patch.setattr(summarizer, "summarize", interrupt)
         code, printed, err = call("index", folder, "--out", out, *SMALL_CHUNKS)
     assert (code, printed) == (130, "")
-    assert err.endswith("interrupted: repeat the command or run `e2graphrag resume` to continue\n")
+    assert err.endswith("interrupted: repeat the command or run `e2graphrag documents resume` to continue\n")
     assert call("status", out).code == 3
     assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 0
     assert call("status", out).code == 0
@@ -412,7 +412,7 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
     assert ".graphml, .gexf, .json" in err
     code, out, err = call("export", index, tmp_path / "g.gexf")
     assert (code, out) == (2, "")
-    assert "e2graphrag export-graph" in err
+    assert "e2graphrag export graph" in err
 
 
 # Invalid input

@@ -35,28 +35,28 @@ list fewer communities (top=).
 list fewer communities (--top).
 
 use update(), pass on_duplicate=, or choose another id
-use `e2graphrag update`, pass --on-duplicate, or choose another id
+use `e2graphrag documents update`, pass --on-duplicate, or choose another id
 
 call resume() or add() to continue
-run `e2graphrag resume` or `e2graphrag index` to continue
+run `e2graphrag documents resume` or `e2graphrag index` to continue
 
 a.e2g is damaged; run verify()
-a.e2g is damaged; run `e2graphrag verify`
+a.e2g is damaged; run `e2graphrag indexes verify`
 
 call update_vectors(replace=True) to
-run `e2graphrag update-vectors --replace` to
+run `e2graphrag export vectors --replace` to
 
 r.html exists: pass replace=True to
 r.html exists: pass --replace to
 
 entities(prefix=) lists the names
-`e2graphrag entities --prefix` lists the names
+`e2graphrag entities list --prefix` lists the names
 
-call reindex() or run `e2graphrag reindex a.e2g`
-run `e2graphrag reindex a.e2g`
+call reindex() or run `e2graphrag entities reindex a.e2g`
+run `e2graphrag entities reindex a.e2g`
 
 pass extractor={"de": "de_core_news_sm"}, and reindex()
-pass --spacy-model de=de_core_news_sm, and run `e2graphrag reindex`
+pass --spacy-model de=de_core_news_sm, and run `e2graphrag entities reindex`
 
 split it, or pass a larger LoaderLimits(seconds=...) if you trust it
 split it
@@ -92,11 +92,11 @@ def test_parameters_and_methods_become_options_and_commands(message, words):
         (["update", "{index}", "{book}", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
         (["communities", "{index}", "--level", "9"], "--level 9 does not exist"),
         (["communities", "{index}", "--top", "-1"], "--top -1 must be"),
-        (["edit", "{index}", "--undo", "abc"], "`e2graphrag edit` lists the ids"),
-        (["entity", "{index}", "Nobody"], "`e2graphrag entities --prefix` lists the names"),
+        (["edit", "{index}", "--undo", "abc"], "`e2graphrag entities edit` lists the ids"),
+        (["entity", "{index}", "Nobody"], "`e2graphrag entities list --prefix` lists the names"),
         (["export-graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0 must be"),
         (["report", "{index}", "--out", "r.html", "--max-mb", "-1"], "--max-mb -1.0 must be"),
-        (["update-vectors", "{index}", "pgvector"], "copy it with `e2graphrag copy`"),
+        (["update-vectors", "{index}", "pgvector"], "copy it with `e2graphrag indexes copy`"),
         (["work", "{index}", "--lease", "0"], "--lease 0.0 must be"),
         (["import", "x", "--out", "n.e2g", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
         (["copy", "{index}", "n.e2g", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),

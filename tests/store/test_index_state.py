@@ -55,7 +55,7 @@ def test_a_document_is_being_indexed_only_while_somebody_writes(open_index, tmp_
             "Answers lack 7,864 documents that are not indexed yet.",
             (
                 "Answers lack 7,864 documents that are not indexed yet. "
-                "Run `e2graphrag resume` to index them."
+                "Run `e2graphrag documents resume` to index them."
             ),
         ),
         (
@@ -72,7 +72,7 @@ def test_a_document_is_being_indexed_only_while_somebody_writes(open_index, tmp_
             IndexState(2, failed=1),
             "2 documents are indexed and 1 failed.",
             "Answers lack 1 document that failed.",
-            "Answers lack 1 document that failed. Run `e2graphrag resume` to index it.",
+            "Answers lack 1 document that failed. Run `e2graphrag documents resume` to index it.",
         ),
         (
             IndexState(2, pending=2, stored=2),

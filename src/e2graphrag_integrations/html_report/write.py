@@ -256,7 +256,7 @@ def _unindexed_note(reader: Readable) -> str:
     if not states:
         return ""
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(states.items()))
-    return f"Documents that are not indexed: {counts} (e2graphrag status)."
+    return f"Documents that are not indexed: {counts} (e2graphrag documents list)."
 
 
 def _facts(reader: Readable) -> list[str]:

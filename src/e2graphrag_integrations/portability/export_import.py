@@ -93,7 +93,7 @@ def export_folder(store: Store, folder: str | Path) -> None:
     if target.suffix.lower() in _FILE_SUFFIXES:
         raise InvalidInputError(
             f"{target.name} is named like a file, but an export is a folder: leave out the suffix, "
-            "or write a graph with export_graph (e2graphrag export-graph), which knows "
+            "or write a graph with export_graph (e2graphrag export graph), which knows "
             f"{', '.join(FILE_FORMATS)}"
         )
     if target.exists():

@@ -7,7 +7,7 @@ import shlex
 
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.index_state import count_unfinished, read_state
+from e2graphrag_integrations.store.index_state import RESUME, count_unfinished, read_state
 from e2graphrag_integrations.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class UnfinishedDocuments:
         if self.count and not self._has_warned:
             self._has_warned = True
             path = self._store.path
-            command = "" if path == MEMORY else f", or run `e2graphrag resume {shlex.quote(path)}`"
+            command = "" if path == MEMORY else f", or run `{RESUME} {shlex.quote(path)}`"
             logger.warning(
                 "%s: %s: call build() of LangChain's index or resume() of E2GraphRAG%s",
                 path,

@@ -12,7 +12,7 @@ from e2graphrag_integrations.store.pending_documents import pending_ids
 from e2graphrag_integrations.store.queue import queued_ids
 from e2graphrag_integrations.store.store import Store
 
-RESUME = "e2graphrag resume"
+RESUME = "e2graphrag documents resume"
 """The command that indexes the documents in the queue."""
 
 

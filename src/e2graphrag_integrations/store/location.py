@@ -140,7 +140,7 @@ def drop_index(url: str, *, lock_timeout: float = 30.0) -> None:
     if "schema=" not in url:
         raise InvalidInputError("the URL must name the index to delete: add ?schema=NAME")
     if not index_exists(url):
-        raise InvalidInputError(f"{shown_path(url)} does not exist: see `e2graphrag list`")
+        raise InvalidInputError(f"{shown_path(url)} does not exist: see `e2graphrag indexes list`")
     with closing(_postgres()(parse_postgres_url(url), timeout=lock_timeout)) as database:
         database.drop()
 

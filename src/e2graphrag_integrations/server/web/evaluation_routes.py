@@ -24,9 +24,9 @@ SettingName = Annotated[str, Field(min_length=1, max_length=100)]
 class EvaluationRequest(BaseModel):
     """Questions with gold answers, and the settings to compare.
 
-    A question has the keys of a line in a file for `e2graphrag eval`: `question`, and `gold_ids`,
-    `gold_spans` or `answer`. A setting has the keys of the settings of a question, without
-    `history`. The first setting is the baseline.
+    A question has the keys of a line in a file for `e2graphrag evaluate`: `question`, and
+    `gold_ids`, `gold_spans` or `answer`. A setting has the keys of the settings of a question,
+    without `history`. The first setting is the baseline.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

@@ -37,7 +37,7 @@ export function mountQuestions(root, { info, current, settings, load }) {
     h(
       "div",
       { class: "stack" },
-      h("p", { class: "hint" }, "The set stays in this browser. Exported files can be used with e2graphrag eval, and imported from it."),
+      h("p", { class: "hint" }, "The set stays in this browser. Exported files can be used with e2graphrag evaluate, and imported from it."),
       h("div", { class: "row" }, save, run, stop, exportButton, importButton, importFile, removeAll),
       problem,
       progress,
@@ -218,7 +218,7 @@ function readQuestions(key) {
   }
 }
 
-/** Return a question in the format of `e2graphrag eval`. */
+/** Return a question in the format of `e2graphrag evaluate`. */
 function questionOf({ question, ids, spans, answers }) {
   const value = { question };
   if (ids.length) value.gold_ids = ids;
