@@ -64,7 +64,7 @@ def core() -> None:
         index = folder / "letters.e2g"
         run("index", folder / "letter.txt", "--out", index, "--embedder", "hashing")
         assert "letter.txt" in run("query", index, QUESTION)
-        assert run("verify", index)
+        assert run("indexes", "verify", index)
         for language in ("en", "zh"):
             from e2graphrag_integrations.cli.demo import DEMOS
 

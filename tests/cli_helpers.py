@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from typer.main import get_command
+
 from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations.cli.main import app
 
 TEA_PARTY = (
     "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
@@ -29,6 +32,15 @@ class Result(NamedTuple):
         assert self.code == code, self
         value: dict[str, Any] = json.loads(self.out)
         return value
+
+
+def all_commands() -> dict[str, Any]:
+    """Return the commands by their names after the program, such as `query` or `entities list`."""
+    commands = {}
+    for name, one in get_command(app).commands.items():
+        inner = getattr(one, "commands", None)
+        commands |= {name: one} if inner is None else {f"{name} {k}": v for k, v in inner.items()}
+    return commands
 
 
 class FakeSummarizer:

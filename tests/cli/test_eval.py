@@ -13,7 +13,15 @@ QUESTIONS = [
 def test_settings_are_compared_in_a_table_as_json_and_in_a_file(call, book_index, tmp_path):
     path = tmp_path / "questions.jsonl"
     path.write_text("\n".join(map(json.dumps, QUESTIONS)))
-    arguments = ("eval", book_index, path, "--setting", "one k=1", "--setting", "names mode=local")
+    arguments = (
+        "evaluate",
+        book_index,
+        path,
+        "--setting",
+        "one k=1",
+        "--setting",
+        "names mode=local",
+    )
     printed = call(*arguments, "--out", tmp_path / "scores.csv")
     assert printed.code == 0, printed
     lines = printed.out.splitlines()
@@ -28,16 +36,16 @@ def test_settings_are_compared_in_a_table_as_json_and_in_a_file(call, book_index
     assert report["settings"]["one"]["arguments"] == {"k": 1}
     assert report["settings"]["one"]["measures"]["recall"]["mean"] == 1
     assert set(report["differences"]) == {"names"}
-    assert call("eval", book_index, path, "--json").json()["baseline"] == "default"
+    assert call("evaluate", book_index, path, "--json").json()["baseline"] == "default"
 
 
 def test_a_scope_hides_the_other_documents(call, book_index, tmp_path):
     path = tmp_path / "questions.jsonl"
     path.write_text(json.dumps(QUESTIONS[0]))
     own = ("--scope", '{"document_id": "book.txt"}')
-    assert call("eval", book_index, path, *own).code == 0
+    assert call("evaluate", book_index, path, *own).code == 0
     elsewhere = ("--scope", '{"document_id": "other.txt"}')
-    assert "unknown gold id 'book.txt'" in call("eval", book_index, path, *elsewhere).err
+    assert "unknown gold id 'book.txt'" in call("evaluate", book_index, path, *elsewhere).err
 
 
 def test_bad_input_ends_with_one_line_and_code_2(call, book_index, tmp_path):
@@ -50,7 +58,7 @@ def test_bad_input_ends_with_one_line_and_code_2(call, book_index, tmp_path):
         ((path, "--settings", settings, "--setting", "one"), "'one' is also in"),
         ((path, "--out", tmp_path / "x.txt"), "must end in .csv or .json"),
     ):
-        printed = call("eval", book_index, *arguments)
+        printed = call("evaluate", book_index, *arguments)
         assert (printed.code, printed.out) == (2, "")
         assert printed.err.startswith("error: ")
         assert message in printed.err

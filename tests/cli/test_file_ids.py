@@ -137,8 +137,8 @@ def test_files_that_were_moved_apart_from_their_index_keep_their_ids(folders, in
 def test_an_imported_index_knows_files_by_their_ids(folders, index, call, order):
     index("a/readme.md")
     index("b/readme.md")
-    call("export", "x.e2g", "export")
-    call("import", "export", "--out", "y.e2g")
+    call("export", "folder", "x.e2g", "export")
+    call("indexes", "import", "export", "--out", "y.e2g")
     for folder in order:
         (folders / folder / "readme.md").write_text(f"Edited {folder}.")
         report = index(f"{folder}/readme.md", out="y.e2g")
@@ -150,11 +150,11 @@ def test_copies_in_postgres_and_back_know_the_files(folders, index, call, postgr
     index("a")
     index("b")
     (folders / "c").mkdir()
-    call("copy", "x.e2g", postgres_url)
+    call("indexes", "copy", "x.e2g", postgres_url)
     for paths in (["b/readme.md"], ["a"], ["b"]):
         assert index(*paths, out=postgres_url)["replaced"] == []
     assert texts(postgres_url) == BOTH
-    call("copy", postgres_url, "c/y.e2g")
+    call("indexes", "copy", postgres_url, "c/y.e2g")
     for paths in (["b/readme.md"], ["a"], ["b"]):
         assert index(*paths, out="c/y.e2g")["replaced"] == []
     assert texts("c/y.e2g") == BOTH
@@ -164,14 +164,18 @@ def test_update_prunes_and_deletes_by_the_same_ids(folders, index, call):
     index("a/readme.md")
     index("b")
     (folders / "b" / "readme.md").write_text("Edited.")
-    assert call("update", "x.e2g", "b/readme.md", "--json").json()["replaced"] == ["b/readme.md"]
-    assert call("update", "x.e2g", "b", "--prune", "--json").json()["deleted"] == ["readme.md"]
+    assert call("documents", "update", "x.e2g", "b/readme.md", "--json").json()["replaced"] == [
+        "b/readme.md"
+    ]
+    assert call("documents", "update", "x.e2g", "b", "--prune", "--json").json()["deleted"] == [
+        "readme.md"
+    ]
     assert texts() == {"b/readme.md": "Edited."}
 
 
 def test_the_path_of_a_deleted_document_is_forgotten(folders, index, call):
     index("a", "b")
-    call("delete", "x.e2g", "readme.md")
+    call("documents", "delete", "x.e2g", "readme.md")
     with E2GraphRAG.open("x.e2g") as rag:
         assert read_source_files(rag.store) == {"b/readme.md": "b/readme.md"}
         assert not any("file:" in line for line in rag.export())
@@ -198,7 +202,7 @@ def test_the_files_of_an_interrupted_run_are_known(folders, index, call, monkeyp
         patch.setattr(E2GraphRAG, "add", interrupted)
         assert call("index", "a", "--out", "x.e2g", "--embedder", "hashing").code == 130
     index("b/readme.md")
-    call("resume", "x.e2g")
+    call("documents", "resume", "x.e2g")
     assert texts() == BOTH
 
 

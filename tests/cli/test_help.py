@@ -12,40 +12,76 @@ from importlib import metadata
 import pytest
 from typer.main import get_command
 
-from cli_helpers import TEA_PARTY
+from cli_helpers import TEA_PARTY, all_commands
 from e2graphrag_integrations.cli import demo
 from e2graphrag_integrations.cli.app import app
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.server import transports
 from e2graphrag_integrations.server.web import app as web_app
 
-COMMANDS = get_command(app).commands
+COMMANDS = all_commands()
+TOP = get_command(app).commands
+GROUPS = [name for name, one in TOP.items() if hasattr(one, "commands")]
+PAGES = {"": get_command(app), **{name: TOP[name] for name in GROUPS}, **COMMANDS}
+"""What has a help page, by its name after the program."""
 
 
 def examples(name):
     return [
         line.strip().removeprefix("e2graphrag ")
-        for line in COMMANDS[name].epilog.splitlines()
+        for line in PAGES[name].epilog.splitlines()
         if line.startswith("  e2graphrag ")
     ]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_describes_every_command_and_option_and_ends_with_examples(name, call):
-    code, out, err = call(name, "--help")
-    assert (code, err) == (0, "")
-    assert out.startswith(f"Usage: e2graphrag {name} ")
-    assert examples(name)
-    assert out.rstrip().endswith(examples(name)[-1])
-    assert all(parameter.help for parameter in COMMANDS[name].params)
-    assert call(name, "-h").out == out
+def called_by(example):
+    """Return the name of the command in an example, or the group whose help it prints."""
+    first, second, *_ = [*shlex.split(example), ""]
+    return f"{first} {second}" if first in GROUPS and second != "--help" else first
 
 
-def test_main_help_lists_every_command(call):
-    code, out, _ = call("--help")
-    assert code == 0
-    listed = re.findall(r"^  ([\w-]+)  +[A-Z]", out.partition("Commands:")[2], re.MULTILINE)
-    assert listed == list(COMMANDS)
+def test_help_describes_every_command_and_option_and_ends_with_examples(call):
+    for name, page in PAGES.items():
+        code, out, err = call(*name.split(), "--help")
+        assert (code, err) == (0, "")
+        assert out.startswith(f"Usage: {f'e2graphrag {name}'.strip()} ")
+        assert examples(name), name
+        assert out.rstrip().endswith(examples(name)[-1])
+        assert all(parameter.help for parameter in page.params), name
+        assert call(*name.split(), "-h").out == out
+
+
+def test_examples_of_the_help_parse():
+    for name, example in [(page, one) for page in PAGES for one in examples(page)]:
+        called = called_by(example)
+        assert called.startswith(name), example  # the help of a group shows its own commands
+        arguments = shlex.split(example)[len(called.split()) :]
+        if arguments != ["--help"]:
+            PAGES[called].make_context(called, arguments)  # raises an error if they do not fit
+
+
+def test_the_top_has_at_most_ten_names():
+    assert len(TOP) <= 10
+    assert GROUPS == ["documents", "entities", "export", "indexes"]
+
+
+def test_help_of_a_group_lists_every_command_in_one_line(call):
+    for name in ("", *GROUPS):
+        commands = call(*name.split(), "--help").out.partition("Commands:")[2]
+        listed = re.findall(r"^  ([\w-]+)  +[A-Z].*[^.]\.$", commands, re.MULTILINE)
+        assert listed == list(PAGES[name].commands)  # "..." would mean a shortened line
+
+
+def test_a_group_without_a_command_prints_its_help_as_an_error(call):
+    for name in ("", *GROUPS):
+        assert call(*name.split()) == (2, "", call(*name.split(), "--help").out)
+
+
+def test_commands_of_groups_are_not_at_the_top(call):
+    for name in {name.split()[-1] for name in COMMANDS}.difference(TOP):
+        code, out, err = call(name, "novels.e2g")
+        assert (code, out) == (2, "")
+        assert f"No such command '{name}'" in err
 
 
 @pytest.mark.slow
@@ -72,7 +108,7 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
             for server, url in servers.items():
                 example = example.replace(server, url)  # noqa: PLW2901 - the servers of the tests
             if "--vectors" in example:
-                call("update-vectors", "novels.e2g", f"{qdrant.url}/novels")
+                call("export", "vectors", "novels.e2g", f"{qdrant.url}/novels")
             result = call(*shlex.split(example))
             assert (result.code, result.err) == (0, ""), (example, result)
 
@@ -85,14 +121,13 @@ def test_version_is_printed(call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Missing command"),
         (["indx"], "Did you mean 'index'"),
-        (["update", "i.e2g"], "Missing argument"),
-        (["delete", "i.e2g"], "Missing argument"),
-        (["export", "i.e2g"], "Missing argument"),
-        (["import", "out"], "Missing option '--out'"),
-        (["resume"], "Missing argument"),
-        (["status", "i.e2g", "--prune"], "No such option"),
+        (["documents", "update", "i.e2g"], "Missing argument"),
+        (["documents", "delete", "i.e2g"], "Missing argument"),
+        (["export", "folder", "i.e2g"], "Missing argument"),
+        (["indexes", "import", "out"], "Missing option '--out'"),
+        (["documents", "resume"], "Missing argument"),
+        (["documents", "list", "i.e2g", "--prune"], "No such option"),
         (["query", "i.e2g", "Q", "--prof"], "No such option"),
         (["query", "i.e2g", "Q", "-k", "many"], "Invalid value for '-k'"),
         (["query", "i.e2g", "Q", "more"], "unexpected extra argument"),
@@ -110,7 +145,8 @@ def test_usage_error_exits_with_2_and_prints_the_usage(arguments, message, call)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("e2graphrag st", ["status", "stats"]),
+        ("e2graphrag e", ["evaluate", "entities", "export"]),
+        ("e2graphrag indexes c", ["compact", "copy"]),
         ("e2graphrag query i.e2g Q --mode ", ["auto", "local", "global"]),
         ("e2graphrag documents list --j", ["--json"]),
     ],

@@ -13,13 +13,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from cli_helpers import FakeSummarizer, Result
+from cli_helpers import FakeSummarizer, Result, all_commands
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.cli import inputs, output
-from e2graphrag_integrations.cli.app import app
+from e2graphrag_integrations.cli import inputs
 from e2graphrag_integrations.cli.main import main
+from e2graphrag_integrations.cli.output import progress
+from e2graphrag_integrations.cli.output import terminal as terminal_output
 
 CONTROLS = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f\x85\u2028\u202e\r"
 FORGED = "1. forged.txt, characters 0-5, relevance 0.99"
@@ -34,7 +34,8 @@ UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 @pytest.fixture
 def terminal(monkeypatch):
     """Draw tables as on a terminal, but without colors, whose codes the check would find."""
-    monkeypatch.setattr(output, "is_terminal", lambda _: True)
+    for module in (terminal_output, progress):
+        monkeypatch.setattr(module, "is_terminal", lambda _: True)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("COLUMNS", "400")
@@ -77,37 +78,24 @@ def hostile_index(tmp_path: Path) -> Path:
 
 
 def test_every_command_is_swept():
-    swept = {"index", "query", "update", "delete", "resume", "status", "stats", "verify"}
-    assert set(get_command(app).commands) == swept | {
-        "compact",
-        "reindex",
-        "export",
-        "export-graph",
-        "import",
-        "demo",
-        "entities",
-        "entity",
-        "edit",
-        "tag",
-        "communities",
-        "copy",
-        "list",
-        "drop",
-        "eval",
-        "mcp",
-        "report",
-        "serve",
-        "update-vectors",
-        "work",
+    """Add a new command to the sweeps below, and then to this list."""
+    assert set(all_commands()) == {
+        *("index", "query", "serve", "mcp", "evaluate", "demo"),
+        *(f"documents {name}" for name in ("list", "update", "delete", "tag", "resume", "work")),
+        *(f"entities {name}" for name in ("list", "show", "edit", "communities", "reindex")),
+        *(f"export {name}" for name in ("folder", "graph", "report", "vectors")),
+        *(f"indexes {name}" for name in ("list", "stats", "verify", "compact", "copy")),
+        *("indexes import", "indexes drop"),
     }
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
     question = f"Who met the Hatter?{CONTROLS}"
-    assert check("copy", hostile_index, tmp_path / f"copy{CONTROLS}.e2g").code == 0
+    assert check("indexes", "copy", hostile_index, tmp_path / f"copy{CONTROLS}.e2g").code == 0
     for vectors in (f"faiss{CONTROLS}", f"http://127.0.0.1:9/c{CONTROLS}"):
-        assert check("update-vectors", hostile_index, vectors).code == 2
-    assert check("list", hostile_index).code == check("drop", hostile_index).code == 2  # no URL
+        assert check("export", "vectors", hostile_index, vectors).code == 2
+    for name in ("list", "drop"):  # they need a URL
+        assert check("indexes", name, hostile_index).code == 2
     for options in (
         [],
         ["--explain"],
@@ -118,47 +106,51 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     ):
         result = check("query", hostile_index, question, *options)
         assert (result.code, r"\x1b[31m\x9b2J" in result.out) == (0, True)
-    for command in ("status", "stats", "verify", "compact", "reindex"):
-        assert check(command, hostile_index).code == 0
-        check(command, hostile_index, "--json")
+    for command in ("documents list", "indexes stats", "indexes verify", "indexes compact"):
+        assert check(*command.split(), hostile_index).code == 0
+        check(*command.split(), hostile_index, "--json")
     alias = f"Al{CONTROLS}\n{FORGED}=Alice"
-    assert check("edit", hostile_index, "--alias", alias, "--stop", NAME).code == 0
-    assert check("edit", hostile_index, "--alias", f"Al=Zoe{CONTROLS}").code == 2
+    assert check("entities", "edit", hostile_index, "--alias", alias, "--stop", NAME).code == 0
+    assert check("entities", "edit", hostile_index, "--alias", f"Al=Zoe{CONTROLS}").code == 2
     tag = f"tea{CONTROLS}\n{FORGED}"
-    assert check("tag", hostile_index, tag, "cup").code == 0
+    assert check("documents", "tag", hostile_index, tag, "cup").code == 0
     check("query", hostile_index, question, "--explain", "--boost-document", f"{NAME}=2")
     assert check("query", hostile_index, question, "--boost-tag", f"{tag}=2").code == 2
     assert check("query", hostile_index, question, "--boost-field", f"k{CONTROLS}").code == 2
-    for command in (["entities"], ["entity", "Alice"], ["edit"], ["tag"], ["communities"]):
-        command.insert(1, hostile_index)
-        assert check(*command).code == 0
-        check(*command, "--json")
+    assert check("entities", "show", hostile_index, "Alice").code == 0
+    check("entities", "show", hostile_index, "Alice", "--json")
+    for name in ("list", "edit", "communities", "reindex"):
+        assert check("entities", name, hostile_index).code == 0
+        check("entities", name, hostile_index, "--json")
+    assert check("documents", "tag", hostile_index).code == 0
+    check("documents", "tag", hostile_index, "--json")
     asked, settings = tmp_path / f"q{CONTROLS}.jsonl", tmp_path / "settings.json"
     asked.write_text(json.dumps({"question": question, "gold_ids": [NAME], "id": CONTROLS}))
     settings.write_text(json.dumps({f"s{CONTROLS}\n{FORGED}": {}, "one": {"k": 1}}))
-    assert check("eval", hostile_index, asked, "--settings", settings).code == 0
-    check("eval", hostile_index, asked, "--settings", settings, "--json")
+    assert check("evaluate", hostile_index, asked, "--settings", settings).code == 0
+    check("evaluate", hostile_index, asked, "--settings", settings, "--json")
     asked.write_text(json.dumps({"question": question, "gold_ids": [f"x{CONTROLS}"]}))
-    assert check("eval", hostile_index, asked).code == 2
+    assert check("evaluate", hostile_index, asked).code == 2
     assert check("mcp", hostile_index, "--max-tokens", 1).code == 2
     assert check("serve", hostile_index, "--host", f"0.0.0.0{CONTROLS}").code == 2  # noqa: S104
     page = tmp_path / f"report{CONTROLS}.html"
-    assert check("report", hostile_index, "--question", question, "--out", page).code == 0
-    check("work", hostile_index)
-    assert json.loads(check("status", hostile_index, "--json").out)["documents"][0]["id"] == NAME
+    assert check("export", "report", hostile_index, "--question", question, "--out", page).code == 0
+    check("documents", "work", hostile_index)
+    [state] = check("documents", "list", hostile_index, "--json").json()["documents"]
+    assert state["id"] == NAME
     nodes = json.loads(check("query", hostile_index, question, "--json", "--explain").out)["nodes"]
     assert any(node["text"] in TEXT and CONTROLS[:8] in node["text"] for node in nodes)
     exported = tmp_path / f"out{CONTROLS}"
-    assert check("export", hostile_index, exported).code == 0
+    assert check("export", "folder", hostile_index, exported).code == 0
     for format_ in ("neo4j-csv", "graphml"):
         graph = tmp_path / f"{format_}{CONTROLS}"
-        assert check("export-graph", hostile_index, graph, "--format", format_).code == 0
-    assert check("import", exported, "--out", tmp_path / f"b{CONTROLS}.e2g").code == 0
+        assert check("export", "graph", hostile_index, graph, "--format", format_).code == 0
+    assert check("indexes", "import", exported, "--out", tmp_path / f"b{CONTROLS}.e2g").code == 0
     with closing(sqlite3.connect(hostile_index)) as db, db:
         db.execute("UPDATE nodes SET text = 'changed'")
-    assert check("verify", hostile_index).code == 2
+    assert check("indexes", "verify", hostile_index).code == 2
     assert check("query", hostile_index, question).code == 2
-    assert check("delete", hostile_index, NAME).code == 0
+    assert check("documents", "delete", hostile_index, NAME).code == 0
 
 
 def test_commands_that_read_files_escape_their_names(folder, tmp_path, check):
@@ -169,13 +161,13 @@ def test_commands_that_read_files_escape_their_names(folder, tmp_path, check):
     (folder / NAME).write_text(f"{TEXT} The end.")
     assert check(*command, "--on-duplicate", "error").code == 2
     (folder / f"b{NAME}").write_text(" ")
-    assert check("update", out, folder, "--json").code == 0
-    assert check("update", out, folder).code == 0
+    assert check("documents", "update", out, folder, "--json").code == 0
+    assert check("documents", "update", out, folder).code == 0
     (folder / NAME).unlink()
-    assert check("update", out, folder, "--prune").code == 0
+    assert check("documents", "update", out, folder, "--prune").code == 0
     (folder / f"c{CONTROLS}.html").write_bytes(b"")
     (folder / f"c{NAME}").write_bytes(b"\xff\xff\xff")
-    check("update", out, folder)
+    check("documents", "update", out, folder)
     check("index", folder, folder, "--out", out)
 
 
@@ -190,8 +182,10 @@ def test_failed_documents_and_their_errors_are_escaped(folder, tmp_path, check, 
     (folder / "short.txt").write_text("Bob.")
     command = ["--embedder", "hashing", "--chunk-size", "12", "--chunk-overlap", "2"]
     assert check("index", folder, "--out", out, *command).code == 3
-    for arguments in (["status", out], ["status", out, "--json"], ["verify", out], ["resume", out]):
-        check(*arguments)
+    for name in ("list", "resume"):
+        check("documents", name, out)
+    check("documents", "list", out, "--json")
+    check("indexes", "verify", out)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +193,8 @@ def test_failed_documents_and_their_errors_are_escaped(folder, tmp_path, check, 
     [
         [f"nothing{CONTROLS}"],
         [f"--{CONTROLS}"],
-        ["status", f"--{CONTROLS}"],
-        ["status", f"{NAME}"],
+        ["documents", "list", f"--{CONTROLS}"],
+        ["documents", "list", f"{NAME}"],
         ["query", "i.e2g", "Q", "-k", CONTROLS],
         ["query", "i.e2g", "Q", NAME],
         ["query", "i.e2g", "Q", "--where", NAME],
@@ -228,7 +222,7 @@ def test_internal_errors_warnings_and_log_records_are_escaped(check, tmp_path, m
     monkeypatch.setattr(inputs, "open_index", fail)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        result = check("stats", "i.e2g")
+        result = check("indexes", "stats", "i.e2g")
     assert result.code == 2
     assert "Traceback" not in result.out
     for kind in ("warning: ", "log ", r"internal error: RuntimeError: bug \x1b"):
@@ -237,7 +231,7 @@ def test_internal_errors_warnings_and_log_records_are_escaped(check, tmp_path, m
 
 def test_closed_standard_error_does_not_redirect_messages_to_the_output(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", None)
-    assert main(["stats", "missing.e2g"]) == 2
+    assert main(["indexes", "stats", "missing.e2g"]) == 2
     assert capsys.readouterr().out == ""
 
 

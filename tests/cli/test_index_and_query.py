@@ -149,7 +149,7 @@ def test_index_run_again_replaces_the_changed_file_and_adds_the_new_one(
     assert out.startswith(f"replaced: book.txt\n{book_index}: 2 document(s) indexed, 0 unchanged; ")
     _, out, _ = call("index", *files, "--out", book_index)
     assert out == f"{book_index}: nothing new, 2 document(s) unchanged\n"
-    assert call("verify", book_index).code == 0
+    assert call("indexes", "verify", book_index).code == 0
 
 
 def test_a_file_given_twice_in_any_way_is_one_document(tmp_path, book, call, monkeypatch):
@@ -159,7 +159,7 @@ def test_a_file_given_twice_in_any_way_is_one_document(tmp_path, book, call, mon
     report = call("index", *paths, "--out", "b.e2g", "--json", *SMALL_CHUNKS).json()
     assert (report["documents"], report["skipped"]) == (1, [])
     assert call("index", *paths[1:], "--out", "b.e2g", "--json").json()["skipped"] == ["book.txt"]
-    assert call("stats", "b.e2g", "--json").json()["documents"] == 1
+    assert call("indexes", "stats", "b.e2g", "--json").json()["documents"] == 1
 
 
 def test_a_relevance_floor_finds_nothing_where_nothing_is_relevant(tmp_path, book, call):
@@ -184,11 +184,11 @@ def test_estimate_prints_counts_and_creates_no_file(tmp_path, book, call, monkey
 
 
 def test_stats_prints_the_counts_of_an_index(book_index, call):
-    stats = call("stats", book_index, "--json").json()
+    stats = call("indexes", "stats", book_index, "--json").json()
     assert stats["documents"] == 1
     assert stats["chunks"] > stats["summaries"] > 0
     assert stats["entities"] > 5
-    code, out, _ = call("stats", book_index)
+    code, out, _ = call("indexes", "stats", book_index)
     assert code == 0
     assert f"chunks: {stats['chunks']}\n" in out
     assert stats["subjects"] == {"none": 1}
@@ -197,13 +197,13 @@ def test_stats_prints_the_counts_of_an_index(book_index, call):
 
 
 def test_verify_distinguishes_intact_from_damaged_files(book_index, call):
-    code, out, _ = call("verify", book_index)
+    code, out, _ = call("indexes", "verify", book_index)
     assert (code, out.startswith(f"{book_index}: sound (")) == (0, True)
     with closing(sqlite3.connect(book_index)) as db, db:
         db.execute("UPDATE nodes SET text = 'changed' WHERE level = 0 AND position = 1")
-    report = call("verify", book_index, "--json").json(2)
+    report = call("indexes", "verify", book_index, "--json").json(2)
     assert report["problems"]
-    code, out, _ = call("verify", book_index)
+    code, out, _ = call("indexes", "verify", book_index)
     assert (code, out.startswith(f"{book_index}: damaged (")) == (2, True)
 
 
@@ -226,11 +226,11 @@ def test_verify_distinguishes_intact_from_damaged_files(book_index, call):
         (["query", "x\0y", "Q"], "is not a valid path"),
         (["index", "{long}", "--out", "x.e2g"], "cannot be used: File name too long"),
         (["index", "{book}", "--out", "{long}"], "cannot be used: File name too long"),
-        (["stats", "{long}"], "cannot be used: File name too long"),
+        (["indexes", "stats", "{long}"], "cannot be used: File name too long"),
         (["demo", "--out", "{long}"], "cannot be used: File name too long"),
         (["query", "{empty}", "Q"], "is an empty file"),
-        (["stats", "{empty}"], "is an empty file"),
-        (["verify", "{empty}"], "is an empty file"),
+        (["indexes", "stats", "{empty}"], "is an empty file"),
+        (["indexes", "verify", "{empty}"], "is an empty file"),
         (["index", "{book}", "--out", "x.e2g", "--chunk-size", "9" * 23], "--chunk-size 9999"),
         (["index", "{book}", "--out", "x.e2g", "--chunk-size", "0"], "--chunk-size 0"),
         (["index", "{book}", "--out", "x.e2g", "--spacy-model", "xx_no"], "spacy download xx_no"),
@@ -293,7 +293,7 @@ def test_content_cutting_is_stored_and_enforced(tmp_path, book, call):
     out = tmp_path / "c.e2g"
     sizes = ["--embedder", "hashing", "--chunk-size", "25"]
     assert call("index", book, "--out", out, *sizes, "--cut", "content").code == 0
-    settings = call("stats", out, "--json").json()["settings"]
+    settings = call("indexes", "stats", out, "--json").json()["settings"]
     assert (settings["chunking"], settings["grouping"]) == ("content", "content")
     assert settings["chunk_overlap"] == "0"
     code, stdout, err = call("index", book, "--out", out, "--cut", "fixed")
@@ -340,20 +340,24 @@ def test_query_prints_paths_with_their_sentences(book_index, call):
 
 
 def test_communities_are_printed_with_entities_sources_and_reports(book_index, call):
-    code, out, _ = call("communities", book_index)
+    code, out, _ = call("entities", "communities", book_index)
     assert code == 0
     assert out.startswith("1. ")
     assert "book.txt" in out
-    shown = call("communities", book_index, "--json", "--top", "1", "--seed", "3").json()
+    shown = call(
+        "entities", "communities", book_index, "--json", "--top", "1", "--seed", "3"
+    ).json()
     [community] = shown["communities"]
     assert community["report"]
     assert len(community["entities"]) >= 2
-    estimate = call("communities", book_index, "--estimate", "--json").json()
+    estimate = call("entities", "communities", book_index, "--estimate", "--json").json()
     assert estimate["community_reports"]["llm_calls"] == estimate["llm_calls"] > 0
-    _, out, _ = call("communities", book_index, "--estimate")
+    _, out, _ = call("entities", "communities", book_index, "--estimate")
     assert out.startswith(f"{estimate['community_reports']['summaries']} community reports")
-    code, out, _ = call("communities", book_index, "--where", "kind=none", "--no-reports")
+    code, out, _ = call(
+        "entities", "communities", book_index, "--where", "kind=none", "--no-reports"
+    )
     assert (code, out) == (1, "no communities\n")
-    code, _, err = call("communities", book_index, "--level", "9")
+    code, _, err = call("entities", "communities", book_index, "--level", "9")
     assert code == 2
     assert "--level 9 does not exist" in err

@@ -32,18 +32,18 @@ def test_commands_accept_a_url(postgres_url, tmp_path, call, book):
     assert not index_exists(url)
     run("index", book, "--out", url, *SMALL_CHUNKS)
     assert "Hatter" in run("query", url, "Who met Alice?")
-    assert "sound" in run("verify", url)
-    run("update", url, book)
-    run("compact", url)
+    assert "sound" in run("indexes", "verify", url)
+    run("documents", "update", url, book)
+    run("indexes", "compact", url)
     schema = url.partition("schema=")[2]
-    assert f"{schema}\t1\t" in run("list", url)
-    run("copy", url, copy)
-    run("copy", url, copy, code=2)
-    run("drop", url)
-    assert schema not in run("list", url)
-    run("copy", copy, url)
+    assert f"{schema}\t1\t" in run("indexes", "list", url)
+    run("indexes", "copy", url, copy)
+    run("indexes", "copy", url, copy, code=2)
+    run("indexes", "drop", url)
+    assert schema not in run("indexes", "list", url)
+    run("indexes", "copy", copy, url)
     assert "Hatter" in run("query", url, "Who met Alice?")
-    run("list", copy, code=2)
+    run("indexes", "list", copy, code=2)
     assert not [text for text in shown if PASSWORD in text]
 
 
@@ -62,16 +62,21 @@ def test_documents_are_queued_and_a_worker_indexes_them(postgres_url, call, book
         "1 document(s) added to the queue"
         in call("index", book, "--out", postgres_url, *SMALL_CHUNKS, "--no-wait").out
     )
-    assert "pending" in call("status", postgres_url).out
-    assert call("work", postgres_url, "--llm-model", "x", "--llm-base-url", "http://x").code == 2
-    worked = call("work", postgres_url, "--json").json()
+    assert "pending" in call("documents", "list", postgres_url).out
+    assert (
+        call(
+            "documents", "work", postgres_url, "--llm-model", "x", "--llm-base-url", "http://x"
+        ).code
+        == 2
+    )
+    worked = call("documents", "work", postgres_url, "--json").json()
     assert (worked["documents"], worked["failed"]) == (1, {})
     assert "Hatter" in call("query", postgres_url, "Who met Alice?").out
     book.write_text("Alice met the Queen.", encoding="utf-8")
-    updated = call("update", postgres_url, book, "--no-wait", "--json").json()
+    updated = call("documents", "update", postgres_url, book, "--no-wait", "--json").json()
     assert (updated["queued"], updated["replaced"]) == (["book.txt"], [])
-    assert "1 document(s) indexed" in call("work", postgres_url).out
-    assert "nothing new" in call("work", postgres_url).out
+    assert "1 document(s) indexed" in call("documents", "work", postgres_url).out
+    assert "nothing new" in call("documents", "work", postgres_url).out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -86,7 +91,7 @@ def test_signals_end_a_worker_cleanly(tmp_path, call, book, number):
         os.kill(os.getpid(), number)
 
     sender, _ = start_in_thread(interrupt)
-    result = call("work", index, "--forever")
+    result = call("documents", "work", index, "--forever")
     sender.join()
     assert (result.code, signal.getsignal(number)) == (0, handler)
     assert "document(s)" in result.out

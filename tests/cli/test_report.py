@@ -9,7 +9,7 @@ import pytest
 
 def test_report_is_written_and_described(call, book_index, tmp_path):
     out = tmp_path / "book.html"
-    arguments = ("report", book_index, "--out", out)
+    arguments = ("export", "report", book_index, "--out", out)
     printed = call(*arguments, "--question", "Who gave Alice a cup of tea?")
     assert (printed.code, printed.err) == (0, "")
     assert printed.out.startswith(f"wrote {out}, ")
@@ -24,13 +24,13 @@ def test_report_is_written_and_described(call, book_index, tmp_path):
 def test_scope_hides_the_other_documents(call, book_index, tmp_path):
     out = tmp_path / "none.html"
     scope = json.dumps({"document_id": "other.txt"})
-    assert call("report", book_index, "--out", out, "--scope", scope).code == 0
+    assert call("export", "report", book_index, "--out", out, "--scope", scope).code == 0
     assert "Hatter" not in out.read_text(encoding="utf-8")
 
 
 def test_read_only_index_has_a_report(call, book_index, tmp_path):
     book_index.chmod(0o444)
-    assert call("report", book_index, "--out", tmp_path / "book.html").code == 0
+    assert call("export", "report", book_index, "--out", tmp_path / "book.html").code == 0
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_read_only_index_has_a_report(call, book_index, tmp_path):
 )
 def test_bad_input_ends_with_code_2(call, book_index, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    printed = call("report", book_index, *arguments)
+    printed = call("export", "report", book_index, *arguments)
     assert printed.code == 2
     assert message in printed.err
     assert not (tmp_path / "book.html").exists()
 
 
 def test_url_of_a_database_has_a_report(call, book_index, postgres_url, tmp_path):
-    assert call("copy", book_index, postgres_url).code == 0
+    assert call("indexes", "copy", book_index, postgres_url).code == 0
     out = tmp_path / "book.html"
-    assert call("report", postgres_url, "--out", out).code == 0
+    assert call("export", "report", postgres_url, "--out", out).code == 0
     name = postgres_url.partition("schema=")[2]
     raw = out.read_text(encoding="utf-8")
     assert f"<title>Report on {name}</title>" in raw

@@ -62,7 +62,7 @@ def test_headings_of_files_are_metadata_and_name_sections(tmp_path, call):
         "a.html": {"headings": ["Weena"]},
         "b.pdf": {"headings": ["Eloi"], "page": 1},
     }
-    stats = call("stats", out, "--json").json()
+    stats = call("indexes", "stats", out, "--json").json()
     assert (stats["sections"], stats["trusted_sources"]) == (2, ["definition", "section"])
 
 
@@ -102,7 +102,7 @@ def test_prune_keeps_the_document_of_a_file_that_cannot_be_read(folder, tmp_path
     assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 3
     (folder / "page.html").unlink()
     (folder / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0")
-    report = call("update", out, folder, "--prune", "--json").json(3)
+    report = call("documents", "update", out, folder, "--prune", "--json").json(3)
     assert report["deleted"] == ["page.html"]
     assert "a.txt" in report["unread_files"]
     with E2GraphRAG.open(out) as rag:
@@ -119,7 +119,7 @@ def test_an_index_in_its_own_folder_is_not_indexed(tmp_path, call, name):
         code, printed, err = call(*command)
         assert (code, err) == (0, "")
         assert "nothing new, 1 document(s) unchanged" in printed
-    code, printed, err = call("update", tmp_path / name, tmp_path)
+    code, printed, err = call("documents", "update", tmp_path / name, tmp_path)
     assert (code, err) == (0, "")
     assert "nothing new, 1 document(s) unchanged" in printed
 
@@ -130,11 +130,11 @@ def test_encodings_are_found_and_a_given_one_overrides(tmp_path, call):
     code, _, err = call("index", tmp_path, "--out", out, *SMALL_CHUNKS)
     assert code == 0
     assert "read in the encoding that fits their letters: cp1252 (a.txt)" in err
-    code, _, err = call("update", out, tmp_path, "--encoding", "cp1251")
+    code, _, err = call("documents", "update", out, tmp_path, "--encoding", "cp1251")
     assert (code, err) == (0, "")
     with E2GraphRAG.open(out) as rag:
         assert "Mьller" in rag.document("a.txt").text
-    code, _, err = call("update", out, tmp_path, "--encoding", "klingon")
+    code, _, err = call("documents", "update", out, tmp_path, "--encoding", "klingon")
     assert (code, err.count("\n")) == (2, 1)
 
 
@@ -154,9 +154,9 @@ def test_a_file_name_that_is_not_utf_8_is_indexed_found_and_reported(tmp_path, c
     assert call("query", out, "Alice", "-k", "1", "--json").json()["nodes"][0]["document_id"] == (
         r"caf\xe9.txt"
     )
-    assert call("status", out).code == 0
+    assert call("documents", "list", out).code == 0
     report = tmp_path / "r.html"
-    assert call("report", out, "--question", "Who is Alice?", "--out", report).code == 0
+    assert call("export", "report", out, "--question", "Who is Alice?", "--out", report).code == 0
     assert report.stat().st_size
 
 
@@ -203,7 +203,7 @@ def test_failed_later_run_and_paid_summaries_keep_the_file(tmp_path, call, monke
     assert call(*command).code == 0
     (tmp_path / "a.txt").write_text("changed")
     assert call(*command, "--on-duplicate", "error").code == 2
-    assert call("status", out).code == 0
+    assert call("documents", "list", out).code == 0
 
 
 def test_an_unexpected_error_in_the_first_run_leaves_no_file(tmp_path, call, monkeypatch):

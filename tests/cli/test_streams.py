@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from cli_helpers import SMALL_CHUNKS
-from e2graphrag_integrations.cli import output
 from e2graphrag_integrations.cli.main import main
+from e2graphrag_integrations.cli.output import progress, terminal
 from e2graphrag_integrations.reports import Progress
 
 PROGRAM = [sys.executable, "-m", "e2graphrag_integrations.cli"]
@@ -83,7 +83,7 @@ def test_plain_text_is_not_wrapped(book_index, call):
 
 
 def test_pipe_closed_by_its_reader_is_not_an_error(book_index):
-    command = f"{' '.join(PROGRAM)} stats {book_index} | true"
+    command = f"{' '.join(PROGRAM)} indexes stats {book_index} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - needs a real pipe
     assert done.stderr == ""
 
@@ -93,14 +93,14 @@ def test_broken_pipe_exits_with_0(book_index, monkeypatch, capsys):
     os.close(reading)
     with open(writing, "w") as pipe:  # noqa: PTH123 - a descriptor has no path
         monkeypatch.setattr(sys, "stdout", pipe)
-        assert main(["stats", str(book_index)]) == 0
+        assert main(["indexes", "stats", str(book_index)]) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_full_disk_is_reported_in_one_line(book_index, monkeypatch, capsys):
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert main(["stats", str(book_index)]) == 2
+        assert main(["indexes", "stats", str(book_index)]) == 2
     assert capsys.readouterr().err == "error: [Errno 28] No space left on device\n"
 
 
@@ -114,7 +114,7 @@ def test_closed_standard_streams_do_not_crash(tmp_path, book, monkeypatch, capsy
     monkeypatch.setattr(sys, "stderr", None)
     assert main(["index", str(book), "--out", str(out), *SMALL_CHUNKS]) == 0
     assert main(["index", "missing", "--out", str(out)]) == 2
-    assert main(["stats"]) == 2
+    assert main(["indexes", "stats"]) == 2
     assert main(["--help"]) == 0
 
 
@@ -174,13 +174,13 @@ def test_terminal_shows_progress_bars_by_stage(tmp_path, book, without_torch):
 
 def test_a_pipe_gets_a_line_of_progress_every_few_seconds(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
-    with output.progress_bar() as progress:
-        progress(Progress("embed", 0, 0, note="summaries: 5 LLM calls"))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.progress_bar() as show:
+        show(Progress("embed", 0, 0, note="summaries: 5 LLM calls"))
         for second in range(1, 13):
             now[0] = float(second)
-            progress(Progress("embed", second * 100, 2000, seconds=second))
-            progress(Progress("write", second, 20, seconds=second))
+            show(Progress("embed", second * 100, 2000, seconds=second))
+            show(Progress("write", second, 20, seconds=second))
     assert capsys.readouterr().err.splitlines() == [
         "summaries: 5 LLM calls",
         "progress: embed 500/2,000, write 4/20, about 16 s left",
@@ -190,27 +190,27 @@ def test_a_pipe_gets_a_line_of_progress_every_few_seconds(capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_terminal_shows_tables_and_colors_unless_no_color_is_set(book_index):
-    code, printed = run_in_terminal("status", book_index)
+    code, printed = run_in_terminal("documents", "list", book_index)
     assert code == 0
     assert "───" in printed
     assert "\x1b[32mdone" in printed
-    code, printed = run_in_terminal("status", book_index, env={"NO_COLOR": "1"})
+    code, printed = run_in_terminal("documents", "list", book_index, env={"NO_COLOR": "1"})
     assert code == 0
     assert "───" in printed
     assert "\x1b[32m" not in printed
 
 
 def test_dumb_terminal_gets_plain_text(book_index):
-    code, printed = run_in_terminal("status", book_index, env={"TERM": "dumb"})
+    code, printed = run_in_terminal("documents", "list", book_index, env={"TERM": "dumb"})
     assert (code, printed) == (0, f"{book_index}: 1 document(s): 1 done\r\ndone\tbook.txt\r\n")
 
 
 def test_terminal_shows_help_and_usage_errors_in_boxes():
-    code, printed = run_in_terminal("delete", "--help")
+    code, printed = run_in_terminal("documents", "delete", "--help")
     assert code == 0
     assert "╭─ Arguments" in without_styles(printed)
     assert "e2graphrag documents delete novels.e2g the_time_machine.txt" in without_styles(printed)
-    code, printed = run_in_terminal("delete")
+    code, printed = run_in_terminal("documents", "delete")
     assert code == 2
     assert "╭─ Error" in without_styles(printed)
 
@@ -218,13 +218,13 @@ def test_terminal_shows_help_and_usage_errors_in_boxes():
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["stats", "{index}"],
-        ["status", "{index}"],
-        ["verify", "{index}"],
+        ["indexes", "stats", "{index}"],
+        ["documents", "list", "{index}"],
+        ["indexes", "verify", "{index}"],
         ["query", "{index}", "Who gave Alice a cup?", "--profile"],
         ["index", "{book}", "--out", "new.e2g", "--estimate", *SMALL_CHUNKS],
     ],
-    ids=lambda arguments: arguments[0],
+    ids=" ".join,
 )
 def test_every_table_has_the_numbers_of_the_plain_text(
     arguments, book, book_index, call, monkeypatch, tmp_path
@@ -232,7 +232,7 @@ def test_every_table_has_the_numbers_of_the_plain_text(
     monkeypatch.chdir(tmp_path)
     arguments = [argument.format(index=book_index, book=book) for argument in arguments]
     plain = call(*arguments)
-    monkeypatch.setattr(output, "is_terminal", lambda _: True)
+    monkeypatch.setattr(terminal, "is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", "200")
     table = call(*arguments)
     assert table.code == plain.code == 0

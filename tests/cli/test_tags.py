@@ -1,4 +1,4 @@
-"""The command `tag`, and the tags and boosts of `query`."""
+"""The command `documents tag`, and the tags and boosts of `query`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 
 QUESTION = "What happened?"
+TAG = ("documents", "tag")
 
 
 @pytest.fixture
@@ -30,16 +31,16 @@ def first(call, tickets, *options):
 
 
 def test_tag_sets_prints_and_removes_tags(tickets, call, tmp_path):
-    assert call("tag", tickets, "card", "parcel").out == "1\tcard\n1\tparcel\n"
-    assert call("tag", tickets, "--json").json()["tags"] == {"card": 1, "parcel": 1}
+    assert call("documents", "tag", tickets, "card", "parcel").out == "1\tcard\n1\tparcel\n"
+    assert call("documents", "tag", tickets, "--json").json()["tags"] == {"card": 1, "parcel": 1}
     file = tmp_path / "tags.json"
     file.write_text(json.dumps(["sea", {"name": "card", "examples": ["He paid."]}]))
-    assert call("tag", tickets, "--file", file, "--json").json()["tags"]["card"] == 1
-    assert call("tag", tickets, "--clear").out == f"{tickets} has no tags\n"
+    assert call("documents", "tag", tickets, "--file", file, "--json").json()["tags"]["card"] == 1
+    assert call("documents", "tag", tickets, "--clear").out == f"{tickets} has no tags\n"
 
 
 def test_queries_use_tags_and_boosts(tickets, call):
-    call("tag", tickets, "card", "parcel")
+    call("documents", "tag", tickets, "card", "parcel")
     for id_, tag in (("paid", "card"), ("sent", "parcel")):
         assert first(call, tickets, "--tag", tag) == id_
         assert first(call, tickets, "--boost-tag", f"{tag}=900") == id_
@@ -55,23 +56,23 @@ def test_queries_use_tags_and_boosts(tickets, call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("query", QUESTION, "--boost-tag", "card"), "must be NAME=WEIGHT"),
-        (("query", QUESTION, "--boost-tag", "card=nan"), "nan must be a number"),
-        (("query", QUESTION, "--boost-tag", "sea=2"), "unknown tag 'sea'"),
-        (("query", QUESTION, "--tag", "sea"), "unknown tag 'sea'"),
+        ((["query"], QUESTION, "--boost-tag", "card"), "must be NAME=WEIGHT"),
+        ((["query"], QUESTION, "--boost-tag", "card=nan"), "nan must be a number"),
+        ((["query"], QUESTION, "--boost-tag", "sea=2"), "unknown tag 'sea'"),
+        ((["query"], QUESTION, "--tag", "sea"), "unknown tag 'sea'"),
         (
-            ("query", QUESTION, "--boost-date-field", "day"),
+            (["query"], QUESTION, "--boost-date-field", "day"),
             "--boost-date-field and --boost-now have no effect without --boost",
         ),
-        (("query", QUESTION, "--boost-half-life-days", "0"), "--boost-half-life-days 0"),
-        (("tag", "card", "Card"), "'card' and 'Card'"),
-        (("tag", "card", "--clear"), "--clear removes all tags"),
-        (("tag", "--file", "missing.json"), "missing.json cannot be read"),
+        ((["query"], QUESTION, "--boost-half-life-days", "0"), "--boost-half-life-days 0"),
+        ((TAG, "card", "Card"), "'card' and 'Card'"),
+        ((TAG, "card", "--clear"), "--clear removes all tags"),
+        ((TAG, "--file", "missing.json"), "missing.json cannot be read"),
     ],
 )
 def test_invalid_input_exits_with_a_message(tickets, call, arguments, message):
     command, *rest = arguments
-    result = call(command, tickets, *rest)
+    result = call(*command, tickets, *rest)
     assert result.code == 2
     assert message in result.err
 
@@ -79,4 +80,4 @@ def test_invalid_input_exits_with_a_message(tickets, call, arguments, message):
 def test_a_file_must_contain_a_list(tickets, call, tmp_path):
     file = tmp_path / "tags.json"
     file.write_text('{"card": []}')
-    assert "must contain a JSON list" in call("tag", tickets, "--file", file).err
+    assert "must contain a JSON list" in call("documents", "tag", tickets, "--file", file).err

@@ -103,7 +103,7 @@ def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypa
     monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
     edit_texts(folder)
     index_command = ["index", folder, "--out", index]
-    arguments = index_command if command == "index" else ["update", index, folder]
+    arguments = index_command if command == "index" else ["documents", "update", index, folder]
     before = index.read_bytes()
     code, out, err = call(*arguments, "--max-llm-calls", "0")
     assert (code, out, fake.calls) == (2, "", 0)
@@ -118,7 +118,7 @@ def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypa
 
 def test_update_replaces_changed_documents_and_adds_new_ones(index, folder, call):
     edit_texts(folder)
-    report = call("update", index, folder, "--json").json()
+    report = call("documents", "update", index, folder, "--json").json()
     assert (report["replaced"], report["added"]) == (["alice.txt"], ["new.txt"])
     assert report["deleted"] == []
     assert report["skipped"] == ["sub/ship.txt"]
@@ -131,7 +131,7 @@ def test_update_replaces_changed_documents_and_adds_new_ones(index, folder, call
 
 def test_update_with_prune_deletes_documents_without_a_file(index, folder, call):
     edit_texts(folder)
-    code, out, err = call("update", index, folder, "--prune")
+    code, out, err = call("documents", "update", index, folder, "--prune")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[:3] == ["replaced: alice.txt", "added: new.txt", "deleted: queen.md"]
@@ -141,9 +141,9 @@ def test_update_with_prune_deletes_documents_without_a_file(index, folder, call)
 
 def test_update_without_changes_says_so_and_can_still_prune(index, folder, call):
     expected = f"{index}: nothing new, 3 document(s) unchanged\n"
-    assert call("update", index, folder) == (0, expected, "")
+    assert call("documents", "update", index, folder) == (0, expected, "")
     (folder / "queen.md").unlink()
-    code, out, _ = call("update", index, folder, "--prune")
+    code, out, _ = call("documents", "update", index, folder, "--prune")
     assert code == 0
     assert out.splitlines()[0] == "deleted: queen.md"
     assert document_ids(index) == ["alice.txt", "sub/ship.txt"]
@@ -151,7 +151,7 @@ def test_update_without_changes_says_so_and_can_still_prune(index, folder, call)
 
 def test_updated_index_equals_a_new_index(index, folder, call, tmp_path):
     edit_texts(folder)
-    assert call("update", index, folder, "--prune").code == 0
+    assert call("documents", "update", index, folder, "--prune").code == 0
     fresh = tmp_path / "fresh.e2g"
     assert call("index", folder, "--out", fresh, *SMALL_CHUNKS).code == 0
     with E2GraphRAG.open(index) as rag, E2GraphRAG.open(fresh) as other:
@@ -165,13 +165,13 @@ def test_estimate_of_an_update_equals_its_cost_and_changes_nothing(
     assert call("index", folder, "--out", index, *SMALL_CHUNKS).code == 0
     edit_texts(folder)
     before = index.read_bytes()
-    estimate = call("update", index, folder, "--prune", "--estimate", "--json").json()
+    estimate = call("documents", "update", index, folder, "--prune", "--estimate", "--json").json()
     assert index.read_bytes() == before
-    code, out, _ = call("update", index, folder, "--estimate")
+    code, out, _ = call("documents", "update", index, folder, "--estimate")
     assert code == 0
     assert f"LLM calls: {estimate['llm_calls']} " in out
     summarizer.calls = 0
-    report = call("update", index, folder, "--prune", "--json").json()
+    report = call("documents", "update", index, folder, "--prune", "--json").json()
     cost = report["llm_calls"] + report["saved_calls"]
     assert cost == estimate["llm_calls"] == summarizer.calls > 0
     assert report["documents"] == estimate["documents"] == 2
@@ -180,28 +180,30 @@ def test_estimate_of_an_update_equals_its_cost_and_changes_nothing(
 def test_update_reads_standard_input(index, call, monkeypatch):
     for text, change in (("Bill met Alice.", "added"), ("Bill left.", "replaced")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        assert call("update", index, "-", "--json").json()[change] == ["stdin"]
+        assert call("documents", "update", index, "-", "--json").json()[change] == ["stdin"]
 
 
 def test_update_warns_about_a_document_that_became_empty(index, folder, call):
     (folder / "queen.md").write_text(" \n")
-    code, _, err = call("update", index, folder)
+    code, _, err = call("documents", "update", index, folder)
     assert (code, err) == (0, "warning: queen.md contains no text\n")
 
 
 def test_delete_removes_documents_and_reports_the_counts(index, call):
-    report = call("delete", index, "alice.txt", "sub/ship.txt", "alice.txt", "--json").json()
+    report = call(
+        "documents", "delete", index, "alice.txt", "sub/ship.txt", "alice.txt", "--json"
+    ).json()
     assert report["documents"] == 2
     assert report["chunks"] > report["summaries"] > 0
     assert document_ids(index) == ["queen.md"]
-    code, out, _ = call("delete", index, "queen.md")
+    code, out, _ = call("documents", "delete", index, "queen.md")
     assert code == 0
     assert re.fullmatch(rf"{index}: 1 document\(s\) deleted with \d chunks and \d summaries\n", out)
     assert call("query", index, "Alice").code == 1
 
 
 def test_delete_with_an_unknown_id_deletes_nothing(index, call):
-    code, out, err = call("delete", index, "alice.txt", "ghost.txt")
+    code, out, err = call("documents", "delete", index, "alice.txt", "ghost.txt")
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert "'ghost.txt'" in err
@@ -214,16 +216,16 @@ def test_delete_with_an_unknown_id_deletes_nothing(index, call):
 def test_status_prints_the_state_of_each_document(index, failed_index, call):
     rows = "done\talice.txt\ndone\tqueen.md\ndone\tsub/ship.txt\n"
     expected = f"{index}: 3 document(s): 3 done\n{rows}"
-    assert call("status", index) == (0, expected, "")
-    documents = call("status", index, "--json").json()["documents"]
+    assert call("documents", "list", index) == (0, expected, "")
+    documents = call("documents", "list", index, "--json").json()["documents"]
     assert all(document["status"] == "done" for document in documents)
-    code, out, err = call("status", failed_index)
+    code, out, err = call("documents", "list", failed_index)
     assert code == 3
     assert out.splitlines()[0] == f"{failed_index}: 4 document(s): 3 done, 1 failed"
     assert out.splitlines()[1].startswith("failed\tjabber.txt: ")
     assert out.splitlines()[2] == "done\talice.txt"
     assert err == f"run `e2graphrag documents resume {failed_index}` to index what is not done\n"
-    documents = call("status", failed_index, "--json").json(3)["documents"]
+    documents = call("documents", "list", failed_index, "--json").json(3)["documents"]
     [failed] = [document for document in documents if document["status"] == "failed"]
     assert (failed["id"], failed["indexed"]) == ("jabber.txt", False)
     assert "content filter" in failed["reason"]
@@ -239,34 +241,37 @@ def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
     assert code == 1
     assert "Answers lack 30 documents that are not indexed yet." in out
     assert f"run `e2graphrag documents resume {index}`" in err
-    code, out, err = call("status", index)
+    code, out, err = call("documents", "list", index)
     assert code == 3
     first, *rows, last = out.splitlines()
     assert first == f"{index}: 30 document(s): 30 pending"
     assert rows == [f"pending\t{number:02}.txt" for number in range(20)]
     assert last == "... and 10 more: --all lists them"
     assert f"run `e2graphrag documents resume {index}`" in err
-    assert len(call("status", index, "--all").out.splitlines()) == 31
-    states = call("status", index, "--json").json(3)
+    assert len(call("documents", "list", index, "--all").out.splitlines()) == 31
+    states = call("documents", "list", index, "--json").json(3)
     assert (states["counts"], len(states["documents"])) == ({"pending": 30}, 30)
     with E2GraphRAG.open(index) as writer, writer.write_lock():
         told = re.compile(rf"{re.escape(str(index))} is being written by process \d+ .* since 20")
-        status, query = call("status", index).err, call("query", index, "Who met Bert?").err
+        status, query = (
+            call("documents", "list", index).err,
+            call("query", index, "Who met Bert?").err,
+        )
         assert told.search(status)
         assert told.search(query)
         assert "resume" not in status  # it would wait for the writer
-        assert call("status", index, "--json").json(3)["writer"].startswith("process ")
-    assert call("resume", index).code == 0
+        assert call("documents", "list", index, "--json").json(3)["writer"].startswith("process ")
+    assert call("documents", "resume", index).code == 0
     assert call("query", index, "Who met Bert?").err == ""
 
 
 def test_status_says_that_the_previous_version_is_searchable(failed_index, folder, call):
     (folder / "alice.txt").write_text(f"{ALICE} {FORBIDDEN}")
     (folder / "queen.md").write_text(f"{QUEEN} The end.")
-    report = call("update", failed_index, folder, "--json").json(3)
+    report = call("documents", "update", failed_index, folder, "--json").json(3)
     assert sorted(report["failed"]) == ["alice.txt", "jabber.txt"]
     assert (report["replaced"], report["added"]) == (["queen.md"], [])
-    _, out, _ = call("status", failed_index)
+    _, out, _ = call("documents", "list", failed_index)
     assert "failed\talice.txt (the previous version is searchable): " in out
 
 
@@ -275,64 +280,64 @@ def test_reindex_extracts_an_index_of_another_extractor_again(folder, tmp_path, 
     call("index", folder, "--out", index, "--embedder", "hashing")
     blank = tmp_path / "blank"
     spacy.blank("en").to_disk(blank)
-    code, out, err = call("reindex", index, "--spacy-model", blank)
+    code, out, err = call("entities", "reindex", index, "--spacy-model", blank)
     assert (code, err) == (0, "")
     assert out.startswith(f"{index}: 3 document(s) with 3 chunks extracted again; ")
-    again = call("reindex", index, "--spacy-model", blank)
+    again = call("entities", "reindex", index, "--spacy-model", blank)
     assert again.out == f"{index}: nothing to do, 3 document(s) are current\n"
-    report = call("reindex", index, "--json").json()
+    report = call("entities", "reindex", index, "--json").json()
     assert (report["documents"], len(report["skipped"])) == (0, 3)
-    assert call("verify", index).code == 0
-    assert call("reindex", tmp_path / "missing.e2g").code == 2
+    assert call("indexes", "verify", index).code == 0
+    assert call("entities", "reindex", tmp_path / "missing.e2g").code == 2
 
 
 def test_resume_retries_failed_documents_and_reuses_finished_summaries(
     failed_index, call, summarizer
 ):
     calls = summarizer.calls
-    code, out, err = call("resume", failed_index)
+    code, out, err = call("documents", "resume", failed_index)
     assert (code, out) == (2, "")  # the only document failed again
     assert "content filter" in err
     summarizer.rejects = False
     calls_before = summarizer.calls
-    report = call("resume", failed_index, "--json").json()
+    report = call("documents", "resume", failed_index, "--json").json()
     assert (report["documents"], report["skipped"]) == (1, [])
     assert report["llm_calls"] == summarizer.calls - calls_before <= summarizer.calls - calls
-    assert call("status", failed_index).code == 0
+    assert call("documents", "list", failed_index).code == 0
     expected = f"{failed_index}: nothing new, 0 document(s) unchanged\n"
-    assert call("resume", failed_index) == (0, expected, "")
+    assert call("documents", "resume", failed_index) == (0, expected, "")
     assert "jabber.txt" in document_ids(failed_index)
 
 
 def test_resume_exits_with_3_if_some_documents_fail_again(failed_index, folder, call, summarizer):
     (folder / "alice.txt").write_text(f"{ALICE} {FORBIDDEN}")
-    assert call("update", failed_index, folder / "alice.txt").code == 2
+    assert call("documents", "update", failed_index, folder / "alice.txt").code == 2
     (folder / "jabber.txt").write_text(f"{SHIP} Nothing to fear. {QUEEN} {SHIP}")
     assert call("index", folder / "jabber.txt", "--out", failed_index).code == 0
     with E2GraphRAG.open(failed_index, summarizer=summarizer) as rag:
         enqueue(rag.store, [numbered(30)], {})
-    report = call("resume", failed_index, "--json").json(3)
+    report = call("documents", "resume", failed_index, "--json").json(3)
     assert (report["documents"], list(report["failed"])) == (1, ["alice.txt"])
 
 
 def test_failed_document_can_be_deleted(failed_index, call):
-    report = call("delete", failed_index, "jabber.txt", "--json").json()
+    report = call("documents", "delete", failed_index, "jabber.txt", "--json").json()
     assert report == {"documents": 1, "chunks": 0, "summaries": 0}
-    assert call("status", failed_index).code == 0
+    assert call("documents", "list", failed_index).code == 0
 
 
 def test_repeating_the_index_command_also_resumes(failed_index, folder, call, summarizer):
     summarizer.rejects = False
     report = call("index", folder, "--out", failed_index, "--json").json()
     assert (report["documents"], len(report["skipped"])) == (1, 3)
-    assert call("status", failed_index).code == 0
+    assert call("documents", "list", failed_index).code == 0
 
 
 def test_prune_deletes_failed_documents_without_a_file(failed_index, folder, call):
     (folder / "jabber.txt").unlink()
-    report = call("update", failed_index, folder, "--prune", "--json").json()
+    report = call("documents", "update", failed_index, folder, "--prune", "--json").json()
     assert report["deleted"] == ["jabber.txt"]
-    assert call("status", failed_index).code == 0
+    assert call("documents", "list", failed_index).code == 0
 
 
 def test_resume_uses_the_settings_of_the_first_index_command(
@@ -345,7 +350,7 @@ def test_resume_uses_the_settings_of_the_first_index_command(
     assert summarizer.calls > 1  # so that the file contains a paid summary
     summarizer.rejects = False
     monkeypatch.setattr(components, "SentenceTransformerEmbedder", FakeDefaultEmbedder)
-    assert call("resume", out).code == 0
+    assert call("documents", "resume", out).code == 0
     with E2GraphRAG.open(out, summarizer=summarizer) as rag:
         assert (rag.settings.chunk_size, rag.settings.group_size) == (25, 3)
 
@@ -361,56 +366,58 @@ def test_interrupted_index_exits_with_130_and_can_be_resumed(
         patch.setattr(summarizer, "summarize", interrupt)
         code, printed, err = call("index", folder, "--out", out, *SMALL_CHUNKS)
     assert (code, printed) == (130, "")
-    assert err.endswith("interrupted: repeat the command or run `e2graphrag documents resume` to continue\n")
-    assert call("status", out).code == 3
+    assert err.endswith(
+        "interrupted: repeat the command or run `e2graphrag documents resume` to continue\n"
+    )
+    assert call("documents", "list", out).code == 3
     assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 0
-    assert call("status", out).code == 0
+    assert call("documents", "list", out).code == 0
 
 
 # Compact, export and import
 
 
 def test_compact_reports_the_size_before_and_after(index, call):
-    assert call("delete", index, "alice.txt", "queen.md").code == 0
+    assert call("documents", "delete", index, "alice.txt", "queen.md").code == 0
     size = index.stat().st_size
-    report = call("compact", index, "--json").json()
+    report = call("indexes", "compact", index, "--json").json()
     assert report["bytes_before"] == size
     assert report["bytes_after"] == index.stat().st_size <= size
     assert report["dropped"] == 0
-    code, out, _ = call("compact", index)
+    code, out, _ = call("indexes", "compact", index)
     size = index.stat().st_size
     assert (code, out) == (0, f"{index}: {size} to {size} bytes, 0 cached results dropped\n")
-    assert call("verify", index).code == 0
+    assert call("indexes", "verify", index).code == 0
 
 
 def test_imported_export_equals_the_index(index, tmp_path, call):
     exported, copy = tmp_path / "out", tmp_path / "b.e2g"
-    assert call("export", index, exported) == (0, f"wrote {exported}\n", "")
+    assert call("export", "folder", index, exported) == (0, f"wrote {exported}\n", "")
     folder = str(tmp_path / "o2")
-    assert call("export", index, folder, "--json").json() == {"folder": folder}
-    assert call("import", exported, "--out", copy) == (0, f"wrote {copy}\n", "")
+    assert call("export", "folder", index, folder, "--json").json() == {"folder": folder}
+    assert call("indexes", "import", exported, "--out", copy) == (0, f"wrote {copy}\n", "")
     other = str(tmp_path / "c.e2g")
-    assert call("import", exported, "--out", other, "--json").json() == {"file": other}
+    assert call("indexes", "import", exported, "--out", other, "--json").json() == {"file": other}
     question = ["Who gave Alice a cup?", "--json"]
     assert call("query", index, *question) == call("query", copy, *question)
-    assert call("verify", copy).code == 0
+    assert call("indexes", "verify", copy).code == 0
 
 
 def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
     folder = tmp_path / "graph"
-    code, out, err = call("export-graph", index, folder)
+    code, out, err = call("export", "graph", index, folder)
     assert (code, err) == (0, "")
     assert out.startswith(f"wrote {folder}: 3 Document, ")
     options = ("--no-texts", "--no-communities", "--json")
-    found = call("export-graph", index, tmp_path / "g.graphml", *options).json()
+    found = call("export", "graph", index, tmp_path / "g.graphml", *options).json()
     assert found["path"] == str(tmp_path / "g.graphml")
     assert found["counts"]["Entity"] == len((folder / "entity.csv").read_bytes().splitlines()) - 1
     assert found["counts"]["Community"] == 0
     assert 'attr.name="text"' not in (tmp_path / "g.graphml").read_text(encoding="utf-8")
-    code, out, err = call("export-graph", index, tmp_path / "g.gml")
+    code, out, err = call("export", "graph", index, tmp_path / "g.gml")
     assert (code, out) == (2, "")
     assert ".graphml, .gexf, .json" in err
-    code, out, err = call("export", index, tmp_path / "g.gexf")
+    code, out, err = call("export", "folder", index, tmp_path / "g.gexf")
     assert (code, out) == (2, "")
     assert "e2graphrag export graph" in err
 
@@ -421,32 +428,38 @@ def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["update", "ghost.e2g", "{folder}"], "index ghost.e2g does not exist"),
-        (["delete", "ghost.e2g", "x"], "index ghost.e2g does not exist"),
-        (["resume", "ghost.e2g"], "index ghost.e2g does not exist"),
-        (["status", "ghost.e2g"], "index ghost.e2g does not exist"),
-        (["compact", "ghost.e2g"], "index ghost.e2g does not exist"),
-        (["export", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
-        (["update", "{folder}", "{folder}"], "is a folder: name an index file"),
-        (["status", "{alice}"], "e2graphrag index"),
-        (["update", "{index}", "ghost.txt"], "ghost.txt does not exist"),
-        (["update", "{index}", "{folder}", "--llm-base-url", "u"], "require --llm-model"),
-        (["update", "{index}", "{folder}", "--concurrency", "0"], "--concurrency 0"),
-        (["resume", "{index}", "--llm-api-key-env", "X"], "require --llm-model"),
-        (["update", "{index}", "{folder}", "--llm-model", "m"], "OPENAI_API_KEY contains no API"),
-        (["delete", "{index}", "ghost"], "'ghost'"),
-        (["delete", "{index}", ""], "''"),
-        (["export", "{index}", "{folder}"], "{folder}"),
-        (["export", "{index}", ""], "must name a file"),
-        (["export", "{index}", "no/such/out"], "no/such/out"),
-        (["export-graph", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
-        (["export-graph", "{index}", "{folder}"], "{folder} already exists"),
-        (["export-graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0"),
-        (["import", "{folder}", "--out", "x.e2g"], "export"),
-        (["import", "ghost", "--out", "x.e2g"], "ghost"),
-        (["import", "ghost", "--out", "{index}"], "{index}"),
-        (["import", "ghost", "--out", ":memory:"], "name a file"),
-        (["import", "ghost", "--out", ""], "the path is empty"),
+        (["documents", "update", "ghost.e2g", "{folder}"], "index ghost.e2g does not exist"),
+        (["documents", "delete", "ghost.e2g", "x"], "index ghost.e2g does not exist"),
+        (["documents", "resume", "ghost.e2g"], "index ghost.e2g does not exist"),
+        (["documents", "list", "ghost.e2g"], "index ghost.e2g does not exist"),
+        (["indexes", "compact", "ghost.e2g"], "index ghost.e2g does not exist"),
+        (["export", "folder", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
+        (["documents", "update", "{folder}", "{folder}"], "is a folder: name an index file"),
+        (["documents", "list", "{alice}"], "e2graphrag index"),
+        (["documents", "update", "{index}", "ghost.txt"], "ghost.txt does not exist"),
+        (
+            ["documents", "update", "{index}", "{folder}", "--llm-base-url", "u"],
+            "require --llm-model",
+        ),
+        (["documents", "update", "{index}", "{folder}", "--concurrency", "0"], "--concurrency 0"),
+        (["documents", "resume", "{index}", "--llm-api-key-env", "X"], "require --llm-model"),
+        (
+            ["documents", "update", "{index}", "{folder}", "--llm-model", "m"],
+            "OPENAI_API_KEY contains no API",
+        ),
+        (["documents", "delete", "{index}", "ghost"], "'ghost'"),
+        (["documents", "delete", "{index}", ""], "''"),
+        (["export", "folder", "{index}", "{folder}"], "{folder}"),
+        (["export", "folder", "{index}", ""], "must name a file"),
+        (["export", "folder", "{index}", "no/such/out"], "no/such/out"),
+        (["export", "graph", "ghost.e2g", "out"], "index ghost.e2g does not exist"),
+        (["export", "graph", "{index}", "{folder}"], "{folder} already exists"),
+        (["export", "graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0"),
+        (["indexes", "import", "{folder}", "--out", "x.e2g"], "export"),
+        (["indexes", "import", "ghost", "--out", "x.e2g"], "ghost"),
+        (["indexes", "import", "ghost", "--out", "{index}"], "{index}"),
+        (["indexes", "import", "ghost", "--out", ":memory:"], "name a file"),
+        (["indexes", "import", "ghost", "--out", ""], "the path is empty"),
     ],
     ids=str,
 )
@@ -473,13 +486,13 @@ def test_damaged_queue_exits_with_2(failed_index, call, summarizer):
     with closing(sqlite3.connect(failed_index)) as db, db:
         db.execute("UPDATE queue SET document = '{}'")
     summarizer.rejects = False
-    code, out, err = call("resume", failed_index)
+    code, out, err = call("documents", "resume", failed_index)
     assert (code, out) == (2, "")
     assert "'jabber.txt'" in err
     assert "checksum" in err
-    assert call("verify", failed_index).code == 2
-    assert call("delete", failed_index, "jabber.txt").code == 0
-    assert call("verify", failed_index).code == 0
+    assert call("indexes", "verify", failed_index).code == 2
+    assert call("documents", "delete", failed_index, "jabber.txt").code == 0
+    assert call("indexes", "verify", failed_index).code == 0
 
 
 def test_index_locked_by_another_writer_can_be_read_but_not_changed(index, call, monkeypatch):
@@ -488,8 +501,8 @@ def test_index_locked_by_another_writer_can_be_read_but_not_changed(index, call,
         E2GraphRAG, "open", lambda path, **o: opened(path, **{**o, "lock_timeout": 0.1})
     )
     with IndexLock(str(index), 1).acquire():
-        code, out, err = call("delete", index, "alice.txt")
-        assert call("status", index).code == 0
+        code, out, err = call("documents", "delete", index, "alice.txt")
+        assert call("documents", "list", index).code == 0
     assert (code, out) == (2, "")
     assert f"error: {index} is being written by process " in err
 
@@ -504,21 +517,21 @@ def test_default_models_serve_an_index_from_creation_to_deletion(folder, tmp_pat
     question = "Who told the time?"
     command = ["index", folder, "--out", index, "--cut", "content", "--chunk-size", "20"]
     assert call(*command).code == 0
-    settings = call("stats", index, "--json").json()["settings"]
+    settings = call("indexes", "stats", index, "--json").json()["settings"]
     assert (settings["embedder_model"], settings["chunking"]) == ("all-MiniLM-L6-v2", "content")
     edit_texts(folder)
-    report = call("update", index, folder, "--prune", "--json").json()
+    report = call("documents", "update", index, folder, "--prune", "--json").json()
     assert (report["replaced"], report["added"]) == (["alice.txt"], ["new.txt"])
     assert report["deleted"] == ["queen.md"]
     assert 0 < report["embedded"] < report["chunks"] + report["summaries"]  # the rest is cached
     best = call("query", index, question, "--json").json()["nodes"][0]
     assert best["document_id"] == "alice.txt"
     assert "Dodo" in best["text"]
-    assert call("delete", index, "alice.txt").code == 0
+    assert call("documents", "delete", index, "alice.txt").code == 0
     nodes = call("query", index, question, "--json").json()["nodes"]
     assert {node["document_id"] for node in nodes} == {"new.txt", "sub/ship.txt"}
-    assert call("verify", index).code == 0
-    assert call("status", index).code == 0
+    assert call("indexes", "verify", index).code == 0
+    assert call("documents", "list", index).code == 0
 
 
 # Metadata
@@ -551,7 +564,7 @@ def test_a_file_that_is_read_again_keeps_the_title_and_metadata_of_its_document(
         given = {"tenant": "a", "year": 1865}
         rag.add(SourceDocument("alice.txt", ALICE, title="Wonderland", metadata=given))
     edit_texts(folder)
-    assert call("update", path, folder, "--metadata", "year=1872")[0] == 0
+    assert call("documents", "update", path, folder, "--metadata", "year=1872")[0] == 0
     with E2GraphRAG.open(path) as rag:
         alice = rag.document("alice.txt")
         assert "The Dodo" in alice.text
@@ -589,7 +602,7 @@ def test_invalid_metadata_is_refused_before_anything_is_written(
 ):
     before = index.read_bytes()
     options = [part for one in given for part in ("--metadata", one)]
-    for command in (("index", folder, "--out", index), ("update", index, folder)):
+    for command in (("index", folder, "--out", index), ("documents", "update", index, folder)):
         code, out, err = call(*command, *options)
         assert (code, out) == (2, "")
         assert problem in err

@@ -6,12 +6,10 @@ import logging
 from inspect import signature
 
 import pytest
-from typer.main import get_command
 
-from cli_helpers import SMALL_CHUNKS
+from cli_helpers import SMALL_CHUNKS, all_commands
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import wording
-from e2graphrag_integrations.cli.app import app
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.cli.wording import on_command_line
 
@@ -89,18 +87,39 @@ def test_parameters_and_methods_become_options_and_commands(message, words):
         (["query", "{index}", "Alice", "--scope", "{{}}"], "--scope {{}} contains an empty filter"),
         (["index", "{book}", "--out", "{index}", "--chunk-size", "9"], "--chunk-size"),
         (["index", "{book}", "--out", "n.e2g", "--concurrency", "0"], "--concurrency 0 must be"),
-        (["update", "{index}", "{book}", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
-        (["communities", "{index}", "--level", "9"], "--level 9 does not exist"),
-        (["communities", "{index}", "--top", "-1"], "--top -1 must be"),
-        (["edit", "{index}", "--undo", "abc"], "`e2graphrag entities edit` lists the ids"),
-        (["entity", "{index}", "Nobody"], "`e2graphrag entities list --prefix` lists the names"),
-        (["export-graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0 must be"),
-        (["report", "{index}", "--out", "r.html", "--max-mb", "-1"], "--max-mb -1.0 must be"),
-        (["update-vectors", "{index}", "pgvector"], "copy it with `e2graphrag indexes copy`"),
-        (["work", "{index}", "--lease", "0"], "--lease 0.0 must be"),
-        (["import", "x", "--out", "n.e2g", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
-        (["copy", "{index}", "n.e2g", "--lock-timeout", "-1"], "--lock-timeout -1.0 must be"),
-        (["drop", "postgresql://h/d?schema=s", "--lock-timeout", "-1"], "--lock-timeout -1.0 must"),
+        (
+            ["documents", "update", "{index}", "{book}", "--lock-timeout", "-1"],
+            "--lock-timeout -1.0 must be",
+        ),
+        (["entities", "communities", "{index}", "--level", "9"], "--level 9 does not exist"),
+        (["entities", "communities", "{index}", "--top", "-1"], "--top -1 must be"),
+        (
+            ["entities", "edit", "{index}", "--undo", "abc"],
+            "`e2graphrag entities edit` lists the ids",
+        ),
+        (
+            ["entities", "show", "{index}", "Nobody"],
+            "`e2graphrag entities list --prefix` lists the names",
+        ),
+        (["export", "graph", "{index}", "g", "--min-weight", "-1"], "--min-weight -1.0 must be"),
+        (
+            ["export", "report", "{index}", "--out", "r.html", "--max-mb", "-1"],
+            "--max-mb -1.0 must be",
+        ),
+        (["export", "vectors", "{index}", "pgvector"], "copy it with `e2graphrag indexes copy`"),
+        (["documents", "work", "{index}", "--lease", "0"], "--lease 0.0 must be"),
+        (
+            ["indexes", "import", "x", "--out", "n.e2g", "--lock-timeout", "-1"],
+            "--lock-timeout -1.0 must be",
+        ),
+        (
+            ["indexes", "copy", "{index}", "n.e2g", "--lock-timeout", "-1"],
+            "--lock-timeout -1.0 must be",
+        ),
+        (
+            ["indexes", "drop", "postgresql://h/d?schema=s", "--lock-timeout", "-1"],
+            "--lock-timeout -1.0 must",
+        ),
     ],
     ids=str,
 )
@@ -117,13 +136,13 @@ def test_a_locked_index_says_who_writes_and_names_the_option(book, book_index, c
     book.write_text("Changed.", encoding="utf-8")
     commands = (
         ("index", book, "--out", book_index),
-        ("update", book_index, book),
-        ("delete", book_index, "book.txt"),
-        ("edit", book_index, "--stop", "Alice"),
-        ("tag", book_index, "travel"),
-        ("compact", book_index),
-        ("reindex", book_index),
-        ("resume", book_index),
+        ("documents", "update", book_index, book),
+        ("documents", "delete", book_index, "book.txt"),
+        ("entities", "edit", book_index, "--stop", "Alice"),
+        ("documents", "tag", book_index, "travel"),
+        ("indexes", "compact", book_index),
+        ("entities", "reindex", book_index),
+        ("documents", "resume", book_index),
     )
     with E2GraphRAG.open(book_index) as rag, rag.write_lock():
         for command in commands:
@@ -145,7 +164,7 @@ def test_logged_warnings_name_options_too(capsys, monkeypatch, book, tmp_path):
 
 
 def test_every_option_that_is_a_parameter_has_its_words():
-    commands = get_command(app).commands
+    commands = all_commands()
     options = {
         option: parameter.name
         for name, command in commands.items()

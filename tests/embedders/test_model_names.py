@@ -45,7 +45,7 @@ def test_an_index_of_langchain_names_its_openai_model(tmp_path, openai, capsys):
         search(E2GraphRAGIndex.open(path, embeddings=openai("x", dimensions=32)))
     with pytest.raises(SettingsMismatchError, match=r"with the embedder OpenAIEmbeddings\(text"):
         search(E2GraphRAGIndex.open(path))
-    assert main(["stats", str(path)]) == 0
+    assert main(["indexes", "stats", str(path)]) == 0
     printed = capsys.readouterr().out
     assert f"embedder = {NAME} (vectors " in printed
     assert "secret-key" not in printed

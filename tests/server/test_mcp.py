@@ -189,7 +189,8 @@ async def test_search_and_outline_say_what_is_not_indexed_and_who_writes(open_in
     index.add([SourceDocument("b", "Cleo met Dora.")], wait=False)
     [note] = await notes(index)
     assert note == (
-        "Answers lack 1 document that is not indexed yet. Run `e2graphrag documents resume` to index it."
+        "Answers lack 1 document that is not indexed yet. "
+        "Run `e2graphrag documents resume` to index it."
     )
     with E2GraphRAG.open(tmp_path / "a.e2g") as other, other.write_lock():
         [note] = await notes(index)

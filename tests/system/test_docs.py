@@ -279,11 +279,10 @@ def test_langchain_page_calls_save_and_open_one_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_in_the_docs_and_its_options_exist(command, capsys):
     words = shlex.split(command)
-    with pytest.raises(SystemExit) as stop:
-        raise SystemExit(cli.main([words[0], "--help"]))
-    assert not stop.value.code
+    names = words[:2] if words[0] in {"documents", "entities", "export", "indexes"} else words[:1]
+    assert cli.main([*names, "--help"]) == 0
     text = capsys.readouterr().out
-    for word in words[1:]:
+    for word in words[len(names) :]:
         if word.startswith("-") and word != "-":
             assert word in text, f"{word} of {command!r}"
 

@@ -71,8 +71,9 @@ def test_damaged_docx_is_loaded_or_rejected(tmp_path, data):
 any_argument = st.one_of(
     st.sampled_from(
         [
-            *("index", "query", "update", "delete", "status", "stats", "verify", "resume"),
-            *("compact", "export", "import", "i.e2g", "broken.e2g", "a.txt", "nowhere", "--json"),
+            *("index", "query", "documents", "entities", "export", "indexes", "update", "delete"),
+            *("list", "stats", "verify", "resume", "compact", "folder", "import", "show", "edit"),
+            *("i.e2g", "broken.e2g", "a.txt", "nowhere", "--json"),
             *("--out", "--where", "-k", "0", "-1", "9e9", "--mode", "local", "--token-budget"),
             *("--estimate", "--prune", "--cut", "content", "--embedder", "hashing", "--context"),
             *('{"$or": [{"a": {"$gt": 1}}]}', "{", "a=1", "=", "--strategy", "paper", "numbered"),
@@ -83,8 +84,13 @@ any_argument = st.one_of(
 
 
 plausible_commands = st.builds(
-    lambda command, file, rest: [command, file, *rest],
-    st.sampled_from(["query", "update", "delete", "status", "stats", "verify", "export"]),
+    lambda command, file, rest: [*command.split(), file, *rest],
+    st.sampled_from(
+        [
+            *("query", "documents update", "documents delete", "documents list"),
+            *("indexes stats", "indexes verify", "export folder"),
+        ]
+    ),
     st.sampled_from(["i.e2g", "i.e2g", "broken.e2g", "a.txt"]),
     st.lists(any_argument, max_size=5),
 )
@@ -95,10 +101,10 @@ plausible_commands = st.builds(
 @given(arguments=st.one_of(st.lists(any_argument, max_size=7), plausible_commands))
 @example(arguments=["query", "i.e2g", "Who?", "--where", "{" * 10_000])
 @example(arguments=["query", "i.e2g", "\x00"])
-@example(arguments=["delete", "i.e2g", "\ud800"])
-@example(arguments=["export", "i.e2g", "a.txt"])
-@example(arguments=["import", "a.txt", "--out", "new.e2g"])
-@example(arguments=["update", "broken.e2g", "a.txt"])
+@example(arguments=["documents", "delete", "i.e2g", "\ud800"])
+@example(arguments=["export", "folder", "i.e2g", "a.txt"])
+@example(arguments=["indexes", "import", "a.txt", "--out", "new.e2g"])
+@example(arguments=["documents", "update", "broken.e2g", "a.txt"])
 def test_any_command_line_ends_with_an_exit_code(arguments, index_folder, monkeypatch, capsys):
     monkeypatch.chdir(index_folder)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Anna met Bert.")))

@@ -370,7 +370,7 @@ def test_the_command_line_shows_and_filters_languages(tmp_path, capsys):
     out = str(tmp_path / "i.e2g")
     assert main(["index", str(tmp_path), "--out", out, "--embedder", "hashing"]) == 0
     capsys.readouterr()
-    assert main(["stats", out]) == 0
+    assert main(["indexes", "stats", out]) == 0
     assert "languages: " in capsys.readouterr().out
     assert main(["query", out, "贾宝玉是谁？", "--where", "language=zh", "--explain"]) == 0
     printed = capsys.readouterr().out
@@ -379,6 +379,6 @@ def test_the_command_line_shows_and_filters_languages(tmp_path, capsys):
     assert "tea.txt" not in printed
     assert main(["index", str(tmp_path), "--out", out, "--language", "xx"]) == 2
     assert "'xx' is not the code of a language" in capsys.readouterr().err
-    assert main(["update", out, str(tmp_path / "wald.txt"), "--language", "nl"]) == 0
+    assert main(["documents", "update", out, str(tmp_path / "wald.txt"), "--language", "nl"]) == 0
     with E2GraphRAG.open(out, embedder=HashingEmbedder()) as rag:
         assert rag.store.languages() == {"dream.txt": "zh", "tea.txt": "en", "wald.txt": "nl"}

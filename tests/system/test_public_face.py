@@ -23,7 +23,7 @@ HEAVY = (
     "llama_index langchain_core torch spacy faiss scipy networkx rapidfuzz "
     "sentence_transformers transformers openai aiohttp"
 ).split()
-PRINTERS = {"cli.app", "cli.demo", "cli.output"}
+PRINTERS = {"cli.output.terminal"}
 
 
 @functools.cache

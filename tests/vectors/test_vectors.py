@@ -504,7 +504,7 @@ def test_langchain_uses_the_vector_index(in_qdrant):
 def test_the_command_line_updates_and_searches(in_qdrant, capsys):
     with in_qdrant.open_index(in_qdrant.path, embedder="hashing") as rag:
         rag.add(documents(2))
-    assert cli(["update-vectors", in_qdrant.path, in_qdrant.vectors]) == 0
+    assert cli(["export", "vectors", in_qdrant.path, in_qdrant.vectors]) == 0
     assert "2 document(s): wrote 2" in capsys.readouterr().out
     options = ["--vectors", in_qdrant.vectors, "--explain", "--mode", "global"]
     assert cli(["query", in_qdrant.path, QUESTION, *options]) == 0

@@ -91,7 +91,10 @@ def test_a_reader_gets_the_command_instead_of_the_button(open_page, console, web
         page.locator("#question").fill("xyzzy")
         page.locator("#ask").click()
         page.locator("#answers .answer").wait_for()
-        assert "Run `e2graphrag documents resume` to index them." in page.locator("#state").inner_text()
+        assert (
+            "Run `e2graphrag documents resume` to index them."
+            in page.locator("#state").inner_text()
+        )
         assert page.locator("#resume").is_hidden()
 
 

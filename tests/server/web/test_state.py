@@ -49,7 +49,10 @@ def test_a_reader_gets_the_command_and_a_scope_learns_nothing(open_index, serve)
     ]
     client = serve(rag, WebOptions(clients=clients))
     state = client.get("/state", headers=bearer(READER)).json()
-    assert (state["action"], state["way_on"]) == ("", "Run `e2graphrag documents resume` to index it.")
+    assert (state["action"], state["way_on"]) == (
+        "",
+        "Run `e2graphrag documents resume` to index it.",
+    )
     assert client.get("/state", headers=bearer(WRITER)).json()["action"] == "Index 1 document"
     state = client.get("/state", headers=bearer(TENANT)).json()
     assert state["description"] == "1 document is indexed."
