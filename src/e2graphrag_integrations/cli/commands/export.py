@@ -150,7 +150,7 @@ def vectors(
     The key of a Qdrant server is read from the environment variable QDRANT_API_KEY.
 
     Examples:
-      e2graphrag export vectors "postgresql://host/db?schema=novels" pgvector
+      e2graphrag export vectors "postgresql://host/db?schema=library" pgvector
       e2graphrag export vectors novels.e2g http://localhost:6333/novels
     """
     with inputs.open_index(index, vectors=vectors, lock_timeout=lock_timeout) as rag:
