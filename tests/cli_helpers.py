@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from typer.main import get_command
 
-from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder
 from e2graphrag_integrations.cli.main import app
 
 TEA_PARTY = (
@@ -18,6 +19,15 @@ TEA_PARTY = (
     "Far away a ship crossed the ocean. Its captain looked for an island of gold."
 )
 SMALL_CHUNKS = ["--embedder", "hashing", "--chunk-size", "25", "--chunk-overlap", "5"]
+
+
+ALICE = (
+    "Alice met the Hatter in the garden. The Hatter gave Alice a cup of tea. "
+    "Alice thanked the Hatter and walked to the river. The river was wide and cold. "
+    "A boat with the Walrus came by. The Walrus sang of cabbages and kings."
+)
+QUEEN = "The Queen of Hearts lived in a castle. The Queen played croquet with the King."
+SHIP = "A ship crossed the ocean. Its captain looked for an island of gold."
 
 
 class Result(NamedTuple):
@@ -65,3 +75,35 @@ class FakeDefaultEmbedder(HashingEmbedder):
 
     def __init__(self, _model: str | None = None) -> None:
         super().__init__(32)
+
+
+FORBIDDEN = f"Beware the {FakeSummarizer.forbidden}, my son."
+
+
+def write_texts(folder: Path) -> Path:
+    """Write three files into a new folder, one of them into a subfolder."""
+    (folder / "sub").mkdir(parents=True)
+    (folder / "alice.txt").write_text(ALICE)
+    (folder / "queen.md").write_text(QUEEN)
+    (folder / "sub" / "ship.txt").write_text(SHIP)
+    return folder
+
+
+def edit_texts(folder: Path) -> None:
+    """Change one of the files, add one and remove one."""
+    (folder / "alice.txt").write_text(ALICE + " The Dodo told the time.")
+    (folder / "new.txt").write_text("Bill the Lizard lost his slate.")
+    (folder / "queen.md").unlink()
+
+
+def document_ids(index: Path) -> list[str]:
+    """Return the ids of the documents of an index, which must be sound."""
+    with E2GraphRAG.open(index) as rag:
+        assert rag.verify().ok
+        return rag.document_ids
+
+
+def metadata_of(index: Path) -> dict[str, Any]:
+    """Return the metadata of the documents of an index by their ids."""
+    with E2GraphRAG.open(index) as rag:
+        return {id_: dict(rag.document(id_).metadata) for id_ in rag.document_ids}

@@ -1,6 +1,8 @@
-"""The commands `entities`, `entity` and `edit`."""
+"""The group `entities`: lists, edits, communities and another extractor."""
 
 from __future__ import annotations
+
+import spacy
 
 
 def test_entities_are_listed_and_shown(call, book_index):
@@ -56,3 +58,43 @@ def test_invalid_edits_are_errors(call, book_index):
         found = call("entities", "edit", book_index, *arguments)
         assert found.code == 2
         assert message in found.err
+
+
+def test_communities_are_printed_with_entities_sources_and_reports(book_index, call):
+    code, out, _ = call("entities", "communities", book_index)
+    assert code == 0
+    assert out.startswith("1. ")
+    assert "book.txt" in out
+    shown = call(
+        "entities", "communities", book_index, "--json", "--top", "1", "--seed", "3"
+    ).json()
+    [community] = shown["communities"]
+    assert community["report"]
+    assert len(community["entities"]) >= 2
+    estimate = call("entities", "communities", book_index, "--estimate", "--json").json()
+    assert estimate["community_reports"]["llm_calls"] == estimate["llm_calls"] > 0
+    _, out, _ = call("entities", "communities", book_index, "--estimate")
+    assert out.startswith(f"{estimate['community_reports']['summaries']} community reports")
+    code, out, _ = call(
+        "entities", "communities", book_index, "--where", "kind=none", "--no-reports"
+    )
+    assert (code, out) == (1, "no communities\n")
+    code, _, err = call("entities", "communities", book_index, "--level", "9")
+    assert code == 2
+    assert "--level 9 does not exist" in err
+
+
+def test_reindex_extracts_an_index_of_another_extractor_again(folder, tmp_path, call):
+    index = tmp_path / "my index.e2g"
+    call("index", folder, "--out", index, "--embedder", "hashing")
+    blank = tmp_path / "blank"
+    spacy.blank("en").to_disk(blank)
+    code, out, err = call("entities", "reindex", index, "--spacy-model", blank)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{index}: 3 document(s) with 3 chunks extracted again; ")
+    again = call("entities", "reindex", index, "--spacy-model", blank)
+    assert again.out == f"{index}: nothing to do, 3 document(s) are current\n"
+    report = call("entities", "reindex", index, "--json").json()
+    assert (report["documents"], len(report["skipped"])) == (0, 3)
+    assert call("indexes", "verify", index).code == 0
+    assert call("entities", "reindex", tmp_path / "missing.e2g").code == 2

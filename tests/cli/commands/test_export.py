@@ -1,4 +1,4 @@
-"""`e2graphrag export report`: the file, the options and errors."""
+"""The group `export`: the report and the graph; `test_indexes.py` exports and imports a folder."""
 
 from __future__ import annotations
 
@@ -60,3 +60,22 @@ def test_url_of_a_database_has_a_report(call, book_index, postgres_url, tmp_path
     raw = out.read_text(encoding="utf-8")
     assert f"<title>Report on {name}</title>" in raw
     assert "postgresql" not in raw
+
+
+def test_exported_graph_has_all_nodes_and_relations(index, tmp_path, call):
+    folder = tmp_path / "graph"
+    code, out, err = call("export", "graph", index, folder)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"wrote {folder}: 3 Document, ")
+    options = ("--no-texts", "--no-communities", "--json")
+    found = call("export", "graph", index, tmp_path / "g.graphml", *options).json()
+    assert found["path"] == str(tmp_path / "g.graphml")
+    assert found["counts"]["Entity"] == len((folder / "entity.csv").read_bytes().splitlines()) - 1
+    assert found["counts"]["Community"] == 0
+    assert 'attr.name="text"' not in (tmp_path / "g.graphml").read_text(encoding="utf-8")
+    code, out, err = call("export", "graph", index, tmp_path / "g.gml")
+    assert (code, out) == (2, "")
+    assert ".graphml, .gexf, .json" in err
+    code, out, err = call("export", "folder", index, tmp_path / "g.gexf")
+    assert (code, out) == (2, "")
+    assert "e2graphrag export graph" in err
