@@ -128,7 +128,7 @@ def group(name: str, text: str) -> Callable[[CommandFunction], CommandFunction]:
         name: The name of the group.
         text: Its help text, which ends with the examples.
     """
-    commands = typer.Typer(name=name, cls=_Group, **_help(text))
+    commands = typer.Typer(name=name, cls=_Group, rich_help_panel="Groups", **_help(text))
     app.add_typer(commands)
     return functools.partial(_register, commands)
 

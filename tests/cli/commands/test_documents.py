@@ -120,7 +120,7 @@ def test_delete_with_an_unknown_id_deletes_nothing(index, call):
     assert len(document_ids(index)) == 3
 
 
-def test_status_prints_the_state_of_each_document(index, failed_index, call):
+def test_list_prints_the_state_of_each_document(index, failed_index, call):
     rows = "done\talice.txt\ndone\tqueen.md\ndone\tsub/ship.txt\n"
     expected = f"{index}: 3 document(s): 3 done\n{rows}"
     assert call("documents", "list", index) == (0, expected, "")
@@ -172,7 +172,7 @@ def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
     assert call("query", index, "Who met Bert?").err == ""
 
 
-def test_status_says_that_the_previous_version_is_searchable(failed_index, folder, call):
+def test_list_says_that_the_previous_version_is_searchable(failed_index, folder, call):
     (folder / "alice.txt").write_text(f"{ALICE} {FORBIDDEN}")
     (folder / "queen.md").write_text(f"{QUEEN} The end.")
     report = call("documents", "update", failed_index, folder, "--json").json(3)
