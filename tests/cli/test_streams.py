@@ -70,7 +70,9 @@ def without_styles(printed):
 def test_pipe_gets_plain_text_without_a_progress_bar(tmp_path, book, without_torch):
     out = tmp_path / "p.e2g"
     done = run_in_pipes("index", book, "--out", out, *SMALL_CHUNKS, env=without_torch)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    lines = done.stderr.splitlines()  # a busy machine needs more than five seconds
+    assert all(line.startswith("progress: ") for line in lines)
     assert "1 document(s) indexed" in done.stdout
     assert "\x1b" not in done.stdout
 

@@ -1,1 +1,1 @@
-"""The commands, one function each; each function's docstring is its command's help text."""
+"""The commands, one module per name at the top; a function's docstring is its command's help."""
