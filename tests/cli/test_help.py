@@ -79,7 +79,8 @@ def test_a_group_without_a_command_prints_its_help_as_an_error(call):
 
 
 def test_commands_of_groups_are_not_at_the_top(call):
-    for name in {name.split()[-1] for name in COMMANDS}.difference(TOP):
+    former = {"status", "entity", "eval", "export-graph", "update-vectors"}
+    for name in former | {name.split()[-1] for name in COMMANDS}.difference(TOP):
         code, out, err = call(name, "novels.e2g")
         assert (code, out) == (2, "")
         assert f"No such command '{name}'" in err
