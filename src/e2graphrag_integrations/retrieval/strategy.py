@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from e2graphrag_integrations.retrieval.question_words import search_terms
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
+
+T = TypeVar("T")
 
 Mode = Literal["auto", "local", "global"]
 MODES: tuple[Mode, ...] = ("auto", "local", "global")
@@ -63,6 +65,7 @@ class Query:
         paths: Whether to find the paths between the entities of the question.
         min_relevance: The least calibrated relevance of a node in the result, from 0 to 1.
         max_nodes: Maximum number of nodes in a token budget; None lets the budget decide alone.
+        options: Options of further stages of the pipeline, each of a class of its own.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question. If anything is carried over, it includes the topic of the earlier turns.
         carried: Names and words that are carried over from `history`, and their weights.
@@ -91,6 +94,7 @@ class Query:
     paths: bool = False
     min_relevance: float | None = None
     max_nodes: int | None = None
+    options: tuple[object, ...] = ()
     vector: FloatArray | None = None
     carried: Carried = NOTHING
     translation: str = ""
@@ -127,6 +131,10 @@ class Query:
                     f"{name}={short_repr(value)} must be one of {', '.join(choices)}"
                 )
 
+    def option(self, kind: type[T]) -> T | None:
+        """Return the option of a class, or None if there is none."""
+        return next((one for one in self.options if isinstance(one, kind)), None)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The mentions: surface forms of names, and lemmas of common nouns."""
@@ -151,6 +159,11 @@ class Query:
     def packs_windows(self) -> bool:
         """Whether a token budget is filled with windows of nodes instead of complete nodes."""
         return self.token_budget is not None and self.expand == "none"
+
+    @property
+    def active_boosts(self) -> Boosts | None:
+        """The boosts, if they change something."""
+        return None if self.boosts is None or self.boosts.is_neutral else self.boosts
 
     @property
     def unit_vector(self) -> FloatArray:

@@ -1,0 +1,154 @@
+"""The stages that find and order the candidates for a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.boosting import boost_candidates
+from e2graphrag_integrations.retrieval.breadth import cover_topics
+from e2graphrag_integrations.retrieval.candidates import with_deeper
+from e2graphrag_integrations.retrieval.draft import Draft
+from e2graphrag_integrations.retrieval.endings import (
+    asks_for_ending,
+    endings_first,
+    starts_with_ending,
+)
+from e2graphrag_integrations.retrieval.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.reranking import rerank
+from e2graphrag_integrations.retrieval.strategy import (
+    Candidate,
+    DiverseStrategy,
+    Query,
+    RerankingStrategy,
+    Strategy,
+)
+from e2graphrag_integrations.retrieval.trace import Trace, measure
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+_FLOOR_CANDIDATES = 1_000
+"""Number of nodes that a strategy ranks if too few of its best ones reach `min_relevance`."""
+
+EXTRA_PER_DUPLICATE = 4
+"""Number of further nodes that are ranked for each duplicate among the best ones."""
+
+
+def rank_nodes(draft: Draft) -> Draft:
+    """Rank nodes or windows by the strategy."""
+    with measure("rank", draft.timings):
+        candidates, trace = rank_relevant(draft.query, draft.strategy, draft.snapshot)
+    return replace(draft, candidates=candidates, trace=trace, spare=())
+
+
+def drop_duplicates(draft: Draft) -> Draft:
+    """Leave out complete nodes whose text is that of a better one; others take their places."""
+    if draft.has_windows:  # they are compared while they are packed
+        return draft
+    query, duplicates, candidates = draft.query, draft.duplicates, draft.candidates
+    summaries = query.expand == "none"
+    kept = duplicates.collapse(candidates, summaries=summaries)
+    count = len(candidates)
+    if len(kept) < count >= query.k:
+        depth = min(_FLOOR_CANDIDATES, query.k + EXTRA_PER_DUPLICATE * (count - len(kept)))
+        deeper, _ = rank_relevant(replace(query, k=depth), draft.strategy, draft.snapshot)
+        added = with_deeper(candidates, deeper)[count:]
+        kept = duplicates.collapse([*kept, *added], summaries=summaries)[:count]
+    return replace(draft, candidates=kept)
+
+
+def rerank_best(draft: Draft) -> Draft:
+    """Let the reranker of the strategy reorder the best candidates."""
+    strategy = draft.strategy
+    if not isinstance(strategy, RerankingStrategy) or strategy.reranker is None:
+        return draft
+    with measure("rerank", draft.timings):
+        candidates, spare, trace = rerank(
+            draft.query,
+            draft.candidates,
+            draft.trace,
+            draft.reader,
+            strategy.reranker,
+            top_n=strategy.rerank_top_n,
+        )
+    return replace(draft, candidates=candidates, spare=spare, trace=trace)
+
+
+def order_for_whole_text(draft: Draft) -> Draft:
+    """Reorder the candidates for a question about a text as a whole.
+
+    The last part of the text comes first if the question asks how it ends, and many topics do if it
+    asks for an overview. Otherwise nothing changes.
+    """
+    strategy, query, snapshot = draft.strategy, draft.query, draft.snapshot
+    if not isinstance(strategy, DiverseStrategy):
+        return draft
+    if asks_for_ending(query, snapshot):
+        with measure("ending", draft.timings):
+            ordered = endings_first(draft.candidates, query, snapshot)
+        trace = replace(draft.trace, ending=starts_with_ending(ordered))
+        return replace(draft, candidates=ordered, trace=trace)
+    if not draft.trace.overview or not query.packs_windows:
+        return draft
+    with measure("cover", draft.timings):
+        covering = cover_topics(draft.candidates, draft.reader, snapshot.bm25, strategy.diversity)
+    return replace(draft, candidates=covering)
+
+
+def boost(draft: Draft) -> Draft:
+    """Reorder the candidates by the user's preferences."""
+    if (boosts := draft.query.active_boosts) is None:
+        return draft
+    with measure("boost", draft.timings):
+        candidates, trace = boost_candidates(
+            draft.query,
+            boosts,
+            draft.candidates,
+            draft.trace,
+            draft.snapshot,
+            rank_deeper=lambda deeper: rank_relevant(deeper, draft.strategy, draft.snapshot)[0],
+        )
+    return replace(draft, candidates=candidates, trace=trace, spare=())  # those have no boosts
+
+
+def rank_relevant(
+    query: Query, strategy: Strategy, snapshot: Snapshot
+) -> tuple[Sequence[Candidate], Trace]:
+    """Return the strategy's candidates above `query.min_relevance`, best first, and its trace.
+
+    If fewer than wanted remain of a ranking that may have been cut, the strategy ranks once more
+    with `k=1000`, and the nodes that only this ranking contains follow the others.
+    """
+    ranked, trace = _rank(query, strategy, snapshot)
+    if query.min_relevance is None:
+        return ranked, trace
+    kept, below = above_floor(ranked, query, snapshot)
+    count = query.k
+    if isinstance(strategy, RerankingStrategy) and strategy.reranker is not None:
+        count = max(count, strategy.rerank_top_n)
+    may_be_cut = len(ranked) >= query.k and not any(one.is_window for one in ranked)
+    if may_be_cut and len(kept) < count and query.k < _FLOOR_CANDIDATES:
+        deeper, _ = _rank(replace(query, k=_FLOOR_CANDIDATES), strategy, snapshot)
+        kept, below = above_floor(with_deeper(ranked, deeper), query, snapshot)
+        kept = kept[:count]
+    return kept, trace.with_cut("min_relevance", below)
+
+
+def _rank(
+    query: Query, strategy: Strategy, snapshot: Snapshot
+) -> tuple[Sequence[Candidate], Trace]:
+    """Return the strategy's candidates, best first, and its trace.
+
+    Raises:
+        InvalidInputError: If the strategy returns a different type.
+    """
+    ranked: Any = strategy.rank(query, snapshot)
+    is_pair = isinstance(ranked, tuple) and len(ranked) == 2  # noqa: PLR2004 - a pair has two items
+    if not (is_pair and isinstance(ranked[0], Sequence) and isinstance(ranked[1], Trace)):
+        raise InvalidInputError(
+            f"{type(strategy).__name__}.rank() must return a list of candidates and a Trace, not "
+            f"{short_repr(ranked)}"
+        )
+    return ranked[0], ranked[1]

@@ -1,0 +1,164 @@
+"""The stages that turn candidates into the nodes of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from e2graphrag_integrations.retrieval.bridges import with_sentences
+from e2graphrag_integrations.retrieval.draft import Draft
+from e2graphrag_integrations.retrieval.duplicates import Duplicates
+from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
+from e2graphrag_integrations.retrieval.hydrate import hydrate, hydrate_in_batches
+from e2graphrag_integrations.retrieval.node_relevance import add_relevance
+from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
+from e2graphrag_integrations.retrieval.path_evidence import find_paths as paths_between
+from e2graphrag_integrations.retrieval.question_stages import with_vector
+from e2graphrag_integrations.retrieval.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.table_headers import TableHeaders
+from e2graphrag_integrations.retrieval.trace import measure
+from e2graphrag_integrations.retrieval.tree_budget import mix_summaries as mixed
+
+_CHARS_PER_TOKEN = 8
+"""Number of characters per budgeted token to read in the first batch of windows. Few texts have
+longer tokens on average, so one batch is usually enough."""
+
+
+def mix_summaries(draft: Draft) -> Draft:
+    """Mix summaries into the windows that will fill a token budget, if the strategy says so."""
+    if draft.trace.mixture is None or not draft.query.packs_windows:
+        return draft
+    with measure("mix", draft.timings):
+        return replace(draft, candidates=mixed(draft.candidates, draft.query, draft.reader))
+
+
+def pack(draft: Draft) -> Draft:
+    """Take the best `k` nodes, cut to the token budget, or the best windows that fit it."""
+    with measure("pack", draft.timings):
+        selected = _selected(draft)
+        return _packed_windows(selected) if draft.has_windows else _packed_nodes(selected)
+
+
+def quote_bridges(draft: Draft) -> Draft:
+    """Add the sentences to the reasons of nodes that a name in another node led to."""
+    nodes = with_sentences(draft.nodes, draft.trace.bridges, draft.reader.texts)
+    return replace(draft, nodes=nodes)
+
+
+def find_paths(draft: Draft) -> Draft:
+    """Find the paths between the entities of the question, if they are asked for."""
+    if not draft.query.paths:
+        return draft
+    with measure("paths", draft.timings):
+        hits = [node.node_id for node in draft.nodes]
+        paths = paths_between(draft.trace.links, draft.query.allowed, hits, draft.reader)
+    return replace(draft, paths=paths)
+
+
+def explain(draft: Draft) -> Draft:
+    """Complete the trace: why nothing was found, and what was mixed and carried over."""
+    query, nodes, trace = draft.query, draft.nodes, draft.trace
+    reason = ""
+    if query.allowed is not None and not query.allowed.any():
+        reason = "no node passes the filter; "
+    elif not nodes and trace.cuts.get("min_relevance"):
+        reason = f"no node has a relevance of at least {query.min_relevance:g}; "
+    if reason:
+        trace = replace(trace, reason=reason + trace.reason)
+    if trace.mixture is not None:
+        summaries = sum(node.level > 0 for node in nodes)
+        mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)
+        trace = replace(trace, mixture=mixture)
+    if query.history:
+        trace = replace(trace, carried=query.carried)
+    return replace(draft, trace=trace)
+
+
+def _selected(draft: Draft) -> Draft:
+    """Return the draft with the candidates of the result."""
+    query, duplicates, snapshot = draft.query, draft.duplicates, draft.snapshot
+    candidates, trace = draft.candidates, draft.trace
+    if not draft.has_windows:
+        candidates = expand(candidates, snapshot, query.expand)
+    if duplicates.repeats:
+        candidates = [one for one in candidates if one.row not in duplicates.repeats]
+    # Summaries in a mixture, and nodes below a summary, have not been compared with the floor.
+    candidates, below = above_floor(candidates, query, snapshot)
+    trace = trace.with_cut("min_relevance", below) if below else trace
+    if query.expand != "none":
+        candidates = _first_distinct(candidates, query.k, duplicates)
+    if not draft.has_windows:
+        expanded, candidates = candidates, candidates[: query.k]
+        trace = trace.with_cut("k", len(expanded) - len(candidates))
+    if query.fill and len(candidates) < query.k and len(snapshot.dense.window_nodes):
+        query = with_vector(query, draft.components, draft.timings)
+        candidates = _filled(candidates, query, duplicates)
+    if query.token_budget is not None and query.max_nodes is not None:
+        candidates, beyond = _of_best_nodes(candidates, query.max_nodes)
+        trace = trace.with_cut("k", beyond)
+    return replace(draft, query=query, candidates=candidates, trace=trace)
+
+
+def _packed_windows(draft: Draft) -> Draft:
+    reader, duplicates, trace = draft.reader, draft.duplicates, draft.trace
+    budget = draft.query.token_budget or 0
+    windows = duplicates.without_repeats(
+        hydrate_in_batches(draft.candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
+    )
+    headers = TableHeaders(reader)
+    nodes, n_packed = pack_windows(
+        windows, budget, draft.components.counter, reader.texts, headers.of
+    )
+    n_packed += duplicates.dropped
+    trace = trace.with_cut("token_budget", len(draft.candidates) - n_packed)
+    trace = duplicates.counted_in(trace)
+    found, trace = add_relevance(duplicates.named(nodes), draft.query, trace, reader)
+    return replace(draft, nodes=found, trace=trace)
+
+
+def _packed_nodes(draft: Draft) -> Draft:
+    reader, duplicates = draft.reader, draft.duplicates
+    nodes = duplicates.named(hydrate(draft.candidates, draft.trace.links, reader))
+    trace = duplicates.counted_in(draft.trace)
+    if draft.query.token_budget is None:
+        headers = TableHeaders(reader)
+        nodes = [headers.added_to(node) for node in nodes]
+    else:
+        packed = pack_nodes(nodes, draft.query.token_budget, draft.components.counter)
+        nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
+    found, trace = add_relevance(nodes, draft.query, trace, reader)
+    return replace(draft, nodes=found, trace=trace)
+
+
+def _filled(
+    candidates: Sequence[Candidate], query: Query, duplicates: Duplicates
+) -> Sequence[Candidate]:
+    """Return the candidates filled up to `k` by the nearest nodes, without duplicates."""
+    count = query.k
+    while True:
+        found = fill_to_k(candidates, replace(query, k=count), duplicates.reader.snapshot)
+        kept = duplicates.collapse([one for one in found if one.row not in duplicates.repeats])
+        kept = kept[: query.k]
+        if len(kept) == query.k or len(found) < count:
+            return kept
+        count *= 2
+
+
+def _first_distinct(
+    candidates: Sequence[Candidate], count: int, duplicates: Duplicates
+) -> list[Candidate]:
+    """Return candidates of which the first `count` are no duplicates, reading few more texts."""
+    size = count
+    while True:
+        kept = duplicates.collapse(candidates[:size])
+        if len(kept) >= count or size >= len(candidates):
+            return [*kept, *candidates[size:]]
+        size *= 2
+
+
+def _of_best_nodes(candidates: Sequence[Candidate], count: int) -> tuple[Sequence[Candidate], int]:
+    """Return the candidates of the best `count` nodes, and the number of the other nodes."""
+    best = set(list(dict.fromkeys(one.row for one in candidates))[:count])
+    kept = [one for one in candidates if one.row in best]
+    return kept, len({one.row for one in candidates} - best)
