@@ -48,7 +48,7 @@ class ScopedReader(IndexReader):
 
     It answers as if no other document had ever been indexed: results, traces, entities, aliases,
     counts and error messages contain nothing of them. No argument can widen it; an id of another
-    document is an unknown id. It reads through the index, so it needs not be closed.
+    document is an unknown id. It reads through the index and does not have to be closed.
 
     `where` of a method narrows the scope further. The trace of a result does not say how old the
     answer is, because that depends on the changes of all documents.

@@ -55,7 +55,7 @@ class Searcher(Protocol):
 
 
 Settings = Mapping[str, Setting | Searcher]
-"""Settings by name. A retriever of LlamaIndex or LangChain is a setting, too."""
+"""The settings to compare, by name. A setting can be a retriever of LlamaIndex or LangChain."""
 
 _Search = Callable[[str], RetrievalResult]
 

@@ -93,8 +93,8 @@ def choose_subjects(
     Args:
         graph: The entity graph.
         titles: The title of each document.
-        candidates: The candidates of all chunks. Of those that are no headings of sections, only
-            those of a document's first chunk count.
+        candidates: The candidates of all chunks. A candidate that is not a heading counts only in
+            the first chunk of its document.
         chunk_documents: The document of each chunk, ascending.
         metadata: The names in the metadata.
         edits: The user's entity edits.

@@ -61,7 +61,7 @@ _NO_NAME = 0.7
 """Least incompleteness of a question without a name."""
 
 _RESOLVED = 3.5
-"""Specificity from which a word that refers back probably refers to a part of the question."""
+"""Minimum specificity at which a pronoun probably refers to a part of the question itself."""
 
 _OPEN = 2.0
 """Specificity from which a question probably identifies what its words leave open."""

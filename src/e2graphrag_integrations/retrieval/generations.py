@@ -38,7 +38,7 @@ _MAX_LEFT_OUT = 0.1
 there are more, questions wait for the next generation."""
 
 _LARGE = 20_000
-"""Number of nodes from which on the memory of a replaced generation is worth returning."""
+"""Minimum number of nodes of a replaced generation whose memory is returned to the system."""
 
 _RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0

@@ -168,7 +168,7 @@ class SnapshotSubsets:
 
 
 def with_edits(snapshot: Snapshot, edits: EntityEdits) -> Snapshot:
-    """Return a snapshot with other entity edits, which read names alike."""
+    """Return a snapshot with other entity edits that do not change how names are read."""
     names, mentions = snapshot.unedited_names, snapshot.unedited_mentions
     return replace(
         snapshot,

@@ -91,7 +91,7 @@ class Leases(Protocol):
     """
 
     def claim(self) -> Mapping[str, int]:
-        """Hold the next documents; return their ids and for the how many-th time each was claimed.
+        """Claim the next documents, and return the number of claims of each by its id.
 
         Documents that were written or released do not count. A document whose worker died is
         claimed alone, because it may be the reason.

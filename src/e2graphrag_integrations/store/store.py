@@ -634,8 +634,8 @@ class Store:
     ) -> None:
         """Check that the documents of nodes are those of an older generation.
 
-        The nodes must have been read before: a stamp that is as it was proves that its document
-        did not change before either, because every write replaces the stamp by a new one.
+        Call this after the nodes have been read. Every write gives a document a new stamp, so an
+        unchanged stamp proves that the nodes were read from the older generation.
 
         Args:
             nodes: The nodes.

@@ -26,7 +26,7 @@ _INNER = re.compile(
 def inner_offsets(text: str) -> list[int]:
     r"""Return the ascending offsets at which a cut would divide a grapheme cluster.
 
-    Of adjacent flags, all stay together.
+    Adjacent flags are not divided from each other.
 
     >>> inner_offsets("e\u0301a")
     [1]
