@@ -28,6 +28,15 @@ file to one text with one segment for each page.
 CHUNK = "e2_chunk"
 """Key in the metadata of a segment that is a chunk and must not be split."""
 
+NODE_FIELDS = "e2_fields"
+"""Key in the metadata of a segment for what a framework needs to give its document back."""
+
+DOCUMENT_ID = "document_id"
+"""Key under which filters find the id of the document."""
+
+SOURCE_ID = "e2_source_id"
+"""Key that shows the id of the engine's document in the metadata of a result."""
+
 USER_PREFIX = "e2_user_"
 """Prefix of user keys that equal a reserved key or already start with this prefix."""
 
@@ -40,7 +49,7 @@ def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key.removeprefix(USER_PREFIX): value
         for key, value in metadata.items()
-        if key not in (PAGE_ID, CHUNK)
+        if key not in (PAGE_ID, CHUNK, NODE_FIELDS)
     }
 
 
