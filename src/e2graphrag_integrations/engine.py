@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     short_repr,
 )
-from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.components import NO_NAMES, Components
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -202,7 +202,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         read_your_writes: bool = True,
         vectors: VectorsArgument | None = None,
         vector_search: VectorSearch | None = None,
-        embedder_parameter: str = "embedder",
+        parameter_names: Mapping[str, str] = NO_NAMES,
     ) -> Self:
         """Open an index file, or create it.
 
@@ -261,7 +261,8 @@ class E2GraphRAG(IndexReader, GraphExports):
                 collection of Qdrant (extra `qdrant`) such as `http://localhost:6333/novels`, or
                 `QdrantVectors`. See `update_vectors`.
             vector_search: For integrations: replaces the built-in vector search.
-            embedder_parameter: For integrations: their own name of `embedder`, for error messages.
+            parameter_names: For integrations: their own names of `embedder` and `summarizer`, for
+                error messages.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -315,7 +316,7 @@ class E2GraphRAG(IndexReader, GraphExports):
                 token_counter=token_counter,
                 summarizer_id=summarizer_id,
                 prompts=prompts,
-                embedder_parameter=embedder_parameter,
+                parameter_names=parameter_names,
                 language_notices=language_notices,
             )
 
@@ -1131,7 +1132,19 @@ class E2GraphRAG(IndexReader, GraphExports):
         """
         if content is not None:
             self._store.load(content)
+            self._index.adopt(self._store.manifest())
+            self._index.components.check_embedder()
         self._index.not_recorded = not_recorded
+
+    def cache_summaries(self, summaries: Iterable[tuple[Sequence[str], int, str]]) -> None:
+        """Keep summaries that somebody has written already, for the next build to use.
+
+        Args:
+            summaries: The texts that each summarizes, its level, and the summary.
+        """
+        builder = self._index.summary_builder(IndexingRun())
+        entries = {builder.key(texts, level): text.encode() for texts, level, text in summaries}
+        self._store.put_cached("summary", entries)
 
     def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing during a `with` block. Reentrant.

@@ -20,6 +20,7 @@ from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import (
     Page,
     join_pages,
+    owners_of,
     page_ids,
     page_owners,
     sort_pages,
@@ -39,7 +40,7 @@ from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.protocols import Summarizer
-from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 
@@ -123,7 +124,8 @@ class Corpus(Generic[D]):
         self._pending: SourcePages = {}
         self._sources_state = ("", "")  # the state of the file that `_sources` reflects
         self._sources: dict[str, str] = {}  # keyed by page id
-        self._owners: dict[str, str] = {}  # of pages that are parts of documents, by page id
+        # The documents that pages are parts of, keyed by page id.
+        self._owners: dict[str, tuple[str, ...]] = {}
         with self._lock:
             self._refresh()
 
@@ -202,7 +204,7 @@ class Corpus(Generic[D]):
             size += len(page.text)
         yield batch
 
-    def _tree(self, document: D, page: Page) -> Tree:
+    def _tree(self, document: D | Page, page: Page) -> Tree:
         scope_keys = self.rag.settings.scope_keys
         return page_tree(self.format, document, page, self._tree_per, scope_keys)
 
@@ -247,17 +249,17 @@ class Corpus(Generic[D]):
             self._collecting -= 1
             return not self._collecting
 
-    def store(self, documents: Sequence[D], removed: Sequence[str] = ()) -> list[str]:
+    def store(self, documents: Sequence[D | Page], removed: Sequence[str] = ()) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.
 
         Args:
-            documents: The documents.
+            documents: The documents, or the pages that they have become.
             removed: Ids of documents to delete in the same step.
 
         Raises:
             InvalidInputError: If a document cannot be stored. Nothing is changed.
         """
-        pages = [self.format.to_page(document) for document in documents]
+        pages = [one if isinstance(one, Page) else self.format.to_page(one) for one in documents]
         trees = [
             self._tree(document, page) for document, page in zip(documents, pages, strict=True)
         ]
@@ -363,7 +365,7 @@ class Corpus(Generic[D]):
             return [
                 id_
                 for id_, source in self._sources.items()
-                if not wanted.isdisjoint((id_, source, self._owners.get(id_, id_)))
+                if not wanted.isdisjoint((id_, source, *self._owners.get(id_, ())))
             ]
 
     def ids(self) -> list[str]:
@@ -440,15 +442,17 @@ class Corpus(Generic[D]):
         if done:
             self.rag.pending.drop(_as_json(done))
 
-    def reindex(self) -> IndexReport:
+    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Extract all chunks again; see `E2GraphRAG.reindex`."""
-        with self._progress() as progress:
-            return self.rag.reindex(progress=progress)
+        with self._progress() as bar:
+            self.report = self.rag.reindex(progress=progress or bar)
+        return self.report
 
-    async def areindex(self) -> IndexReport:
+    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
-        with self._progress() as progress:
-            return await self.rag.areindex(progress=progress)
+        with self._progress() as bar:
+            self.report = await self.rag.areindex(progress=progress or bar)
+        return self.report
 
     @contextlib.contextmanager
     def _progress(self) -> Iterator[ProgressBar | None]:
@@ -457,12 +461,20 @@ class Corpus(Generic[D]):
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             yield bar
 
-    def estimate(self) -> CostEstimate:
-        """Estimate the cost of a build without calling a model."""
-        with self._lock:
-            self._refresh()
-            documents = _joined(self._pending)
-        return self.rag.estimate(documents)
+    def estimate(self, documents: Sequence[D] = ()) -> CostEstimate:
+        """Estimate the cost of a build without calling a model.
+
+        Args:
+            documents: Documents that would be stored before.
+        """
+        pages = [self.format.to_page(document) for document in documents]
+        trees = [
+            self._tree(document, page).id for document, page in zip(documents, pages, strict=True)
+        ]
+        with self._lock, self.rag.read_transaction():
+            self._refresh_sources()
+            pending = {**self._pending, **self._after_upsert(pages, trees, ())}
+        return self.rag.estimate(_joined(pending))
 
     def _build(self, config: Any, run: IndexingRun) -> IndexReport:
         # Read the pending documents under the lock: another process may have just indexed them.
@@ -598,7 +610,9 @@ class Corpus(Generic[D]):
     def _note(self, pending: Mapping[str, Sequence[Page]]) -> None:
         for source, pages in pending.items():
             self._sources |= {page.id: source for page in pages}
-            self._owners |= {page.id: page.source for page in pages if page.source != page.id}
+            self._owners |= {
+                page.id: owners_of(page.fields) for page in pages if "source" in page.fields
+            }
 
     def _after_upsert(
         self, pages: Sequence[Page], sources: Sequence[str], removed: Sequence[str]

@@ -275,13 +275,18 @@ def page_ids(document_id: str, segments: Sequence[Segment]) -> list[str]:
     return [document_id] if not ids or None in ids else [str(id_) for id_ in ids]
 
 
-def page_owners(segments: Sequence[Segment]) -> dict[str, str]:
-    """Return, for each page that is a part of a document, the id of that document."""
+def page_owners(segments: Sequence[Segment]) -> dict[str, tuple[str, ...]]:
+    """Return, for each page that is a part of documents, the ids of those documents."""
     return {
-        str(one.metadata[PAGE_ID]): str(one.metadata[NODE_FIELDS]["source"])
+        str(one.metadata[PAGE_ID]): owners_of(one.metadata[NODE_FIELDS])
         for one in segments
         if "source" in one.metadata.get(NODE_FIELDS, ())
     }
+
+
+def owners_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids of the documents that a page with these fields is a part of."""
+    return (str(fields["source"]), *(str(part[0]) for part in fields.get("parts", ())))
 
 
 def stored_key(key: str) -> str:

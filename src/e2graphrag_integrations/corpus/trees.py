@@ -69,7 +69,7 @@ def check_tree_per(tree_per: Any) -> TreePer:
 
 def page_tree(
     format_: DocumentFormat[D],
-    document: D,
+    document: D | Page,
     page: Page,
     tree_per: TreePer,
     scope_keys: Sequence[str] = (),
@@ -88,7 +88,9 @@ def page_tree(
     """
     if callable(tree_per):
         with wrap_errors(InvalidInputError, f"tree_per failed on document {page.id!r}"):
-            name = tree_per(document)
+            name = tree_per(
+                format_.to_document(document) if isinstance(document, Page) else document
+            )
         if not isinstance(name, str) or not name.strip():
             raise InvalidInputError(
                 f"tree_per returned {short_repr(name)} for document {page.id!r}: return the name "

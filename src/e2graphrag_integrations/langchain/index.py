@@ -280,7 +280,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             read_your_writes=read_your_writes,
             vectors=vectors,
             vector_search=None if mirror is None else mirror.search,
-            embedder_parameter="embeddings",
+            parameter_names={"embedder": "embeddings", "summarizer": "llm"},
         )
         corpus = Corpus(
             rag,

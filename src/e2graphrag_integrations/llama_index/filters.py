@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.llama_index.storage.nodes import TREE
-from e2graphrag_integrations.pages import PAGE_ID, USER_PREFIX
+from e2graphrag_integrations.llama_index.hits import NodeIds
+from e2graphrag_integrations.llama_index.nodes import TREE
+from e2graphrag_integrations.pages import DOCUMENT_ID, NODE_FIELDS, PAGE_ID, USER_PREFIX
 from e2graphrag_integrations.retrieval.filter_tree import (
     MISSING,
     Filter,
@@ -26,6 +27,7 @@ from e2graphrag_integrations.retrieval.filter_tree import (
 from e2graphrag_integrations.retrieval.filters import (
     MAX_CONDITIONS,
     MAX_DEPTH,
+    Predicate,
     compile_where,
     metadata_filter,
     ordered_kind,
@@ -114,12 +116,24 @@ def node_filter(
         if allowed_documents is not None:
             allowed &= _touches(snapshot, allowed_documents)
         if allowed_ids is not None:
-            allowed &= np.fromiter((id_ in allowed_ids for id_ in ids), np.bool_, len(ids))
+            names = NodeIds.of(snapshot)
+            shown = (names.show(id_) in allowed_ids for id_ in ids)
+            allowed &= np.fromiter(shown, np.bool_, len(ids))
         if tags is not None:
             allowed &= nodes_with_tags(snapshot, np.asarray(snapshot.tag_set.rows(tags)))
         return allowed
 
     return mask
+
+
+def user_predicate(where: Mapping[str, Any]) -> Predicate:
+    """Return a filter of the core as one on the metadata of LlamaIndex documents.
+
+    Raises:
+        FilterError: If the filter is invalid.
+    """
+    compiled = cast("Filter", compile_where(where))
+    return compiled.with_conditions(lambda one: _with_ids(one, DOCUMENT_ID))
 
 
 def as_where(filters: MetadataFilters) -> Mapping[str, Any]:
@@ -139,7 +153,8 @@ def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]
 
     def passes(record: Mapping[str, Any]) -> bool:
         tree = record[records.id_key]
-        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree))
+        source = record.get(NODE_FIELDS, {}).get("source")
+        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree, source))
 
     passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
     is_summary = snapshot.nodes.level > 0
