@@ -70,7 +70,7 @@ with tempfile.TemporaryDirectory() as name:
         chunk_overlap=30,
     )
     index.persist(folder / "index")
-    count = sum(len(record.windows) for record in index.storage.struct.records())
+    count = index.reader.stats().windows
     print(f"{len(index.ref_doc_info)} documents, {count} vectors in {type(store).__name__}")
     if store.client is not None:
         store.client.close()  # Qdrant's local mode allows one client per folder

@@ -23,8 +23,12 @@ Morlocks are people who eat at night.
 """
 
 
+def snapshot_of(index):
+    return index.reader.read_snapshot(lambda snapshot, _: snapshot)
+
+
 def subjects_of(index):
-    return index.storage.snapshot().subjects
+    return snapshot_of(index).subjects
 
 
 def test_header_path_holds_for_the_chunk(index_of):
@@ -33,7 +37,7 @@ def test_header_path_holds_for_the_chunk(index_of):
     assert clothes.metadata["header_path"] == "/Guide/Weena/"
     index = index_of([DIARY])
     index.insert_nodes(nodes)
-    subjects, table = subjects_of(index), index.storage.snapshot()
+    subjects, table = subjects_of(index), snapshot_of(index)
     [chunk] = [
         number
         for number, row in enumerate(table.chunk_nodes.tolist())
