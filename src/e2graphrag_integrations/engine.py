@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     short_repr,
 )
-from e2graphrag_integrations.components import NO_NAMES, Components
+from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -202,7 +202,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         read_your_writes: bool = True,
         vectors: VectorsArgument | None = None,
         vector_search: VectorSearch | None = None,
-        parameter_names: Mapping[str, str] = NO_NAMES,
+        parameter_names: Mapping[str, str] | None = None,
     ) -> Self:
         """Open an index file, or create it.
 
@@ -316,7 +316,7 @@ class E2GraphRAG(IndexReader, GraphExports):
                 token_counter=token_counter,
                 summarizer_id=summarizer_id,
                 prompts=prompts,
-                parameter_names=parameter_names,
+                parameter_names=parameter_names or {},
                 language_notices=language_notices,
             )
 

@@ -39,7 +39,7 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.errors import FilterError, InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
@@ -603,8 +603,13 @@ def test_the_query_embedding_is_used_if_its_dimension_matches(index, strategy):
 
 
 def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
-    """Return the vector of a node, whose text fits the model."""
-    return HashingEmbedder().embed([index.docstore.get_node(node_id).get_content()])[0].tolist()
+    """Return the vector of a node, which has only one window."""
+
+    def read(snapshot, _):
+        dense, node = snapshot.dense, snapshot.nodes.row_of[node_id]
+        return dense.vectors[dense.window_nodes.tolist().index(node)].tolist()
+
+    return index.reader.read_snapshot(read)
 
 
 # Unknown arguments

@@ -6,6 +6,8 @@ import pytest
 from llama_index.core import Document
 from llama_index.core.node_parser import MarkdownNodeParser
 
+from e2graphrag_integrations.llama_index.hits import NodeIds
+
 DIARY = Document(id_="diary", text="Weena met the Morlocks in London.")
 MARKDOWN = """# Guide
 
@@ -41,7 +43,7 @@ def test_header_path_holds_for_the_chunk(index_of):
     [chunk] = [
         number
         for number, row in enumerate(table.chunk_nodes.tolist())
-        if table.nodes.ids[row] == clothes.node_id
+        if NodeIds.of(table).show(table.nodes.ids[row]) == clothes.node_id
     ]
     names = {subjects.names[row] for row in subjects.sections_of(chunk)}
     assert names == {"guide", "weena", "clothes"}

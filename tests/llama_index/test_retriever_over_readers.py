@@ -183,7 +183,6 @@ def test_a_partly_visible_document_links_to_no_hidden_node(faces):
     core = E2GraphRAGRetriever(faces.rag.scoped(where), **options)
     index = faces.index.scoped(where).as_retriever(**options)
     found = [list(map(plain, one.retrieve("Anna?"))) for one in (index, core)]
-    assert [node["metadata"].pop("title") for node in found[0]] == ["Pages"]  # of all the pages
     assert found[0] == found[1]
     assert found[1]
     known = {node["id"] for node in found[1]}
