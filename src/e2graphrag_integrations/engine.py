@@ -116,7 +116,7 @@ from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.index_state import IndexState, read_state
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
-from e2graphrag_integrations.store.sqlite import SQLiteDatabase
+from e2graphrag_integrations.store.sqlite import SQLiteDatabase, check_replaceable
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -1071,9 +1071,12 @@ class E2GraphRAG(IndexReader, GraphExports):
 
         Raises:
             InvalidInputError: If the URL is one of an existing index.
+            NotAnIndexError: If there is another file at the path.
             StoreError: If the copy cannot be written.
         """
         target = checked_path(path)
+        if not is_postgres_url(target):
+            check_replaceable(target)
         if isinstance(self._store.database, SQLiteDatabase) and not is_postgres_url(target):
             self._store.database.copy_to(target)
         else:
