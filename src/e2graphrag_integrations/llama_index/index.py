@@ -795,14 +795,18 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
             SummaryError: If the LLM failed. Finished reports are kept.
         """
-        return self._rag.communities(
-            level,
-            top=top,
-            where=_node_mask(filters),
-            seed=seed,
-            reports=reports,
-            max_llm_calls=max_llm_calls,
-        )
+        try:
+            return self._rag.communities(
+                level,
+                top=top,
+                where=_node_mask(filters),
+                seed=seed,
+                reports=reports,
+                max_llm_calls=max_llm_calls,
+            )
+        finally:
+            if reports == "summarizer":
+                self._save()
 
     async def acommunities(
         self,
@@ -815,14 +819,18 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
         """Run `communities` in a thread, with LLM calls in the caller's event loop."""
-        return await self._rag.acommunities(
-            level,
-            top=top,
-            where=_node_mask(filters),
-            seed=seed,
-            reports=reports,
-            max_llm_calls=max_llm_calls,
-        )
+        try:
+            return await self._rag.acommunities(
+                level,
+                top=top,
+                where=_node_mask(filters),
+                seed=seed,
+                reports=reports,
+                max_llm_calls=max_llm_calls,
+            )
+        finally:
+            if reports == "summarizer":
+                await asyncio.to_thread(self._save)
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
