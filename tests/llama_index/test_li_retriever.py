@@ -30,6 +30,7 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.base import BaseEvent
 from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import (
@@ -876,6 +877,27 @@ def test_node_ids_select_nodes(index):
     assert {n.node_id for n in found} == set(some)
     with pytest.raises(FilterError, match="node_ids"):
         index.as_retriever(node_ids=some[0])
+
+
+def test_ids_of_documents_select_the_nodes_of_a_splitter(index_of, documents):
+    splitter = TokenTextSplitter(chunk_size=30, chunk_overlap=0, include_metadata=False)
+    index = index_of([], llm="extractive")
+    index.insert_nodes(splitter.get_nodes_from_documents(documents))
+    for key, operator, value, expected in (
+        ("doc_id", "==", "story", STORY),
+        ("ref_doc_id", "in", ["other"], OTHER),
+        ("document_id", "!=", "other", STORY),
+        ("doc_id", "==", "none", NONE),
+    ):
+        filters = one(key, FilterOperator(operator), value)
+        assert matching_documents(index, filters) == expected
+        found = index.as_retriever("global", filters=filters, similarity_top_k=50).retrieve("x")
+        assert {node.metadata["e2_kind"] for node in found} == (
+            {"chunk", "summary"} if expected else set()
+        )
+    assert matching_documents(index, MetadataFilters(filters=[]), doc_ids=["story"]) == STORY
+    scope = index.scoped({"document_id": "story"}).as_retriever(similarity_top_k=50)
+    assert documents_of(scope.retrieve(LOCAL)) == STORY
 
 
 def test_metadata_take_precedence_over_document_id_keys(index_of):

@@ -183,14 +183,14 @@ class _WithIds:
 
 
 def _with_ids(condition: KeyCondition, id_key: str) -> Part:
-    """Return a condition on a key of the user, else on the id of the page, else on the tree's."""
+    """Return a condition on a key of the user, else on the document's id, else on the tree's."""
     of_tree = replace(condition, key=id_key)
     if condition.key in _TREE_KEYS:
         return of_tree
     if condition.key not in _DOCUMENT_ID_KEYS:
         return condition
     user_key = USER_PREFIX + id_key if condition.key == id_key else condition.key
-    of_page = _if_present(replace(condition, key=PAGE_ID), of_tree)
+    of_page = _of_sources(condition, _if_present(replace(condition, key=PAGE_ID), of_tree))
     return _if_present(replace(condition, key=user_key), of_page)
 
 
@@ -204,6 +204,29 @@ def _if_present(condition: KeyCondition, otherwise: Part) -> Part:
         ),
         needs_all=False,
     )
+
+
+def _of_sources(condition: KeyCondition, otherwise: Part) -> Part:
+    """Return a condition on the documents of a user's node, which another part replaces in others.
+
+    All documents whose text the node contains must match.
+    """
+
+    def passes(fields: object) -> bool:
+        own = _source_ids(fields)
+        return bool(own) and all(test(one) for one in own for test in condition.tests)
+
+    has_source = KeyCondition(NODE_FIELDS, [lambda fields: bool(_source_ids(fields))])
+    of_sources = KeyCondition(NODE_FIELDS, [passes])
+    others = Group((Not(has_source), otherwise), needs_all=True)
+    return Group((of_sources, others), needs_all=False)
+
+
+def _source_ids(fields: object) -> list[str]:
+    """Return the documents whose text a node contains, from the fields of its page."""
+    if not isinstance(fields, Mapping) or "source" not in fields:
+        return []
+    return [str(part[0]) for part in fields.get("parts", ())] or [str(fields["source"])]
 
 
 def _is_present(value: object) -> bool:
