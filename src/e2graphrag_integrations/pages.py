@@ -53,6 +53,17 @@ def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def source_ids(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the documents whose text a segment contains that the user passed as a node.
+
+    The list is empty for any other segment.
+    """
+    fields = metadata.get(NODE_FIELDS, {})
+    if "source" not in fields:
+        return []
+    return [str(part[0]) for part in fields.get("parts", ())] or [str(fields["source"])]
+
+
 def page_part(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the page keys of a metadata record."""
     return {key: metadata[key] for key in PAGE_KEYS if key in metadata}

@@ -15,7 +15,13 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.llama_index.nodes import TREE
-from e2graphrag_integrations.pages import DOCUMENT_ID, NODE_FIELDS, PAGE_ID, USER_PREFIX
+from e2graphrag_integrations.pages import (
+    DOCUMENT_ID,
+    NODE_FIELDS,
+    PAGE_ID,
+    USER_PREFIX,
+    source_ids,
+)
 from e2graphrag_integrations.retrieval.filter_tree import (
     MISSING,
     Filter,
@@ -212,21 +218,17 @@ def _of_sources(condition: KeyCondition, otherwise: Part) -> Part:
     All documents whose text the node contains must match.
     """
 
+    def sources(fields: object) -> list[str]:
+        return [] if fields is MISSING else source_ids({NODE_FIELDS: fields})
+
     def passes(fields: object) -> bool:
-        own = _source_ids(fields)
+        own = sources(fields)
         return bool(own) and all(test(one) for one in own for test in condition.tests)
 
-    has_source = KeyCondition(NODE_FIELDS, [lambda fields: bool(_source_ids(fields))])
+    has_source = KeyCondition(NODE_FIELDS, [lambda fields: bool(sources(fields))])
     of_sources = KeyCondition(NODE_FIELDS, [passes])
     others = Group((Not(has_source), otherwise), needs_all=True)
     return Group((of_sources, others), needs_all=False)
-
-
-def _source_ids(fields: object) -> list[str]:
-    """Return the documents whose text a node contains, from the fields of its page."""
-    if not isinstance(fields, Mapping) or "source" not in fields:
-        return []
-    return [str(part[0]) for part in fields.get("parts", ())] or [str(fields["source"])]
 
 
 def _is_present(value: object) -> bool:
