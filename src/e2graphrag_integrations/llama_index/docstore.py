@@ -40,21 +40,36 @@ class ReaderDocstore(KVDocumentStore):
     Args:
         reader: The index.
         below: The docstore of the other indexes, if there are any.
+        index_id: Id of the index in its index store, if it is in one.
 
     Raises:
         InvalidInputError: If the docstore below is of a class that this package does not know.
     """
 
-    def __init__(self, reader: IndexReader, below: BaseDocumentStore | None = None) -> None:
+    def __init__(
+        self, reader: IndexReader, below: BaseDocumentStore | None = None, index_id: str = ""
+    ) -> None:
         if not isinstance(below, KVDocumentStore | None):
             raise InvalidInputError(
                 f"docstore is a {type_name(below)}: the index keeps its texts itself, so leave the "
                 "docstore out, or pass one that is a KVDocumentStore"
             )
         self.below = below
+        self.index_id = index_id
+        self._reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
         super().__init__(_Nodes(reader, inner), namespace)
+
+    @staticmethod
+    def without(docstore: BaseDocumentStore, index_id: str) -> BaseDocumentStore:
+        """Return a docstore that no longer shows an index, which was opened there before."""
+        if not isinstance(docstore, ReaderDocstore) or docstore.below is None:
+            return docstore
+        rest = ReaderDocstore.without(docstore.below, index_id)
+        if docstore.index_id == index_id:
+            return rest
+        return ReaderDocstore(docstore._reader, rest, docstore.index_id)
 
     def persist(
         self,
