@@ -56,7 +56,7 @@ class ReaderDocstore(KVDocumentStore):
             )
         self.below = below
         self.index_id = index_id
-        self._reader = reader
+        self.reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
         super().__init__(_Nodes(reader, inner), namespace)
@@ -69,7 +69,7 @@ class ReaderDocstore(KVDocumentStore):
         rest = ReaderDocstore.without(docstore.below, index_id)
         if docstore.index_id == index_id:
             return rest
-        return ReaderDocstore(docstore._reader, rest, docstore.index_id)
+        return ReaderDocstore(docstore.reader, rest, docstore.index_id)
 
     def persist(
         self,

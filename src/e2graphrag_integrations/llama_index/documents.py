@@ -61,11 +61,10 @@ class LlamaIndexDocuments:
         check_has_text(document)
         # Raises on lone surrogates and blank ids.
         SourceDocument(document.node_id, node_text(document))
-        if isinstance(document, Document):
-            kind, fields = "document", {}
-        else:
-            kind, fields = "node", _chunk_fields(document)
+        is_document = isinstance(document, Document)
+        kind = "document" if is_document else "node"
         metadata = _plain_metadata(document.metadata, f"{kind} {document.node_id!r}")
+        fields = {"hash": document.hash} if is_document else _chunk_fields(document)
         return Page(
             document.node_id,
             node_text(document),
@@ -113,6 +112,15 @@ def restored_chunk(fields: Mapping[str, Any], **values: Any) -> BaseNode:
     node.set_content(text)
     restored: BaseNode = node
     return restored
+
+
+def is_same(page: Page, other: Page) -> bool:
+    """Return whether two pages differ at most in the hash, which the order of keys changes."""
+    return _unhashed(page) == _unhashed(other)
+
+
+def _unhashed(page: Page) -> Page:
+    return page._replace(fields={k: v for k, v in page.fields.items() if k != "hash"})
 
 
 def hidden_keys(fields: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -235,7 +243,7 @@ def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
     try:
-        text = json.dumps(own, default=str, ensure_ascii=False)
+        text = json.dumps(own, default=str, ensure_ascii=False, allow_nan=False)
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(

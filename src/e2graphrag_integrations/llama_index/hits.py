@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ def scored_nodes(result: RetrievalResult, ids: NodeIds) -> list[NodeWithScore]:
 
 
 def node_of(
-    hit: RetrievedNode, ids: NodeIds, hash_of: Callable[[str], str] = lambda _: ""
+    hit: RetrievedNode, ids: NodeIds, hash_of: Callable[[str], str] | None = None
 ) -> BaseNode:
     """Return a hit of the core as a node with all relationships.
 
@@ -104,7 +105,7 @@ def node_of(
     Args:
         hit: The hit.
         ids: The ids of the user's nodes.
-        hash_of: Returns LlamaIndex's hash of a document, if it is known.
+        hash_of: Returns LlamaIndex's hash of a document; None takes it from the hit.
     """
     pages = _pages(hit)
     fields = pages[0].metadata.get(NODE_FIELDS, {}) if pages else {}
@@ -122,6 +123,7 @@ def node_of(
         KIND: "summary" if hit.level else "chunk",
         TREE: hit.document_id,
     }
+    hash_ = _hash(pages) if hash_of is None else hash_of(source)
     added = _added_lists(pages)
     embed, llm = hidden_keys(fields)
     values: dict[str, Any] = {
@@ -133,7 +135,7 @@ def node_of(
         "metadata": metadata,
         "excluded_embed_metadata_keys": with_own_keys([*embed, *added]),
         "excluded_llm_metadata_keys": with_own_keys([*llm, *(added if hit.level else ())]),
-        "relationships": _links(hit, ids, source_link(source, hash_of(source))),
+        "relationships": _links(hit, ids, source_link(source, hash_)),
     }
     node = restored_chunk(fields, **values)
     if not hit.level and hit.spans != (Span(hit.start, hit.end),):
@@ -157,6 +159,14 @@ def _source(hit: RetrievedNode, pages: list[Segment], fields: Mapping[str, Any])
         return hit.document_id, 0
     is_chunked = any("chunk" in page.metadata.get(NODE_FIELDS, {}) for page in pages)
     return str(document_ids.pop()), 0 if is_chunked else hit.segment_start
+
+
+def _hash(pages: list[Segment]) -> str:
+    """Return LlamaIndex's hash of the documents of a node; empty if it is unknown."""
+    known = list(dict.fromkeys(one.metadata.get(NODE_FIELDS, {}).get("hash", "") for one in pages))
+    if len(known) == 1:
+        return str(known[0])
+    return "" if "" in known else hashlib.sha256("".join(known).encode()).hexdigest()
 
 
 def _document_id(page: Segment) -> str:

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
@@ -95,6 +96,7 @@ from e2graphrag_integrations.llama_index.writes import (
     node_change,
     removal,
     seed_summaries,
+    warn_about_unused,
 )
 from e2graphrag_integrations.portability.graph_files import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
@@ -343,6 +345,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 mirror=mirror,
             )
             self._user_transformations = list(transformations or ())
+            self._has_warned = False
             super().__init__(
                 nodes=list(nodes or ()),
                 objects=list(objects or ()),
@@ -992,35 +995,43 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         """Return the plan for a write of documents."""
         if not self._user_transformations:
             return lambda: document_change(self._corpus, documents, replace_changed=replace_changed)
+        changed, unchanged = self._changed(documents)
         nodes = run_transformations(
-            self._changed(documents), self._user_transformations, show_progress=self._show_progress
+            changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes)
+        return self._plan_nodes(nodes, unchanged)
 
     async def _aplan(
         self, documents: Sequence[Document], *, replace_changed: bool = False
     ) -> Callable[[], Change]:
         if not self._user_transformations:
             return self._plan(documents, replace_changed=replace_changed)
-        changed = await asyncio.to_thread(self._changed, documents)
+        changed, unchanged = await asyncio.to_thread(self._changed, documents)
         nodes = await arun_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes)
+        return self._plan_nodes(nodes, unchanged)
 
-    def _changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return only new and changed documents: a transformation may call a model for each one."""
+    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], tuple[str, ...]]:
+        """Return the new and changed documents, and the ids of the others.
+
+        Only the former are transformed: a transformation may call a model for each one.
+        """
         distinct = distinct_documents(documents, need_text=False)
         known = self._corpus.pages(self._corpus.parts_of(one.node_id for one in distinct))
         hashes = {(page.source, page.fields.get("hash")) for page in known}
-        return [one for one in distinct if (one.node_id, one.hash) not in hashes]
+        changed = [one for one in distinct if (one.node_id, one.hash) not in hashes]
+        new = {one.node_id for one in changed}
+        return changed, tuple(one.node_id for one in distinct if one.node_id not in new)
 
-    def _plan_nodes(self, nodes: Sequence[BaseNode]) -> Callable[[], Change]:
-        """Return the plan for a write of nodes."""
+    def _plan_nodes(
+        self, nodes: Sequence[BaseNode], unchanged: tuple[str, ...] = ()
+    ) -> Callable[[], Change]:
+        """Return the plan for a write of nodes; `unchanged` documents gave none."""
 
         def plan() -> Change:
             self._take_objects(nodes)
-            return node_change(self._corpus, nodes)
+            return replace(node_change(self._corpus, nodes), unchanged=unchanged)
 
         return plan
 
@@ -1054,6 +1065,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             change = self._store(plan)
             if self._corpus.has_unbuilt():
                 self._corpus.build()
+            self._finish(change)
         finally:
             if save:
                 self._save()
@@ -1064,6 +1076,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             change = await asyncio.to_thread(self._store, plan)
             if await asyncio.to_thread(self._corpus.has_unbuilt):
                 await self._corpus.abuild()
+            await asyncio.to_thread(self._finish, change)
         finally:
             await asyncio.to_thread(self._save)
         return change.changed
@@ -1078,6 +1091,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         if change.removed:
             self._corpus.drop_deleted(keep_rest=True)
         return change
+
+    def _finish(self, change: Change) -> None:
+        """Complete the report of a change that is built, and say what could not be used."""
+        self._corpus.report = replace(self._corpus.report, skipped=change.unchanged)
+        if change.summaries and not self._has_warned:
+            self._has_warned = warn_about_unused(self._corpus, change.summaries)
 
     def _save(self) -> None:
         """Save the struct: an index in memory has no other place than the index store."""
