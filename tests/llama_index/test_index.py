@@ -54,6 +54,7 @@ def name(number, first="P"):
     return f"{first}{chr(97 + number // 26)}{chr(97 + number % 26)}"
 
 
+SHORT = Document(id_="short", text="Kit met Lea.")
 LONG = Document(id_="long", text=" ".join(f"{name(n)} met {name(n + 1)}." for n in range(60)))
 
 
@@ -520,16 +521,16 @@ def test_progress_shows_the_llm_calls_before_the_first_one(index_of, documents, 
     assert capsys.readouterr().err.count(calls) == 1
 
 
-def test_the_llm_of_an_index_is_the_one_that_wrote_its_summaries(index_of, documents, tmp_path):
+def test_only_the_llm_that_wrote_its_summaries_can_write_to_an_index(index_of, documents, tmp_path):
     index_of(documents).persist(tmp_path)
+    other = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=Model())
     with pytest.raises(SettingsMismatchError, match=r"summarizer extractive.*pass llm="):
-        E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=Model())
+        other.insert(LONG)
     index_of(documents, llm=Model()).persist(tmp_path)
-    again = E2GraphRAGIndex.from_persist_dir(
-        tmp_path, extractor=NameExtractor(), llm=Model(), index_id=None
-    )
+    llm = Model()
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=llm)
     again.insert(LONG)
-    assert again.last_report.llm_calls == len(again._arguments["llm"].prompts) > 0
+    assert again.last_report.llm_calls == len(llm.prompts) > 0
 
 
 def test_the_embedder_of_settings_is_the_default(index_of, documents):
@@ -582,7 +583,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
 ):
     async def build(context, documents=(*documents, LONG), **options):
         build = E2GraphRAGIndex.afrom_documents if is_async else E2GraphRAGIndex.from_documents
-        made = build(documents, context, **MODELS, **SIZES, **options)
+        made = build([SHORT, *documents], context, **MODELS, **SIZES, **options)
         return await made if is_async else made
 
     complete = await build(None, llm=Model())
@@ -603,6 +604,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
         llm.fail_after(9999)
         report = await index.abuild() if is_async else index.build()
         assert (report.llm_calls, len(llm.prompts)) == (calls - 3, calls)
+        assert "short" in index.ref_doc_info  # indexed before
         assert results(index) == results(complete)
 
 
@@ -642,9 +644,8 @@ async def test_a_failed_write_keeps_the_old_version_and_remains_pending(document
 
 
 def reopened(index, **options):
-    return E2GraphRAGIndex.from_storage(
-        index.storage_context, **(MODELS | {"llm": Model()} | options)
-    )
+    options = MODELS | {"llm": Model()} | options
+    return E2GraphRAGIndex.from_storage(index.storage_context, index.index_id, **options)
 
 
 def test_a_failing_embedder_leaves_nothing_behind(documents):

@@ -70,6 +70,7 @@ from e2graphrag_integrations.llama_index.models import (
     index_embedder,
     index_summarizer,
 )
+from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
     EngineOptions,
     OpenOptions,
@@ -1038,6 +1039,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     def _take_objects(self, nodes: Sequence[BaseNode]) -> None:
         """Move the objects of index nodes to the object map: an index cannot store them."""
         check_items("nodes", nodes, BaseNode)
+        for node in nodes:
+            check_has_text(node)
         for node in nodes:
             if isinstance(node, IndexNode) and node.obj is not None:
                 self._object_map[node.index_id] = node.obj
