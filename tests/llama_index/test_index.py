@@ -588,23 +588,22 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
 
     complete = await build(None, llm=Model())
     calls = complete.last_report.llm_calls
-    path = tmp_path / "i.e2g"
-    for options in ({}, {"path": path}):
-        llm = Model().fail_after(3)
-        store = new_store("faiss-map", tmp_path, None)
-        for context in (
-            StorageContext.from_defaults(),
-            StorageContext.from_defaults(vector_store=store),
-        ):
-            with pytest.raises(IndexingError, match=r"the model tripped over asyncio\.run"):
-                await build(context, llm=llm, num_workers=1, **options)
-            assert_untouched(context)
-        assert len(llm.prompts) == 3
+    for store in (None, new_store("faiss-map", tmp_path, None)):
+        context = StorageContext.from_defaults(vector_store=store)
+        with pytest.raises(IndexingError, match=r"the model tripped over asyncio\.run"):
+            await build(context, llm=Model().fail_after(3), num_workers=1)
+        assert_untouched(context)
+    path, context = tmp_path / "i.e2g", StorageContext.from_defaults()
+    llm = Model().fail_after(3)
+    with pytest.raises(IndexingError, match="tripped"):
+        await build(context, llm=llm, num_workers=1, path=path)
+    assert_untouched(context)
+    assert len(llm.prompts) == 3
     with E2GraphRAGIndex.open(path, llm=llm, extractor=NameExtractor()) as index:
+        assert "short" in index.ref_doc_info
         llm.fail_after(9999)
         report = await index.abuild() if is_async else index.build()
         assert (report.llm_calls, len(llm.prompts)) == (calls - 3, calls)
-        assert "short" in index.ref_doc_info  # indexed before
         assert results(index) == results(complete)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self, TypeVar, Unpack
@@ -49,7 +49,11 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    InvalidInputError,
+    SettingsMismatchError,
+)
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
@@ -380,8 +384,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         Raises:
             InvalidInputError: If a document or an option is invalid.
             LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
-            IndexingError: If a model fails. The storage context stays empty; an index with a `path`
-                keeps the documents, which `open(path).build()` continues with.
+            IndexingError: If a model fails. The storage context stays empty. Only an index with a
+                `path` keeps the documents and its vectors in a vector store:
+                `open(path).build()` continues with them.
         """
         index = cls(
             [],
@@ -1117,11 +1122,15 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
-        """Remove the new index from its index store if the block raises."""
+        """Remove the new index from its storage context if the block raises."""
 
         def remove(_: BaseException) -> None:
             self._storage_context.index_store.delete_index_struct(self.index_id)
             self._hide_nodes()
+            if self._rag.path == MEMORY and self._corpus.mirror is not None:
+                with suppress(E2GraphRAGError):  # the first error says more
+                    self._rag.delete(self._rag.document_ids)
+                    self._rag.refresh()
             self.close()
 
         with on_error(remove):
