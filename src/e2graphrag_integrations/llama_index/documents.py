@@ -23,7 +23,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     decode_parts,
     node_text,
 )
-from e2graphrag_integrations.pages import PAGE_KEYS
+from e2graphrag_integrations.pages import PAGE_KEYS, page_values
 from e2graphrag_integrations.types import SourceDocument
 
 _EXCLUDED = {
@@ -65,6 +65,7 @@ class LlamaIndexDocuments:
         kind = "document" if is_document else "node"
         metadata = _plain_metadata(document.metadata, f"{kind} {document.node_id!r}")
         fields = {"hash": document.hash} if is_document else _chunk_fields(document)
+        metadata |= _page_lists(metadata, fields.get("parts", ()))
         return Page(
             document.node_id,
             node_text(document),
@@ -201,6 +202,7 @@ def without_documents(page: Page, ids: frozenset[str]) -> Page | None:
     offset = page.fields["parts"][0][1]
     start, end = parts[0][1], parts[-1][2]
     fields = {**page.fields, "parts": parts, "start": start, "source": parts[0][0]}
+    fields.pop("offset", None)  # unknown
     return page._replace(text=page.text[start - offset : end - offset], fields=fields)
 
 
@@ -209,6 +211,7 @@ def _chunk_fields(node: BaseNode) -> dict[str, Any]:
     fields: dict[str, Any] = {"chunk": True, "start": getattr(node, "start_char_idx", None)}
     parts = decode_parts(node)
     if parts and TREE in node.metadata:
+        fields["offset"] = fields["start"]  # in its SOURCE
         fields |= {"parts": [list(part) for part in parts], "start": parts[0].start}
     if source is not None:
         fields |= {"source": source.node_id, "hash": source.hash or ""}
@@ -216,6 +219,15 @@ def _chunk_fields(node: BaseNode) -> dict[str, Any]:
         data = {k: v for k, v in json.loads(node.to_json()).items() if k not in _TEXT_NODE_FIELDS}
         fields["node"] = [node.get_type(), data]
     return fields
+
+
+def _page_lists(metadata: Mapping[str, Any], parts: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the lists of pages in the metadata of a parsed chunk, which has them as strings."""
+    return {
+        plural: page_values([own for *_, own in parts], key)
+        for key, plural in PAGE_KEYS.items()
+        if plural in metadata and len(parts) > 1
+    }
 
 
 _TEXT_NODE_FIELDS = frozenset(TextNode.model_fields) | {"text_resource"}

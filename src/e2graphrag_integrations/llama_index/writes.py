@@ -113,6 +113,8 @@ def node_change(corpus: Corpus[BaseNode], nodes: Iterable[BaseNode]) -> Change:
 def removal(corpus: Corpus[BaseNode], document_id: str) -> Change:
     """Return the change of removing a document, or all documents of a tree."""
     old = corpus.pages(corpus.parts_of([document_id]))
+    if not any(document_id in _documents(page) for page in old):
+        return Change(removed=[page.id for page in old])  # the id of a tree, or of nothing
     rest, removed = _without(old, frozenset([document_id]))
     return Change(rest, removed)
 
