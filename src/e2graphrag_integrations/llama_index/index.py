@@ -328,7 +328,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         )
         # The context of the caller no longer shows an index that could not be built.
         self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
-        with on_error(lambda _: (self._hide_nodes(), rag.close())):
+
+        def undo(_: BaseException) -> None:
+            self._hide_nodes()
+            rag.close()
+
+        with on_error(undo):
             if struct.content:
                 rag.restore(struct.content, ())
             struct.location = absolute_path(rag.path)

@@ -256,9 +256,9 @@ class _Nodes:
             for position in range(len(level))
         ]
         for node in nodes:  # many vector stores refuse lists
-            own = node.metadata
-            lists = {key: own[key] for key in PAGE_KEYS.values() if isinstance(own.get(key), list)}
-            node.metadata |= {key: ", ".join(map(str, pages)) for key, pages in lists.items()}
+            for key in PAGE_KEYS.values():
+                if isinstance(pages := node.metadata.get(key), list):
+                    node.metadata[key] = ", ".join(map(str, pages))
         return nodes
 
     @property
