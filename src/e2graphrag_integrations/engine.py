@@ -121,6 +121,7 @@ from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
+from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 from e2graphrag_integrations.vectors.open_vectors import (
     OpenVectors,
@@ -1142,11 +1143,17 @@ class E2GraphRAG(IndexReader, GraphExports):
     def cache_summaries(self, summaries: Iterable[tuple[Sequence[str], int, str]]) -> None:
         """Keep summaries that somebody has written already, for the next build to use.
 
+        Summaries that are longer than `summary_tokens` are left out.
+
         Args:
             summaries: The texts that each summarizes, its level, and the summary.
         """
         builder = self._index.summary_builder(IndexingRun())
-        entries = {builder.key(texts, level): text.encode() for texts, level, text in summaries}
+        entries = {
+            builder.key(texts, level): text.encode()
+            for texts, level, text in summaries
+            if count_tokens(builder.counter, text) <= builder.max_tokens
+        }
         self._store.put_cached("summary", entries)
 
     def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:

@@ -375,6 +375,12 @@ class Corpus(Generic[D]):
             self._refresh_sources()
             return list(self._sources)
 
+    def trees_of(self, ids: Iterable[str]) -> set[str]:
+        """Return the ids of the trees with the documents with these ids; ignore unknown ids."""
+        with self._lock:
+            self._refresh_sources()
+            return {self._sources[id_] for id_ in ids if id_ in self._sources}
+
     def unknown_ids(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that no document has."""
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import fsspec
@@ -40,21 +40,36 @@ class ReaderDocstore(KVDocumentStore):
     Args:
         reader: The index.
         below: The docstore of the other indexes, if there are any.
+        index_id: Id of the index in its index store, if it is in one.
 
     Raises:
         InvalidInputError: If the docstore below is of a class that this package does not know.
     """
 
-    def __init__(self, reader: IndexReader, below: BaseDocumentStore | None = None) -> None:
+    def __init__(
+        self, reader: IndexReader, below: BaseDocumentStore | None = None, index_id: str = ""
+    ) -> None:
         if not isinstance(below, KVDocumentStore | None):
             raise InvalidInputError(
                 f"docstore is a {type_name(below)}: the index keeps its texts itself, so leave the "
                 "docstore out, or pass one that is a KVDocumentStore"
             )
         self.below = below
+        self.index_id = index_id
+        self.reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
         super().__init__(_Nodes(reader, inner), namespace)
+
+    @staticmethod
+    def without(docstore: BaseDocumentStore, index_id: str) -> BaseDocumentStore:
+        """Return a docstore that no longer shows an index, which was opened there before."""
+        if not isinstance(docstore, ReaderDocstore) or docstore.below is None:
+            return docstore
+        rest = ReaderDocstore.without(docstore.below, index_id)
+        if docstore.index_id == index_id:
+            return rest
+        return ReaderDocstore(docstore.reader, rest, docstore.index_id)
 
     def persist(
         self,
@@ -73,16 +88,22 @@ def document_nodes(snapshot: Snapshot) -> dict[str, RefDocInfo]:
     for row, id_ in enumerate(snapshot.nodes.ids):
         for one in records.indices[records.starts[row] : records.ends[row]].tolist():
             record = records.values[one]
-            own = record.get(NODE_FIELDS, {}).get("source")
-            name = str(own or record.get(PAGE_ID, record[records.id_key]))
-            if name not in documents:
-                user = {key: value for key, value in record.items() if key != records.id_key}
-                documents[name] = RefDocInfo(metadata=user_metadata(user))
-            nodes = documents[name].node_ids
-            shown = ids.show(id_)
-            if not nodes or nodes[-1] != shown:
-                nodes.append(shown)
+            for name, metadata in _documents_of(record, records.id_key):
+                nodes = documents.setdefault(name, RefDocInfo(metadata=metadata)).node_ids
+                shown = ids.show(id_)
+                if not nodes or nodes[-1] != shown:
+                    nodes.append(shown)
     return documents
+
+
+def _documents_of(record: Mapping[str, Any], id_key: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the ids and the metadata of the documents that a metadata record stands for."""
+    fields = record.get(NODE_FIELDS, {})
+    if "parts" in fields:
+        return [(str(id_), dict(own)) for id_, _, _, own in fields["parts"]]
+    name = fields.get("source") or record.get(PAGE_ID, record[id_key])
+    own = {key: value for key, value in record.items() if key != id_key}
+    return [(str(name), user_metadata(own))]
 
 
 class _Nodes(BaseKVStore):

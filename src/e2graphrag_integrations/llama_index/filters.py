@@ -12,6 +12,7 @@ from llama_index.core.vector_stores.types import ExactMatchFilter, FilterConditi
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations.corpus.page import owners_of
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.llama_index.nodes import TREE
@@ -19,6 +20,7 @@ from e2graphrag_integrations.pages import (
     DOCUMENT_ID,
     NODE_FIELDS,
     PAGE_ID,
+    PAGE_KEYS,
     USER_PREFIX,
     source_ids,
 )
@@ -159,12 +161,18 @@ def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]
 
     def passes(record: Mapping[str, Any]) -> bool:
         tree = record[records.id_key]
-        source = record.get(NODE_FIELDS, {}).get("source")
-        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree, source))
+        fields = _fields(record)
+        owners = owners_of(fields) if "source" in fields else ()
+        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree, *owners))
 
     passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
     is_summary = snapshot.nodes.level > 0
     return np.where(is_summary, all_pass(records, passing), any_passes(records, passing))
+
+
+def _fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = record.get(NODE_FIELDS, {})
+    return fields
 
 
 def _check_lists(**lists: object) -> None:
@@ -185,7 +193,14 @@ class _WithIds:
 
     def for_records(self, records: MetadataRecords) -> Filter:
         """Return a filter of the stored records."""
-        return self.filter.with_conditions(lambda one: _with_ids(one, records.id_key))
+        has_lists = any(len(_fields(one).get("parts", ())) > 1 for one in records.values)
+
+        def adapt(condition: KeyCondition) -> Part:
+            if has_lists and condition.key in PAGE_KEYS:
+                return Group((condition, _on_any_page(condition)), needs_all=False)
+            return _with_ids(condition, records.id_key)
+
+        return self.filter.with_conditions(adapt)
 
 
 def _with_ids(condition: KeyCondition, id_key: str) -> Part:
@@ -198,6 +213,17 @@ def _with_ids(condition: KeyCondition, id_key: str) -> Part:
     user_key = USER_PREFIX + id_key if condition.key == id_key else condition.key
     of_page = _of_sources(condition, _if_present(replace(condition, key=PAGE_ID), of_tree))
     return _if_present(replace(condition, key=user_key), of_page)
+
+
+def _on_any_page(condition: KeyCondition) -> KeyCondition:
+    """Return a condition on the list of pages of a chunk over several pages."""
+
+    def passes(pages: object) -> bool:
+        if not isinstance(pages, list):
+            return False
+        return any(all(test(page) for test in condition.tests) for page in pages)
+
+    return KeyCondition(PAGE_KEYS[condition.key], [passes])
 
 
 def _if_present(condition: KeyCondition, otherwise: Part) -> Part:

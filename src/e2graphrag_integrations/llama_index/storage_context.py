@@ -41,13 +41,13 @@ class SafeStorageContext(StorageContext):
     """
 
     @classmethod
-    def of(cls, context: StorageContext, reader: IndexReader) -> StorageContext:
+    def of(cls, context: StorageContext, reader: IndexReader, index_id: str) -> StorageContext:
         """Give a context a docstore with the nodes of an index, and return one that is safe.
 
         A context of a class of the user's own is returned itself.
         """
-        below = context.docstore
-        context.docstore = ReaderDocstore(reader, below)
+        below = ReaderDocstore.without(context.docstore, index_id)
+        context.docstore = ReaderDocstore(reader, below, index_id)
         if type(context) is not StorageContext:
             return context
         return cls(
