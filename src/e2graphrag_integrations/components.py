@@ -10,6 +10,7 @@ import inspect
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from e2graphrag_integrations._utils.bounded_cache import BoundedCache
@@ -80,6 +81,9 @@ _UNNAMED = "session:"
 _REMEMBERED = 256
 """Number of texts of conversations whose names and vectors are remembered, the most recent ones."""
 
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
+"""The integrations' own names of no parameter."""
+
 _MAX_SHOWN = 120
 """Maximum length of a fingerprint in an error message, in characters."""
 
@@ -97,7 +101,7 @@ class Components:
     Args:
         path: Path of the index file, for error messages.
         manifest: Manifest of the index; empty for a new index.
-        embedder, extractor, summarizer, token_counter, summarizer_id, prompts, embedder_parameter:
+        embedder, extractor, summarizer, token_counter, summarizer_id, prompts, parameter_names:
             See `E2GraphRAG.open`.
         language_notices: Logs that a model does not fit a language. All components of one open
             index share it.
@@ -121,7 +125,7 @@ class Components:
         token_counter: TokenCounter | None = None,
         summarizer_id: str | None = None,
         prompts: Prompts | None = None,
-        embedder_parameter: str = "embedder",
+        parameter_names: Mapping[str, str] = NO_NAMES,
         language_notices: LanguageNotices | None = None,
         load_embedder: Callable[[str], Embedder] = embedder_from_name,
     ) -> None:
@@ -130,7 +134,7 @@ class Components:
         self.language_notices = (
             LanguageNotices(path) if language_notices is None else language_notices
         )
-        self._parameters = {"embedder": embedder_parameter}
+        self._parameters = {"embedder": "embedder", **parameter_names}
         self._manifest = dict(manifest)
         self._revalidated: Mapping[str, str] = {}
         self._lock = process_rlock()

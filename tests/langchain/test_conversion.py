@@ -11,21 +11,18 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.langchain.conversion import (
-    PAGE_ID,
+from e2graphrag_integrations.corpus.page import (
     Page,
     _location,
     join_pages,
     page_ids,
-    page_tree,
     sort_pages,
     split_pages,
-    to_langchain,
-    to_page,
-    user_filter,
 )
-from e2graphrag_integrations.pages import user_metadata
+from e2graphrag_integrations.corpus.trees import page_tree
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.langchain.conversion import LangChainDocuments, to_page, user_filter
+from e2graphrag_integrations.pages import PAGE_ID, user_metadata
 from strategies import examples, texts
 
 quick = examples(150)
@@ -49,7 +46,10 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 METADATA = st.dictionaries(KEYS, JSON_VALUES, max_size=4)
 IDS = WORDS.filter(bool)
-PAGES = st.lists(st.builds(Page, IDS, texts(6), METADATA), max_size=5, unique_by=lambda p: p.id)
+FIELDS = st.just({}) | st.fixed_dictionaries({"excluded_embed": st.lists(WORDS, max_size=2)})
+PAGES = st.lists(
+    st.builds(Page, IDS, texts(6), METADATA, FIELDS), max_size=5, unique_by=lambda p: p.id
+)
 NUMBERS = st.dictionaries(
     st.sampled_from(["page", "page_number", "start_index", "source"]),
     st.sampled_from([0, 1, 2, 2.5, True, "1", None]),
@@ -73,8 +73,8 @@ def test_joined_pages_can_be_split_again(pages):
 def test_a_document_round_trips_through_a_page(id_, text, metadata):
     document = Document(id=id_, page_content=text, metadata=metadata)
     page = to_page(document)
-    assert to_langchain(page) == document
-    assert to_page(to_langchain(page)) == page
+    assert LangChainDocuments().to_document(page) == document
+    assert to_page(LangChainDocuments().to_document(page)) == page
 
 
 @quick
@@ -153,14 +153,14 @@ def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
 )
 def test_tree_per_determines_the_source_of_a_document(tree_per, metadata, source):
     document = Document(id="id", page_content="x", metadata=metadata)
-    assert page_tree(document, to_page(document), tree_per).id == source
+    assert page_tree(LangChainDocuments(), document, to_page(document), tree_per).id == source
 
 
 @pytest.mark.parametrize("value", [None, "", 3])
 def test_a_tree_per_function_must_return_a_name(value):
     document = Document(id="id", page_content="x")
     with pytest.raises(InvalidInputError, match=r"tree_per returned .* for document 'id'"):
-        page_tree(document, to_page(document), lambda _: value)
+        page_tree(LangChainDocuments(), document, to_page(document), lambda _: value)
 
 
 def test_filters_see_the_users_keys():

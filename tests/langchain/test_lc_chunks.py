@@ -16,7 +16,7 @@ from fakes import STORY, NameExtractor
 from langchain_fakes import MILL, exported, tree_text
 
 QUERY = "Did Anna meet Bert?"
-CORPUS_LOGGER = "e2graphrag_integrations.langchain.corpus"
+CORPUS_LOGGER = "e2graphrag_integrations.corpus.corpus"
 
 
 def split(*documents, size=70, shared=35, offsets=True, splitter=RecursiveCharacterTextSplitter):

@@ -75,7 +75,7 @@ def test_pages_of_one_file_with_other_metadata_share_no_tree(lc_index_of):
 
 
 def test_grouping_is_logged_once_with_its_reason(lc_index_of, pages, caplog):
-    caplog.set_level(logging.INFO, "e2graphrag_integrations.langchain.corpus")
+    caplog.set_level(logging.INFO, "e2graphrag_integrations.corpus.corpus")
     target = lc_index_of(pages[:3])
     target.add_documents(pages[3:])
     [message] = [m for m in caplog.messages if "share" in m]

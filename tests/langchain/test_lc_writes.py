@@ -38,7 +38,7 @@ def reports(monkeypatch):
             found.append(report)
         return report
 
-    monkeypatch.setattr("e2graphrag_integrations.langchain.corpus.Corpus._build", counted)
+    monkeypatch.setattr("e2graphrag_integrations.corpus.corpus.Corpus._build", counted)
     return found
 
 

@@ -17,10 +17,10 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
-from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.langchain.vector_stores import VectorStoreAdapter, adapt_vector_store
 from e2graphrag_integrations.store.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor

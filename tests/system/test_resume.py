@@ -470,7 +470,7 @@ def test_resume_leaves_documents_of_a_pending_langchain_build(tmp_path, open_ind
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document
 
-    from e2graphrag_integrations.langchain.corpus import Corpus
+    from e2graphrag_integrations.corpus.corpus import Corpus
 
     class FailingExtractor(CountingExtractor):
         is_failing = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
-    from e2graphrag_integrations.langchain.batch import WriteBatch
+    from e2graphrag_integrations.corpus.batch import WriteBatch
     from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
     from e2graphrag_integrations.langchain.index import E2GraphRAGIndex
     from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever

@@ -27,9 +27,13 @@ from e2graphrag_integrations._utils.validation import (
     check_int,
     instance_or_default,
     reject_unknown_arguments,
-    short_repr,
     type_name,
 )
+from e2graphrag_integrations.corpus.batch import WriteBatch
+from e2graphrag_integrations.corpus.corpus import Corpus
+from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
+from e2graphrag_integrations.corpus.page import is_chunk
+from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
@@ -45,17 +49,9 @@ from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
-from e2graphrag_integrations.langchain.batch import WriteBatch
-from e2graphrag_integrations.langchain.conversion import (
-    SOURCE_ID,
-    TREE_PER_VALUES,
-    TreePer,
-    is_chunk,
-)
-from e2graphrag_integrations.langchain.corpus import Corpus
+from e2graphrag_integrations.langchain.conversion import LangChainDocuments
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
-from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
     NoOptions,
@@ -71,6 +67,7 @@ from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
+from e2graphrag_integrations.pages import SOURCE_ID
 from e2graphrag_integrations.portability.graph_files import GraphExports
 from e2graphrag_integrations.portability.graph_formats import GraphFormat
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
@@ -122,7 +119,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    corpus: Corpus = Field(repr=False)
+    corpus: Corpus[Document] = Field(repr=False)
     k: int | None = Field(default=None, gt=0)
 
     _arguments: dict[str, Any] | None = PrivateAttr(default=None)
@@ -245,11 +242,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         """
         arguments = arguments_of(locals(), "path", "unknown")
         reject_unknown_arguments(unknown, cls.open)
-        if not callable(tree_per) and tree_per not in TREE_PER_VALUES:
-            raise InvalidInputError(
-                f"tree_per={short_repr(tree_per)} must be one of {', '.join(TREE_PER_VALUES)}, or "
-                "a function"
-            )
+        check_tree_per(tree_per)
         if embedding is not None and embeddings is not None:
             raise InvalidInputError("embedding= and embeddings= are the same argument: pass one")
         embeddings = embedding if embeddings is None else embeddings
@@ -257,7 +250,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         k = None if k is None else check_int("k", k)
         max_llm_calls = check_call_limit(max_llm_calls)
         checked_engine = as_engine(engine)
-        summarizer = _summarizer(llm, prompts, llm_id)
+        summarizer = _summarizer(llm, prompts, llm_id, config)
         mirror = None
         if vector_store is not None:
             adapter = adapt_vector_store(vector_store)
@@ -287,13 +280,13 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             read_your_writes=read_your_writes,
             vectors=vectors,
             vector_search=None if mirror is None else mirror.search,
-            embedder_parameter="embeddings",
+            parameter_names={"embedder": "embeddings", "summarizer": "llm"},
         )
         corpus = Corpus(
             rag,
+            LangChainDocuments(),
             tree_per=tree_per,
             summarizer=summarizer,
-            config=config,
             max_llm_calls=max_llm_calls,
             engine=checked_engine,
             auto_build=auto_build,
@@ -1120,7 +1113,9 @@ def _documents(
     ]
 
 
-def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSummarizer | None:
+def _summarizer(
+    llm: Any, prompts: Prompts, llm_id: str | None, config: RunnableConfig | None
+) -> RunnableSummarizer | None:
     if llm is None:
         return None
     if not isinstance(llm, Runnable):
@@ -1128,7 +1123,7 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
             f"llm is a {type_name(llm)}: pass a LangChain model such as ChatOpenAI(...), or None "
             "to summarize without a language model"
         )
-    return RunnableSummarizer(llm, prompts, llm_id)
+    return RunnableSummarizer(llm, prompts, llm_id, config=config)
 
 
 def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import merge_configs
 
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.errors import SummaryError
@@ -46,9 +47,10 @@ class RunnableSummarizer:
         self._is_async = is_async
 
     def for_run(self, config: RunnableConfig | None, *, is_async: bool) -> RunnableSummarizer:
-        """Return a copy with the config and the calling mode for one build."""
+        """Return a copy for one build, whose config is merged into the own one."""
+        merged = merge_configs(self._config, config)
         return RunnableSummarizer(
-            self._llm, self._prompts, self._name, config=config, is_async=is_async
+            self._llm, self._prompts, self._name, config=merged, is_async=is_async
         )
 
     @property

@@ -9,10 +9,10 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 
+from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.langchain.chat_history import ChatHistory
-from e2graphrag_integrations.langchain.conversion import TreePer
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.retrieval.boosts import Boost

@@ -35,13 +35,10 @@ from e2graphrag_integrations._utils.validation import (
     short_repr,
     unknown_argument,
 )
+from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.chat_history import read_history
-from e2graphrag_integrations.langchain.conversion import (
-    SOURCE_ID,
-    is_chunk,
-    user_filter,
-)
+from e2graphrag_integrations.langchain.conversion import user_filter
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
     DocumentFilter,
@@ -51,6 +48,7 @@ from e2graphrag_integrations.langchain.options import (
 )
 from e2graphrag_integrations.pages import (
     PAGE_ID,
+    SOURCE_ID,
     merge_metadata,
     page_part,
     user_metadata,

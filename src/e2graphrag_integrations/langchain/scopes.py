@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Unpack
 
+from langchain_core.documents import Document
+
+from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.langchain.conversion import user_filter
-from e2graphrag_integrations.langchain.corpus import Corpus
 from e2graphrag_integrations.langchain.options import RetrieverOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, make_retriever
 from e2graphrag_integrations.retrieval.filters import NodeMask, Predicate
@@ -17,7 +19,7 @@ from e2graphrag_integrations.scoped_reader import ScopedReader
 class ScopeOwner(Protocol):
     """The part of an `E2GraphRAGIndex` that its scopes use."""
 
-    corpus: Corpus
+    corpus: Corpus[Document]
     k: int | None
 
 

@@ -6,27 +6,17 @@ and return cosines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import type_name, wrap_errors
+from e2graphrag_integrations.corpus.mirror import Entry
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance
 
 _FAISS_INNER_PRODUCT, _FAISS_L2 = 0, 1
 """Values of `faiss.MetricType`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A vector with its id, text and metadata."""
-
-    id: str
-    text: str
-    vector: FloatArray
-    metadata: Mapping[str, Any]
 
 
 def adapt_vector_store(store: Any) -> VectorStoreAdapter:

@@ -13,8 +13,10 @@ try:
         update_property_graph,
     )
     from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex, register
+    from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
     from e2graphrag_integrations.llama_index.models import EmbedModel
     from e2graphrag_integrations.llama_index.node_parser import SummaryTreeNodeParser
+    from e2graphrag_integrations.llama_index.nodes import PagePart, pages_of
     from e2graphrag_integrations.llama_index.property_graph import EntityCooccurrenceExtractor
     from e2graphrag_integrations.llama_index.retriever import (
         E2GraphRAGRetriever,
@@ -22,8 +24,6 @@ try:
         RetrieverMode,
     )
     from e2graphrag_integrations.llama_index.selector import GraphProximitySelector
-    from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-    from e2graphrag_integrations.llama_index.storage.nodes import PagePart, pages_of
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("llama_index"):
         raise

@@ -1,20 +1,27 @@
-# ruff: noqa: ARG002 - the base class passes arguments to methods that refuse
-"""The nodes of an open index as a docstore of LlamaIndex, which can only be read."""
+"""The nodes of an open index as a docstore of LlamaIndex, which the index itself writes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import fsspec
 from llama_index.core.schema import BaseNode
+from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
-from llama_index.core.storage.docstore.types import RefDocInfo
+from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_PATH, RefDocInfo
 from llama_index.core.storage.docstore.utils import doc_to_json
-from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION, BaseKVStore
+from llama_index.core.storage.kvstore.types import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_COLLECTION,
+    BaseKVStore,
+)
 
+from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index.hits import node_of
+from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
+from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, user_metadata
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource, hydrate
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.strategy import Candidate
@@ -27,35 +34,104 @@ _NODES, _DOCUMENTS = "/data", "/ref_doc_info"
 class ReaderDocstore(KVDocumentStore):
     """The complete nodes of an index, always in their newest state; it holds no documents.
 
-    Everything that would write raises `InvalidInputError`. The hashes of documents are not known.
+    The nodes of the index can only be read here. Other indexes of a `StorageContext` keep their
+    nodes in the docstore below, which everything else goes to.
+
+    Args:
+        reader: The index.
+        below: The docstore of the other indexes, if there are any.
+        index_id: Id of the index in its index store, if it is in one.
+
+    Raises:
+        InvalidInputError: If the docstore below is of a class that this package does not know.
     """
 
-    def __init__(self, reader: IndexReader) -> None:
-        super().__init__(_Nodes(reader))
+    def __init__(
+        self, reader: IndexReader, below: BaseDocumentStore | None = None, index_id: str = ""
+    ) -> None:
+        if not isinstance(below, KVDocumentStore | None):
+            raise InvalidInputError(
+                f"docstore is a {type_name(below)}: the index keeps its texts itself, so leave the "
+                "docstore out, or pass one that is a KVDocumentStore"
+            )
+        self.below = below
+        self.index_id = index_id
+        self.reader = reader
+        inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
+        namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
+        super().__init__(_Nodes(reader, inner), namespace)
+
+    @staticmethod
+    def without(docstore: BaseDocumentStore, index_id: str) -> BaseDocumentStore:
+        """Return a docstore that no longer shows an index, which was opened there before."""
+        if not isinstance(docstore, ReaderDocstore) or docstore.below is None:
+            return docstore
+        rest = ReaderDocstore.without(docstore.below, index_id)
+        if docstore.index_id == index_id:
+            return rest
+        return ReaderDocstore(docstore.reader, rest, docstore.index_id)
+
+    def persist(
+        self,
+        persist_path: str = DEFAULT_PERSIST_PATH,
+        fs: fsspec.AbstractFileSystem | None = None,
+    ) -> None:
+        """Persist the docstore below: the index keeps its nodes itself."""
+        if self.below is not None:
+            self.below.persist(persist_path, fs=fs)
+
+
+def document_nodes(snapshot: Snapshot) -> dict[str, RefDocInfo]:
+    """Return the ids of the nodes with text of each LlamaIndex document, and its metadata."""
+    ids, records = NodeIds.of(snapshot), snapshot.records
+    documents: dict[str, RefDocInfo] = {}
+    for row, id_ in enumerate(snapshot.nodes.ids):
+        for one in records.indices[records.starts[row] : records.ends[row]].tolist():
+            record = records.values[one]
+            for name, metadata in _documents_of(record, records.id_key):
+                nodes = documents.setdefault(name, RefDocInfo(metadata=metadata)).node_ids
+                shown = ids.show(id_)
+                if not nodes or nodes[-1] != shown:
+                    nodes.append(shown)
+    return documents
+
+
+def _documents_of(record: Mapping[str, Any], id_key: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the ids and the metadata of the documents that a metadata record stands for."""
+    fields = record.get(NODE_FIELDS, {})
+    if "parts" in fields:
+        return [(str(id_), dict(own)) for id_, _, _, own in fields["parts"]]
+    name = fields.get("source") or record.get(PAGE_ID, record[id_key])
+    own = {key: value for key, value in record.items() if key != id_key}
+    return [(str(name), user_metadata(own))]
 
 
 class _Nodes(BaseKVStore):
     """The key-value store below the docstore."""
 
-    def __init__(self, reader: IndexReader) -> None:
+    def __init__(self, reader: IndexReader, inner: BaseKVStore | None) -> None:
         self._reader = reader
+        self._inner = inner
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Return a node by id, or what is known of the document with an id."""
+        own: dict[str, Any] | None = None
         if collection.endswith(_NODES):
-            return next((doc_to_json(node) for node in self._read([key])), None)
-        return self.get_all(collection).get(key)
+            own = next((doc_to_json(node) for node in self._read([key])), None)
+        elif collection.endswith(_DOCUMENTS):
+            own = self._documents().get(key)
+        return self._inner.get(key, collection) if own is None and self._inner else own
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         """Return all nodes or documents, by id."""
+        found: dict[str, dict[str, Any]] = {}
+        if self._inner is not None:
+            found = dict(self._inner.get_all(collection))
         if collection.endswith(_NODES):
-            return {node.node_id: doc_to_json(node) for node in self._read(None)}
-        documents: dict[str, RefDocInfo] = {}
-        for node in self._read(None) if collection.endswith(_DOCUMENTS) else ():
-            name = node.ref_doc_id or node.node_id
-            own = documents.setdefault(name, RefDocInfo(metadata=node.metadata))
-            own.node_ids.append(node.node_id)
-        return {name: own.to_dict() for name, own in documents.items()}
+            found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
+        elif collection.endswith(_DOCUMENTS):
+            found |= self._documents()
+        return found
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Run `get` in a thread."""
@@ -66,36 +142,73 @@ class _Nodes(BaseKVStore):
         return await asyncio.to_thread(self.get_all, collection)
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        """Refuse to write."""
-        self._refuse()
+        """Write to the store below."""
+        self._writable([key]).put(key, val, collection)
 
     async def aput(
         self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
     ) -> None:
-        """Refuse to write."""
-        self._refuse()
+        """Write to the store below."""
+        inner = await asyncio.to_thread(self._writable, [key])
+        await inner.aput(key, val, collection)
+
+    def put_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """Write to the store below."""
+        self._writable([key for key, _ in kv_pairs]).put_all(kv_pairs, collection, batch_size)
+
+    async def aput_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """Write to the store below."""
+        inner = await asyncio.to_thread(self._writable, [key for key, _ in kv_pairs])
+        await inner.aput_all(kv_pairs, collection, batch_size)
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        """Refuse to write."""
-        self._refuse()
+        """Delete from the store below."""
+        return self._writable([key]).delete(key, collection)
 
     async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        """Refuse to write."""
-        self._refuse()
+        """Delete from the store below."""
+        inner = await asyncio.to_thread(self._writable, [key])
+        return await inner.adelete(key, collection)
 
-    def _refuse(self) -> NoReturn:
-        raise InvalidInputError(
-            f"the docstore of {self._reader!r} can only be read: write to the index itself, for "
-            "example with E2GraphRAG.add"
-        )
+    def _writable(self, ids: Sequence[str]) -> BaseKVStore:
+        """Return the store below, unless one of the ids belongs to the index."""
+        if self._inner is None or self._read(ids):
+            raise InvalidInputError(
+                f"the docstore of {self._reader!r} can only be read: write to the index itself, "
+                "for example with insert() or delete_ref_doc()"
+            )
+        return self._inner
+
+    def _documents(self) -> dict[str, dict[str, Any]]:
+        found = self._reader.read_snapshot(lambda snapshot, _: document_nodes(snapshot))
+        return {name: one.to_dict() for name, one in found.items()}
 
     def _read(self, ids: Sequence[str] | None) -> list[BaseNode]:
         """Return nodes by id, without unknown ones; None returns all."""
+        return read_nodes(self._reader, ids)
 
-        def read(snapshot: Snapshot, source: NodeSource) -> list[BaseNode]:
-            known = snapshot.nodes.row_of
-            rows = known.values() if ids is None else [known[id_] for id_ in ids if id_ in known]
-            candidates = [Candidate(row, 0.0, "", ()) for row in rows]
-            return list(map(node_of, hydrate(candidates, (), NodeReader(snapshot, source, {}))))
 
-        return self._reader.read_snapshot(read)
+def read_nodes(reader: IndexReader, ids: Sequence[str] | None) -> list[BaseNode]:
+    """Return the complete nodes of an index by id, without unknown ones; None returns all."""
+
+    def read(snapshot: Snapshot, source: NodeSource) -> list[BaseNode]:
+        names, known = NodeIds.of(snapshot), snapshot.nodes.row_of
+        rows = list(known.values())
+        if ids is not None:
+            stored = [names.stored.get(id_, id_) for id_ in ids]
+            rows = [known[id_] for id_ in stored if id_ in known]
+        candidates = [Candidate(row, 0.0, "", ()) for row in rows]
+        hits = hydrate(candidates, (), NodeReader(snapshot, source, {}))
+        return [node_of(hit, names) for hit in hits]
+
+    return reader.read_snapshot(read)

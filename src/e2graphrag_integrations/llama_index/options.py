@@ -14,10 +14,10 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import type_name, unknown_argument
+from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
-from e2graphrag_integrations.llama_index.indexing.pages import TreePer
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.boosts import Boost
@@ -26,6 +26,7 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
+from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 
 class NoOptions(TypedDict):
@@ -64,7 +65,16 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     max_llm_calls: int | None
     engine: EngineArgument
     retry: RetryPolicy | None
-    summary_cache: str | os.PathLike[str]
+    lock_timeout: float
+    max_staleness: float | None
+    read_your_writes: bool
+    vectors: VectorsArgument | None
+
+
+class PathOptions(BuildOptions, total=False):
+    """Options of an index with a place of its own; the constructor describes each."""
+
+    path: str | os.PathLike[str]
 
 
 class OpenOptions(BuildOptions, total=False):

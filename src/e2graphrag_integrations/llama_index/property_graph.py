@@ -18,7 +18,7 @@ from e2graphrag_integrations.entities.mention_forms import normalize_mentions
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.llama_index.storage.nodes import node_text
+from e2graphrag_integrations.llama_index.nodes import node_text
 from e2graphrag_integrations.portability.property_graph import CO_OCCURS, MENTIONS
 
 NAME, NOUN = "NAME", "NOUN"

@@ -16,7 +16,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation.events import BaseEvent
-from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
@@ -30,12 +30,10 @@ from e2graphrag_integrations.llama_index.chat_history import (
 )
 from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.filters import node_filter
-from e2graphrag_integrations.llama_index.hits import scored_nodes
+from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
 from e2graphrag_integrations.llama_index.readers import (
     Searchable,
-    Searched,
-    answer,
     searched,
     stable_location,
 )
@@ -53,6 +51,7 @@ from e2graphrag_integrations.retrieval.context_size import (
     token_budget_for,
 )
 from e2graphrag_integrations.retrieval.history import Turn
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import (
@@ -64,6 +63,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     check_strategy,
 )
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.location import shown_path
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
@@ -126,8 +126,7 @@ class E2GraphRAGRetriever(BaseRetriever):
     queries that are answered without vectors.
 
     By default, the texts of the nodes are their best parts, about 2,000 tokens in all, so that a
-    prompt costs about as much as with a `VectorStoreIndex`. Complete nodes of an `E2GraphRAGIndex`
-    are unchanged copies from its docstore. `explain()` and the `E2RoutingEvent` in
+    prompt costs about as much as with a `VectorStoreIndex`. `explain()` and the `E2RoutingEvent` in
     LlamaIndex's instrumentation give the reasons for each result.
 
     A retriever of a path opens the index with the models that it records. Use the retriever as a
@@ -216,6 +215,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         super().__init__(callback_manager, object_map, objects, verbose)
         self._given = stable_location(index)
         self._index = searched(self._given)  # last, so that no error leaves it open
+        self._known_ids = ("", NodeIds())
         self._strategy = self._index.strategy if strategy is None else strategy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGRetriever:
@@ -250,27 +250,17 @@ class E2GraphRAGRetriever(BaseRetriever):
         self.close()
 
     @property
-    def searched_index(self) -> Searched:
+    def searched_index(self) -> IndexReader:
         """The index, or the part of an index, that the retriever searches."""
         return self._index
 
     @property
     def docstore(self) -> BaseDocumentStore:
-        """The nodes of the index, for `AutoMergingRetriever` and `PrevNextNodePostprocessor`.
+        """The nodes that can be found, for `AutoMergingRetriever` and `PrevNextNodePostprocessor`.
 
-        It can only be read, unless the index itself has a docstore.
-
-        Raises:
-            InvalidInputError: If it is `scoped()` of a LlamaIndex index, whose docstore has all.
+        It can only be read.
         """
-        if isinstance(self._index, IndexReader):
-            return ReaderDocstore(self._index)
-        docstore = getattr(self._index, "docstore", None)
-        if not isinstance(docstore, BaseDocumentStore):
-            raise InvalidInputError(
-                f"{self._index!r} has no docstore, because that of the index has all nodes"
-            )
-        return docstore
+        return ReaderDocstore(self._index)
 
     def explain(self, query: QueryType) -> Trace:
         """Return the trace of a query: route, entities, hops and rankings; print `.explain()`."""
@@ -286,24 +276,23 @@ class E2GraphRAGRetriever(BaseRetriever):
         `result.subgraph()` returns the nodes, their entities and the paths as a networkx graph. The
         spans refer to the text of a node's tree, which can span several documents.
         """
-        return self._search(_bundle(query), read_history(self._history))[0]
+        return self._search(_bundle(query), read_history(self._history))
 
     async def asearch(self, query: QueryType) -> RetrievalResult:
         """Run `search` in a thread."""
         turns = await aread_history(self._history)
-        return (await asyncio.to_thread(self._search, _bundle(query), turns))[0]
+        return await asyncio.to_thread(self._search, _bundle(query), turns)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         turns = read_history(self._history)
-        return self._to_scored_nodes(*self._search(query_bundle, turns))
+        return self._to_scored_nodes(self._search(query_bundle, turns))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         turns = await aread_history(self._history)
-        return self._to_scored_nodes(*await asyncio.to_thread(self._search, query_bundle, turns))
+        result = await asyncio.to_thread(self._search, query_bundle, turns)
+        return await asyncio.to_thread(self._to_scored_nodes, result)
 
-    def _search(
-        self, bundle: QueryBundle, turns: tuple[Turn, ...]
-    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
+    def _search(self, bundle: QueryBundle, turns: tuple[Turn, ...]) -> RetrievalResult:
         # If the LLM of HyDE returns nothing, the bundle contains an empty text.
         texts = [text for text in bundle.embedding_strs if text.strip()]
         query = replace(
@@ -313,7 +302,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             vector=self._query_vector(bundle),
             history=turns,
         )
-        return answer(self._index, query, self._strategy)
+        return self._index.answer(query, self._strategy)
 
     def _query_vector(self, bundle: QueryBundle) -> FloatArray | None:
         """Return the bundle's embedding as a unit vector, or None if its dimension does not match.
@@ -329,26 +318,39 @@ class E2GraphRAGRetriever(BaseRetriever):
             norm = float(np.linalg.norm(vector))
         return vector / norm if np.isfinite(norm) and norm > 0 else None
 
-    def _to_scored_nodes(
-        self, result: RetrievalResult, nodes: Mapping[str, BaseNode]
-    ) -> list[NodeWithScore]:
+    def _to_scored_nodes(self, result: RetrievalResult) -> list[NodeWithScore]:
         """Return LlamaIndex nodes with scores, and emit the routing event."""
-        trace = result.trace
+        trace, ids = result.trace, self._node_ids(result)
+        hits = {ids.show(hit.node_id): hit for hit in result.nodes}
         dispatcher.event(
             E2RoutingEvent(
                 route=result.route,
                 reason=trace.reason,
                 entities=[link.entity for link in trace.links],
-                node_ids=[node.node_id for node in result.nodes],
-                reasons={node.node_id: list(node.reasons) for node in result.nodes},
-                scores={node.node_id: float(node.score) for node in result.nodes},
-                relevance={node.node_id: node.relevance for node in result.nodes},
-                tags={node.node_id: list(node.tags) for node in result.nodes},
+                node_ids=list(hits),
+                reasons={id_: list(hit.reasons) for id_, hit in hits.items()},
+                scores={id_: float(hit.score) for id_, hit in hits.items()},
+                relevance={id_: hit.relevance for id_, hit in hits.items()},
+                tags={id_: list(hit.tags) for id_, hit in hits.items()},
                 paths=[path.to_dict() for path in result.paths or ()],
                 trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
             )
         )
-        return scored_nodes(result, nodes)
+        return scored_nodes(result, ids)
+
+    def _node_ids(self, result: RetrievalResult) -> NodeIds:
+        """Return the ids of the user's nodes, if there are any in a result."""
+        if not any(has_user_nodes(hit) for hit in result.nodes):
+            return NodeIds()
+
+        def read(snapshot: Snapshot, _: NodeSource) -> NodeIds:
+            generation, ids = self._known_ids
+            if generation != snapshot.generation:
+                ids = NodeIds.of(snapshot)
+                self._known_ids = snapshot.generation, ids
+            return ids
+
+        return self._index.read_snapshot(read)
 
 
 def _rebuild(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.llms import LLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo
+from llama_index.core.schema import BaseNode
 
 from e2graphrag_integrations._utils.validation import check_instance
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.llama_index.entity_reader import EntityReader
+from e2graphrag_integrations.llama_index.docstore import read_nodes
+from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
+from e2graphrag_integrations.llama_index.filters import user_predicate
 from e2graphrag_integrations.llama_index.options import (
     QueryEngineOptions,
     RetrieverOptions,
@@ -21,46 +24,20 @@ from e2graphrag_integrations.llama_index.options import (
     reject_engine_options,
 )
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
-from e2graphrag_integrations.llama_index.storage.nodes import OWN_KEYS
-from e2graphrag_integrations.llama_index.storage.snapshot import DocstoreReader
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, Statistics
-from e2graphrag_integrations.retrieval.strategy import Query, Strategy
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
-
-T = TypeVar("T")
+from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
+from e2graphrag_integrations.scoped_reader import ScopedReader
 
 
 class ScopeOwner(Protocol):
-    """The part of an `E2GraphRAGIndex` that its scopes use; the index describes each member."""
-
-    strategy: Strategy
+    """The part of an `E2GraphRAGIndex` that its scopes use."""
 
     @property
-    def index_id(self) -> str:
-        """The id of the index."""
-        ...
-
-    @property
-    def made_with(self) -> Mapping[str, str]:
-        """The settings and the model fingerprints of the index."""
-        ...
-
-    def read_scope(
-        self, scope: Scope, work: Callable[[Snapshot, ScopedNodes, DocstoreReader], T]
-    ) -> T:
-        """Return the result of a function that reads a part of the index."""
-        ...
-
-    def answer_from(
-        self, snapshot: Snapshot, source: NodeSource, query: Query, strategy: Strategy
-    ) -> RetrievalResult:
-        """Return the result of a query from a snapshot of the index."""
+    def reader(self) -> E2GraphRAG:
+        """The engine of the index."""
         ...
 
 
-class ScopedIndex(EntityReader):
+class ScopedIndex(EntityMethods):
     """The documents of an `E2GraphRAGIndex` that match a filter; `scoped` of the index creates it.
 
     It answers as if no other document had ever been indexed, and gives retrievers and query
@@ -71,8 +48,12 @@ class ScopedIndex(EntityReader):
     def __init__(self, index: ScopeOwner, scope: Scope) -> None:
         self._index = index
         self._scope = scope
-        self.strategy = index.strategy
-        """The default retrieval strategy."""
+        self._reader = ScopedReader(*index.reader.parts_for_scopes(), scope)
+
+    @property
+    def reader(self) -> ScopedReader:
+        """The reader of the scope."""
+        return self._reader
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -84,12 +65,6 @@ class ScopedIndex(EntityReader):
         """Whose document frequencies BM25 uses."""
         return self._scope.statistics
 
-    @property
-    def made_with(self) -> Mapping[str, str]:
-        """The dimension of the vectors, for retrievers."""
-        made_with = self._index.made_with
-        return {key: made_with[key] for key in ("dimension",) if key in made_with}
-
     def scoped(
         self, where: Mapping[str, Any], *, statistics: Statistics | None = None
     ) -> ScopedIndex:
@@ -99,7 +74,7 @@ class ScopedIndex(EntityReader):
             FilterError: If `where` is empty or invalid.
             InvalidInputError: If `statistics` is invalid or wider than those of this scope.
         """
-        return ScopedIndex(self._index, Scope.of(where, statistics, within=self._scope))
+        return ScopedIndex(self._index, user_scope(where, statistics, self._scope))
 
     def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
         """Return a retriever; `E2GraphRAGRetriever` describes the options."""
@@ -138,79 +113,30 @@ class ScopedIndex(EntityReader):
         check_instance(
             "retriever", retriever, E2GraphRAGRetriever, "pass as_retriever() of this scope"
         )
-        searched: object = retriever.searched_index
-        if searched is not self:
+        if retriever.searched_index is not self._reader:
             raise InvalidInputError("retriever= must come from as_retriever() of this scope")
         return RetrieverQueryEngine.from_args(retriever, llm=llm_for_answers(llm), **engine_options)
 
-    def answer(
-        self, query: Query, strategy: Strategy
-    ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-        """Return the result of a query, and its nodes from the docstore by id."""
-
-        def read(
-            snapshot: Snapshot, source: ScopedNodes, reader: DocstoreReader
-        ) -> tuple[RetrievalResult, Mapping[str, BaseNode]]:
-            result = self._index.answer_from(snapshot, source, query, strategy)
-            return result, _visible(reader.text_nodes, snapshot)
-
-        return self._index.read_scope(self._scope, read)
-
     def get_nodes(self, node_ids: str | Sequence[str]) -> list[BaseNode]:
         """Return nodes by id; unknown ids are left out."""
-        ids = as_ids(node_ids)
-
-        def read(snapshot: Snapshot, source: ScopedNodes, reader: DocstoreReader) -> list[BaseNode]:
-            found = source.nodes_at(snapshot.generation, ids)
-            nodes = _visible(reader.text_nodes, snapshot)
-            return [nodes[id_] for id_ in found]
-
-        return self._index.read_scope(self._scope, read)
-
-    def _read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        return self._index.read_scope(
-            self._scope, lambda snapshot, source, _: work(snapshot, source)
-        )
+        return read_nodes(self._reader, as_ids(node_ids))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Reduce to the index and the filters."""
         return _rebuild, (self._index, self._scope.given, self.statistics)
 
     def __repr__(self) -> str:
-        return f"ScopedIndex({self._index.index_id!r}, where={self.where!r})"
+        return f"ScopedIndex({self._reader.path!r}, where={self.where!r})"
+
+
+def user_scope(
+    where: Mapping[str, Any], statistics: Statistics | None = None, within: Scope | None = None
+) -> Scope:
+    """Return the scope of a filter on the metadata of LlamaIndex documents."""
+    return Scope.of(where, statistics, within=within, adapt=user_predicate)
 
 
 def _rebuild(
     index: ScopeOwner, given: Sequence[Mapping[str, Any]], statistics: Statistics
 ) -> ScopedIndex:
-    return ScopedIndex(index, Scope.rebuild(given, statistics))
-
-
-def _visible(nodes: Mapping[str, BaseNode], snapshot: Snapshot) -> dict[str, BaseNode]:
-    """Return nodes; those of trees that are partly visible lose what refers to the other nodes."""
-    row_of, partial = snapshot.nodes.row_of, frozenset(snapshot.partial_documents)
-    return {
-        id_: _without_hidden(node, row_of)
-        if int(snapshot.nodes.document[row_of[id_]]) in partial
-        else node
-        for id_, node in nodes.items()
-        if id_ in row_of
-    }
-
-
-def _without_hidden(node: BaseNode, known: Mapping[str, int]) -> BaseNode:
-    links: dict[NodeRelationship, Any] = {}
-    for kind, link in node.relationships.items():
-        if kind == NodeRelationship.SOURCE:
-            links[kind] = link
-        elif isinstance(link, RelatedNodeInfo):
-            if link.node_id in known:
-                links[kind] = link
-        else:
-            links[kind] = [one for one in link if one.node_id in known]
-    own = {*node.metadata, *OWN_KEYS}
-    excluded = {
-        name: [key for key in getattr(node, name) if key in own]
-        for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
-    }
-    return node.model_copy(update={"relationships": links, **excluded})
+    return ScopedIndex(index, Scope.rebuild(given, statistics, user_predicate))

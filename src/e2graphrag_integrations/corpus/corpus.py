@@ -1,4 +1,4 @@
-"""The LangChain documents in an index: stored immediately, and then indexed by a build.
+"""The documents of a framework in an index: stored immediately, and then indexed by a build.
 
 Writes build, and questions do not: a question is answered from what is built. A build after each
 of many small writes would repeat work, so changes are stored as pending documents in the file, and
@@ -12,14 +12,21 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-from langchain_core.documents import Document
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs
+from typing import Any, Generic, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.processes import process_lock, process_rlock
+from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
+from e2graphrag_integrations.corpus.page import (
+    Page,
+    join_pages,
+    owners_of,
+    page_ids,
+    page_owners,
+    sort_pages,
+    split_pages,
+)
+from e2graphrag_integrations.corpus.trees import DocumentFormat, TreePer, page_tree
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
@@ -31,23 +38,10 @@ from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
-from e2graphrag_integrations.langchain.conversion import (
-    Page,
-    TreePer,
-    join_pages,
-    page_ids,
-    page_tree,
-    problem_with_chunks,
-    problem_with_versions,
-    sort_pages,
-    split_pages,
-    to_langchain,
-    to_page,
-)
-from e2graphrag_integrations.langchain.llm import RunnableSummarizer
-from e2graphrag_integrations.langchain.mirror import VectorStoreMirror
-from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.protocols import Summarizer
+from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 
@@ -59,21 +53,37 @@ _BATCH_CHARACTERS = 4_000_000
 _POLL_SECONDS = 0.02
 """Seconds between checks for the end of another build."""
 
+D = TypeVar("D")
+
 SourcePages = dict[str, list[Page]]
 """The pages of each source. A source without pages will be deleted."""
 
 
-class Corpus:
-    """The documents in an index file and the builds that index them; thread-safe.
+class RunSummarizer(Protocol):
+    """A summarizer that calls a model of the framework."""
 
-    Several corpora, even in different processes, can use the same file. Only builds wait for each
+    def for_run(self, config: Any, *, is_async: bool) -> Summarizer:
+        """Return the summarizer of one build.
+
+        Args:
+            config: The framework's configuration of the calls of the build; None if it has none.
+            is_async: Whether `summarize` returns coroutines for the caller to await.
+        """
+        ...
+
+
+class Corpus(Generic[D]):
+    """The documents in an index and the builds that index them; thread-safe.
+
+    Several corpora, even in different processes, can use the same index. Only builds wait for each
     other.
 
     Args:
         rag: The engine.
-        tree_per: Determines which documents share a summary tree.
-        summarizer: The engine's summarizer, if it is a LangChain model.
-        config: Runnable config for every call to the summarizer.
+        format_: The documents of the framework.
+        tree_per: Determines which documents share a summary tree; None rejects new documents,
+            because the index was built with a function that was not passed.
+        summarizer: The engine's summarizer, if it calls a model of the framework.
         max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
         engine: Provides the runner of the stages of a build; None means this process.
         auto_build: Whether `upsert` and `delete` build; if not, they only store changes.
@@ -84,10 +94,10 @@ class Corpus:
     def __init__(
         self,
         rag: E2GraphRAG,
+        format_: DocumentFormat[D],
         *,
         tree_per: TreePer = "source",
-        summarizer: RunnableSummarizer | None = None,
-        config: RunnableConfig | None = None,
+        summarizer: RunSummarizer | None = None,
         max_llm_calls: int | None = None,
         engine: IndexingEngine | None = None,
         auto_build: bool = True,
@@ -95,12 +105,12 @@ class Corpus:
         mirror: VectorStoreMirror | None = None,
     ) -> None:
         self.rag = rag
+        self.format = format_
         self.mirror = mirror
         self.auto_build = auto_build
         self.report = IndexReport()
         self._tree_per = tree_per
         self._summarizer = summarizer
-        self._config = config
         self._max_llm_calls = max_llm_calls
         self._engine = LocalEngine() if engine is None else engine
         self._show_progress = show_progress
@@ -115,6 +125,8 @@ class Corpus:
         self._pending: SourcePages = {}
         self._sources_state = ("", "")  # the state of the file that `_sources` reflects
         self._sources: dict[str, str] = {}  # keyed by page id
+        # The documents that pages are parts of, keyed by page id.
+        self._owners: dict[str, tuple[str, ...]] = {}
         with self._lock:
             self._refresh()
 
@@ -127,7 +139,7 @@ class Corpus:
 
     # Documents
 
-    def add(self, documents: Iterable[Document], *, wait: bool = True) -> list[str]:
+    def add(self, documents: Iterable[D], *, wait: bool = True) -> list[str]:
         """Store and index documents, and return the ids; an iterator is read in batches.
 
         With `wait=False`, the documents are only stored and added to the queue; see `enqueue`.
@@ -154,7 +166,7 @@ class Corpus:
             self.build()
         return ids
 
-    async def aadd(self, documents: Iterable[Document], *, wait: bool = True) -> list[str]:
+    async def aadd(self, documents: Iterable[D], *, wait: bool = True) -> list[str]:
         """Run `add` in threads; the summarizer runs in the caller's event loop."""
         if not wait:
             return await asyncio.to_thread(self.add, documents, wait=False)
@@ -174,16 +186,16 @@ class Corpus:
             await self.abuild()
         return ids
 
-    def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
+    def _batches(self, documents: Iterable[D]) -> Iterator[list[D]]:
         """Yield documents in batches that end where the source changes; a list is one batch."""
         if not isinstance(documents, Iterator):
             yield as_list(documents, "documents")
             return
-        batch: list[Document] = []
+        batch: list[D] = []
         source: str | None = None
         size = 0
         for document in documents:
-            page = to_page(document)
+            page = self.format.to_page(document)
             previous, source = source, self._tree(document, page).id
             if batch and size >= _BATCH_CHARACTERS and source != previous:
                 yield batch
@@ -193,10 +205,11 @@ class Corpus:
             size += len(page.text)
         yield batch
 
-    def _tree(self, document: Document, page: Page) -> Tree:
-        return page_tree(document, page, self._tree_per, self.rag.settings.scope_keys)
+    def _tree(self, document: D | Page, page: Page) -> Tree:
+        scope_keys = self.rag.settings.scope_keys
+        return page_tree(self.format, document, page, self._tree_per, scope_keys)
 
-    def upsert(self, documents: Sequence[Document]) -> list[str]:
+    def upsert(self, documents: Sequence[D]) -> list[str]:
         """Store and index documents, replacing those with the same ids, and return the ids.
 
         Raises:
@@ -204,22 +217,23 @@ class Corpus:
             IndexingError: If a model failed. What failed remains pending.
         """
         ids = self.store(documents)
-        if self._builds_writes:
+        if self.builds_writes:
             self.build()
         return ids
 
-    async def aupsert(self, documents: Sequence[Document]) -> list[str]:
+    async def aupsert(self, documents: Sequence[D]) -> list[str]:
         """Run `upsert` in threads; the summarizer runs in the caller's event loop."""
         ids = await asyncio.to_thread(self.store, documents)
-        if self._builds_writes:
+        if self.builds_writes:
             await self.abuild()
         return ids
 
     @property
-    def _builds_writes(self) -> bool:
+    def builds_writes(self) -> bool:
+        """Whether a write is followed by a build."""
         return self.auto_build and not self._collecting
 
-    def _has_unbuilt(self) -> bool:
+    def has_unbuilt(self) -> bool:
         """Return whether documents are pending that are not in the queue for workers."""
         with self._lock:
             self._refresh()
@@ -236,19 +250,26 @@ class Corpus:
             self._collecting -= 1
             return not self._collecting
 
-    def store(self, documents: Sequence[Document]) -> list[str]:
+    def store(self, documents: Sequence[D | Page], removed: Sequence[str] = ()) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.
+
+        Args:
+            documents: The documents, or the pages that they have become.
+            removed: Ids of documents to delete in the same step.
 
         Raises:
             InvalidInputError: If a document cannot be stored. Nothing is changed.
         """
-        pages = [to_page(document) for document in documents]
+        pages = [one if isinstance(one, Page) else self.format.to_page(one) for one in documents]
         trees = [
             self._tree(document, page) for document, page in zip(documents, pages, strict=True)
         ]
         sources = [tree.id for tree in trees]
         with self._lock:
-            self._store(lambda: self._after_upsert(pages, sources))
+            self._store(lambda: self._after_upsert(pages, sources, removed))
+            for id_ in set(removed).difference(page.id for page in pages):
+                self._sources.pop(id_, None)
+                self._owners.pop(id_, None)
         self._log_groups(trees)
         return [page.id for page in pages]
 
@@ -267,19 +288,20 @@ class Corpus:
         Raises:
             IndexingError: If a model failed while the other changed sources were indexed again.
         """
-        deleted = self._store_deletion(ids)
-        if self._builds_writes and self._has_unbuilt():
+        deleted = self.store_deletion(ids)
+        if self.builds_writes and self.has_unbuilt():
             self.build()
         return deleted
 
     async def adelete(self, ids: Iterable[str]) -> list[str]:
         """Run `delete` in threads; the summarizer runs in the caller's event loop."""
-        deleted = await asyncio.to_thread(self._store_deletion, ids)
-        if self._builds_writes and await asyncio.to_thread(self._has_unbuilt):
+        deleted = await asyncio.to_thread(self.store_deletion, ids)
+        if self.builds_writes and await asyncio.to_thread(self.has_unbuilt):
             await self.abuild()
         return deleted
 
-    def _store_deletion(self, ids: Iterable[str]) -> list[str]:
+    def store_deletion(self, ids: Iterable[str]) -> list[str]:
+        """Store the deletion of documents, without a build, and return the ids that existed."""
         requested = as_ids(ids)
         deleted: list[str] = []
 
@@ -291,6 +313,7 @@ class Corpus:
             self._store(after_delete)
             for id_ in deleted:
                 del self._sources[id_]
+                self._owners.pop(id_, None)
         if not self._collecting:  # otherwise, the build deletes them after it used their cache
             self.drop_deleted(keep_rest=self.auto_build)
         return deleted
@@ -317,15 +340,33 @@ class Corpus:
             self.rag.delete(outdated)
             self.rag.follow_write()
 
-    def get(self, ids: Iterable[str]) -> list[Document]:
+    def get(self, ids: Iterable[str]) -> list[D]:
         """Return the documents with these ids, as they were added; unknown ids are ignored."""
+        return [self.format.to_document(page) for page in self.pages(ids)]
+
+    def pages(self, ids: Iterable[str]) -> list[Page]:
+        """Return the documents with these ids as pages; unknown ids are ignored."""
         with self._lock, self.rag.read_transaction():
             self._refresh_sources()
             pages: dict[str, dict[str, Page]] = {}
             return [
-                to_langchain(self._load_pages(self._sources[id_], pages)[id_])
+                self._load_pages(self._sources[id_], pages)[id_]
                 for id_ in ids
                 if id_ in self._sources
+            ]
+
+    def parts_of(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids of the pages that are, or are parts of, the documents with these ids.
+
+        An id can also be that of a tree, which stands for all of its pages.
+        """
+        with self._lock:
+            self._refresh_sources()
+            wanted = set(ids)
+            return [
+                id_
+                for id_, source in self._sources.items()
+                if not wanted.isdisjoint((id_, source, *self._owners.get(id_, ())))
             ]
 
     def ids(self) -> list[str]:
@@ -333,6 +374,12 @@ class Corpus:
         with self._lock:
             self._refresh_sources()
             return list(self._sources)
+
+    def trees_of(self, ids: Iterable[str]) -> set[str]:
+        """Return the ids of the trees with the documents with these ids; ignore unknown ids."""
+        with self._lock:
+            self._refresh_sources()
+            return {self._sources[id_] for id_ in ids if id_ in self._sources}
 
     def unknown_ids(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that no document has."""
@@ -342,12 +389,11 @@ class Corpus:
 
     # Builds
 
-    def build(self, config: RunnableConfig | None = None) -> IndexReport:
+    def build(self, config: Any = None) -> IndexReport:
         """Index the pending documents.
 
         Args:
-            config: Runnable config for every call to the summarizer, merged into the corpus's
-                config.
+            config: The framework's configuration of the calls to the summarizer.
 
         Raises:
             LLMCallLimitError: If the build needs more than `max_llm_calls` calls. The documents
@@ -364,7 +410,7 @@ class Corpus:
         with self._build_lock:
             return self._build(config, IndexingRun())
 
-    async def abuild(self, config: RunnableConfig | None = None) -> IndexReport:
+    async def abuild(self, config: Any = None) -> IndexReport:
         """Run `build` in a thread; the summarizer runs in the caller's event loop."""
         loop = asyncio.get_running_loop()
         run = IndexingRun(CallerLoop(loop))
@@ -403,15 +449,17 @@ class Corpus:
         if done:
             self.rag.pending.drop(_as_json(done))
 
-    def reindex(self) -> IndexReport:
+    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Extract all chunks again; see `E2GraphRAG.reindex`."""
-        with self._progress() as progress:
-            return self.rag.reindex(progress=progress)
+        with self._progress() as bar:
+            self.report = self.rag.reindex(progress=progress or bar)
+        return self.report
 
-    async def areindex(self) -> IndexReport:
+    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
-        with self._progress() as progress:
-            return await self.rag.areindex(progress=progress)
+        with self._progress() as bar:
+            self.report = await self.rag.areindex(progress=progress or bar)
+        return self.report
 
     @contextlib.contextmanager
     def _progress(self) -> Iterator[ProgressBar | None]:
@@ -420,14 +468,22 @@ class Corpus:
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             yield bar
 
-    def estimate(self) -> CostEstimate:
-        """Estimate the cost of a build without calling a model."""
-        with self._lock:
-            self._refresh()
-            documents = _joined(self._pending)
-        return self.rag.estimate(documents)
+    def estimate(self, documents: Sequence[D] = ()) -> CostEstimate:
+        """Estimate the cost of a build without calling a model.
 
-    def _build(self, config: RunnableConfig | None, run: IndexingRun) -> IndexReport:
+        Args:
+            documents: Documents that would be stored before.
+        """
+        pages = [self.format.to_page(document) for document in documents]
+        trees = [
+            self._tree(document, page).id for document, page in zip(documents, pages, strict=True)
+        ]
+        with self._lock, self.rag.read_transaction():
+            self._refresh_sources()
+            pending = {**self._pending, **self._after_upsert(pages, trees, ())}
+        return self.rag.estimate(_joined(pending))
+
+    def _build(self, config: Any, run: IndexingRun) -> IndexReport:
         # Read the pending documents under the lock: another process may have just indexed them.
         with self.rag.write_lock(run):
             with self._lock:
@@ -458,21 +514,15 @@ class Corpus:
         """Log the first problem with chunks, once."""
         if self._has_warned:
             return
-        found = (problem_with_chunks(source, pages) for source, pages in pending.items())
-        problem = next((one for one in found if one is not None), None)
-        if problem is None and self._tree_per == "source":
-            problem = problem_with_versions([pages[0] for pages in pending.values() if pages])
+        problem = self.format.problem([*pending.items()], self._tree_per)
         if problem is not None:
             self._has_warned = True
             logger.warning(problem)
 
-    def _index(
-        self, documents: list[SourceDocument], config: RunnableConfig | None, run: IndexingRun
-    ) -> IndexReport:
-        summarizer = self._summarizer
-        if summarizer is not None:
-            merged = merge_configs(self._config, config)
-            summarizer = summarizer.for_run(merged, is_async=run.runner is not None)
+    def _index(self, documents: list[SourceDocument], config: Any, run: IndexingRun) -> IndexReport:
+        summarizer: Summarizer | None = None
+        if self._summarizer is not None:
+            summarizer = self._summarizer.for_run(config, is_async=run.runner is not None)
         with self._progress() as progress:
             run = replace(
                 run,
@@ -535,13 +585,12 @@ class Corpus:
             if self._sources_state == self._file_state:
                 return
             segments = self.rag.document_segments()
-        self._sources = {
-            id_: source
-            for source, source_segments in segments.items()
-            if source not in self._pending
-            for id_ in page_ids(source, source_segments)
-        }
-        self._sources |= _sources_by_page(self._pending)
+        self._sources, self._owners = {}, {}
+        for source, own in segments.items():
+            if source not in self._pending:
+                self._sources |= dict.fromkeys(page_ids(source, own), source)
+                self._owners |= page_owners(own)
+        self._note(self._pending)
         self._sources_state = self._file_state
 
     def _store(self, compute_change: Callable[[], SourcePages]) -> None:
@@ -553,26 +602,39 @@ class Corpus:
         with self.rag.read_transaction():
             self._refresh_sources()
             change = compute_change()
-        _joined(change)  # raises if a page could not be indexed later
+        # Raise if a page could not be indexed later.
+        check_scope_keys(_joined(change), self.rag.settings.scope_keys)
         if not change:
             return True
         state = self.rag.pending.put(_as_json(change), self._file_state)
         if state is None:
             return False
         self._pending |= change
-        self._sources |= _sources_by_page(change)
+        self._note(change)
         self._sources_state = state
         self._file_state = state  # last, so that a process forked meanwhile reads the file again
         return True
 
-    def _after_upsert(self, pages: Sequence[Page], sources: Sequence[str]) -> SourcePages:
+    def _note(self, pending: Mapping[str, Sequence[Page]]) -> None:
+        for source, pages in pending.items():
+            self._sources |= {page.id: source for page in pages}
+            self._owners |= {
+                page.id: owners_of(page.fields) for page in pages if "source" in page.fields
+            }
+
+    def _after_upsert(
+        self, pages: Sequence[Page], sources: Sequence[str], removed: Sequence[str]
+    ) -> SourcePages:
         """Return the pages of the changed sources after an upsert."""
         changed: dict[str, dict[str, Page]] = {}
+        for id_ in removed:
+            if id_ in self._sources:
+                self._load_pages(self._sources[id_], changed).pop(id_, None)
         new_sources: dict[str, str] = {}
         for page, source in zip(pages, sources, strict=True):
             old_source = new_sources.get(page.id, self._sources.get(page.id, source))
             if old_source != source:
-                del self._load_pages(old_source, changed)[page.id]
+                self._load_pages(old_source, changed).pop(page.id, None)
             self._load_pages(source, changed)[page.id] = page
             new_sources[page.id] = source
         return {source: sort_pages([*by_id.values()]) for source, by_id in changed.items()}
@@ -604,16 +666,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _sources_by_page(pending: Mapping[str, Sequence[Page]]) -> dict[str, str]:
-    return {page.id: source for source, pages in pending.items() for page in pages}
-
-
 def _joined(pending: Mapping[str, Sequence[Page]]) -> list[SourceDocument]:
     return [join_pages(source, pages) for source, pages in pending.items() if pages]
 
 
 def _as_json(pending: Mapping[str, Sequence[Page]]) -> dict[str, Any]:
-    return {
-        source: [[page.id, page.text, dict(page.metadata)] for page in pages]
-        for source, pages in pending.items()
-    }
+    return {source: [page.to_json() for page in pages] for source, pages in pending.items()}

@@ -1,11 +1,10 @@
-"""`EntityReader`: the entities of a LlamaIndex index, or of a part of it."""
+"""`EntityMethods`: the entities of an index, with LlamaIndex's filters."""
 
 from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from llama_index.core.vector_stores import MetadataFilters
 
@@ -16,19 +15,17 @@ from e2graphrag_integrations.retrieval.entity_view import (
     describe_entity,
     list_entities,
 )
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
-
-T = TypeVar("T")
+from e2graphrag_integrations.retrieval.reader import IndexReader
 
 
-class EntityReader(abc.ABC):
+class EntityMethods(abc.ABC):
     """Reads entities; `E2GraphRAGIndex` and `ScopedIndex` inherit the methods."""
 
+    @property
     @abc.abstractmethod
-    def _read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        """Return the result of a function of the newest snapshot and its stored nodes."""
+    def reader(self) -> IndexReader:
+        """What answers the questions to the index, also for the retrievers of other frameworks."""
 
     def entities(
         self,
@@ -51,7 +48,9 @@ class EntityReader(abc.ABC):
             InvalidInputError: If an argument is invalid.
         """
         where = node_filter(filters, doc_ids)
-        return self._read_snapshot(lambda snapshot, _: list_entities(snapshot, where, prefix, top))
+        return self.reader.read_snapshot(
+            lambda snapshot, _: list_entities(snapshot, where, prefix, top)
+        )
 
     async def aentities(
         self,
@@ -89,7 +88,7 @@ class EntityReader(abc.ABC):
             UnknownEntityError: If no chunk that matches the filter mentions the entity.
         """
         where = node_filter(filters, doc_ids)
-        return self._read_snapshot(
+        return self.reader.read_snapshot(
             lambda snapshot, source: describe_entity(snapshot, source, where, name, top)
         )
 
@@ -106,4 +105,4 @@ class EntityReader(abc.ABC):
 
     def known_ids(self) -> KnownIds:
         """Return the ids of documents, pages and nodes, to check gold answers; see `evaluation`."""
-        return self._read_snapshot(lambda snapshot, _: KnownIds(snapshot))
+        return self.reader.known_ids()

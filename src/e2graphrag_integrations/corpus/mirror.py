@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,13 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.langchain.conversion import SOURCE_ID
-from e2graphrag_integrations.langchain.vector_stores import Entry, VectorStoreAdapter
-from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, user_metadata, with_page_lists
+from e2graphrag_integrations.pages import (
+    PAGE_ID,
+    PAGE_KEYS,
+    SOURCE_ID,
+    user_metadata,
+    with_page_lists,
+)
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
@@ -34,6 +39,52 @@ _BATCH_SIZE = 500
 """Number of vectors per call to the vector store."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A vector with its id, text and metadata."""
+
+    id: str
+    text: str
+    vector: FloatArray
+    metadata: Mapping[str, Any]
+
+
+class MirrorStore(Protocol):
+    """A vector store of a framework, which a `VectorStoreMirror` fills and searches."""
+
+    @property
+    def store(self) -> Any:
+        """The framework's object, whose secrets no error message may show."""
+        ...
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add or replace vectors."""
+        ...
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove vectors."""
+        ...
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that the store does not contain; all ids if it has no lookup by id."""
+        ...
+
+    def query(
+        self, vector: FloatArray, limit: int, store_filter: Any = None
+    ) -> list[tuple[str, float]]:
+        """Return the ids and cosines of the nearest vectors, best first.
+
+        Args:
+            vector: Unit vector, shape (dimension,).
+            limit: Maximum number of results.
+            store_filter: Filter in the store's own syntax.
+
+        Raises:
+            StoreError: If the store failed.
+        """
+        ...
+
+
 class VectorStoreMirror:
     """Keeps a copy of an index's vectors in a vector store.
 
@@ -44,7 +95,7 @@ class VectorStoreMirror:
         name: Name of the vector store in messages and in the file's record of copied vectors.
     """
 
-    def __init__(self, adapter: VectorStoreAdapter, name: str) -> None:
+    def __init__(self, adapter: MirrorStore, name: str) -> None:
         self._adapter = adapter
         self._name = name
         self._lock = process_lock()
@@ -123,7 +174,7 @@ class _MirrorSearch(VectorStoreSearch):
 
     def __init__(
         self,
-        adapter: VectorStoreAdapter,
+        adapter: MirrorStore,
         name: str,
         ids: Sequence[str],
         dense: DenseIndex,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from langchain_core.runnables import RunnableConfig
-
-from e2graphrag_integrations.langchain.corpus import Corpus
+from e2graphrag_integrations.corpus.corpus import Corpus
 
 
 class WriteBatch:
@@ -20,10 +18,10 @@ class WriteBatch:
 
     Args:
         corpus: The documents of the index.
-        config: Runnable config for every call to the summarizer.
+        config: The framework's configuration of the calls to the summarizer.
     """
 
-    def __init__(self, corpus: Corpus, config: RunnableConfig | None = None) -> None:
+    def __init__(self, corpus: Corpus[Any], config: Any = None) -> None:
         self._corpus = corpus
         self._config = config
 

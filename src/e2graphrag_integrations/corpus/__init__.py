@@ -1,0 +1,1 @@
+"""The documents of LlamaIndex and LangChain in an index: grouped into texts, stored, and built."""

@@ -1,0 +1,205 @@
+"""`E2GraphRAGIndexStruct`: the summary trees and the entity graph of an index."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from llama_index.core.data_structs.data_structs import IndexStruct
+from llama_index.core.data_structs.struct_type import IndexStructType
+
+from e2graphrag_integrations._utils.format_versions import check_format_version
+from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.retrieval.entity_view import describe_entity
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.types import Node
+
+TYPE = "import e2graphrag_integrations.llama_index"
+"""Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
+not imported, so the text names the missing import."""
+
+SCHEMA_VERSION = 6
+"""Version of the JSON format. Other versions are refused."""
+
+_FASTEST = 1
+"""Level of compression: the vectors, most of the content, can hardly be compressed."""
+
+
+@dataclass
+class E2GraphRAGIndexStruct(IndexStruct):
+    """The summary trees and the entity graph of an index, as LlamaIndex's index stores keep them.
+
+    An index store contains the content of an index in memory, or else the location of the index.
+    The methods need an open index: `index.index_struct`.
+
+    Attributes:
+        location: The path of the index file or the URL of the schema; `:memory:` for an index whose
+            content the index store contains.
+        tree_per: Name of the rule that decides which documents share a tree.
+        made_with: The settings and the model fingerprints when it was last saved.
+        counts: The numbers of documents, chunks and summaries when it was last saved.
+        content: The index file of an index in memory, when it was loaded; empty otherwise.
+    """
+
+    location: str = MEMORY
+    tree_per: str = ""
+    made_with: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    content: bytes = field(default=b"", repr=False)
+    _rag: E2GraphRAG | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def get_type(cls) -> IndexStructType:
+        """Return the type of the struct in index stores."""
+        # LlamaIndex's enum cannot be extended, but all code that reads it accepts a string.
+        return cast("IndexStructType", TYPE)
+
+    def attach(self, rag: E2GraphRAG) -> None:
+        """Read from an open index."""
+        self._rag = rag
+        self.content = b""
+
+    @property
+    def rag(self) -> E2GraphRAG:
+        """The open index.
+
+        Raises:
+            InvalidInputError: If the struct does not belong to an open index.
+        """
+        if self._rag is None:
+            raise InvalidInputError(
+                "the struct is not open: call load_index_from_storage(storage_context), and use "
+                "index.index_struct"
+            )
+        return self._rag
+
+    # Summary trees
+
+    def roots(self) -> list[str]:
+        """Return the ids of the nodes without a parent, document by document."""
+        return self.rag.read_snapshot(
+            lambda snapshot, _: [snapshot.nodes.ids[row] for row in snapshot.nodes.roots.tolist()]
+        )
+
+    def children(self, node_id: str) -> list[str]:
+        """Return the ids of the nodes that a summary summarizes, in text order."""
+        return list(self._node(node_id).child_ids)
+
+    def parent(self, node_id: str) -> str | None:
+        """Return the id of the summary above a node; None for a root."""
+        return self._node(node_id).parent_id
+
+    def document(self, node_id: str) -> str:
+        """Return the id of the document of the engine that a node belongs to."""
+        return self._node(node_id).document_id
+
+    def _node(self, node_id: str) -> Node:
+        node = self.rag.nodes([node_id]).get(node_id)
+        if node is None:
+            raise InvalidInputError(f"the index has no node {node_id!r}")
+        return node
+
+    # Entity graph
+
+    def entities(self) -> list[str]:
+        """Return the names of the entities, most mentioned first."""
+        return [one.name for one in self.rag.entities()]
+
+    def neighbors(self, name: str) -> dict[str, float]:
+        """Return the entities that co-occur with an entity, with the weights of the edges.
+
+        Raises:
+            UnknownEntityError: If the index does not contain the entity.
+        """
+        details = self.rag.read_snapshot(
+            lambda snapshot, source: describe_entity(snapshot, source, None, name, None)
+        )
+        return {one.name: one.weight for one in details.neighbors}
+
+    def chunks(self, name: str) -> list[str]:
+        """Return the ids of the chunks that mention an entity.
+
+        Raises:
+            UnknownEntityError: If the index does not contain the entity.
+        """
+        details = self.rag.entity(name, top=None)
+        return list(dict.fromkeys(one.node_id for one in details.mentions))
+
+    # Serialization
+
+    def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the signature of the base class
+        """Return the struct as plain JSON values."""
+        content = self.content
+        if self._rag is not None:
+            content = self._rag.content() or b""
+            self.made_with, self.counts = dict(self._rag.made_with), _counts(self._rag)
+        return {
+            "index_id": self.index_id,
+            "summary": self.summary,
+            "schema_version": SCHEMA_VERSION,
+            "location": self.location,
+            "tree_per": self.tree_per,
+            "made_with": dict(self.made_with),
+            "counts": dict(self.counts),
+            "content": base64.b64encode(zlib.compress(content, _FASTEST)).decode("ascii"),
+        }
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Return `to_dict` as JSON; `kwargs` are passed to `json.dumps`."""
+        return json.dumps(self.to_dict(), **kwargs)
+
+    @classmethod
+    def from_dict(cls, kvs: Any, *, infer_missing: bool = False) -> E2GraphRAGIndexStruct:  # noqa: ARG003 - the signature of the base class
+        """Decode the output of `to_dict`.
+
+        Raises:
+            SchemaVersionError: If the struct has another format version.
+            CorruptStoreError: If the struct is damaged.
+        """
+        if not isinstance(kvs, Mapping) or not isinstance(kvs.get("schema_version"), int):
+            raise CorruptStoreError(
+                "the index store contains an e2graphrag struct without a schema version: restore "
+                "a backup, or build the index again"
+            )
+        where = f"index {kvs.get('index_id')} of LlamaIndex"
+        check_format_version(where, kvs["schema_version"], SCHEMA_VERSION)
+        try:
+            content = zlib.decompress(base64.b64decode(kvs["content"], validate=True))
+            return cls(
+                index_id=str(kvs["index_id"]),
+                summary=kvs["summary"],
+                location=str(kvs["location"]),
+                tree_per=str(kvs["tree_per"]),
+                made_with={str(key): str(value) for key, value in kvs["made_with"].items()},
+                counts={str(key): int(value) for key, value in kvs["counts"].items()},
+                content=content,
+            )
+        except (KeyError, TypeError, AttributeError, ValueError, zlib.error) as error:
+            raise CorruptStoreError(
+                f"{where} is damaged in the index store ({type(error).__name__}: {error}): restore "
+                "a backup, or build the index again"
+            ) from error
+
+    @classmethod
+    def from_json(cls, s: str | bytes | bytearray, **kwargs: Any) -> E2GraphRAGIndexStruct:
+        """Decode the output of `to_json` like `from_dict`; `kwargs` are passed to `json.loads`."""
+        try:
+            plain = json.loads(s, **kwargs)
+        except ValueError as error:
+            raise CorruptStoreError(
+                f"the index store contains an e2graphrag struct that is not valid JSON ({error}): "
+                "restore a backup, or build the index again"
+            ) from error
+        return cls.from_dict(plain)
+
+
+def _counts(rag: E2GraphRAG) -> dict[str, int]:
+    [(documents,)] = rag.store.read("SELECT COUNT(*) FROM documents")
+    [(nodes,)] = rag.store.read("SELECT COUNT(*) FROM nodes")
+    [(chunks,)] = rag.store.read("SELECT COUNT(*) FROM nodes WHERE level = 0")
+    return {"documents": documents, "chunks": chunks, "summaries": nodes - chunks}

@@ -1,1 +1,0 @@
-"""Indexing of LlamaIndex documents and nodes."""

@@ -1,1 +1,0 @@
-"""Storage of an index in LlamaIndex's docstore, vector store and index store."""
