@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, Self, TypeVar, Unpack
@@ -22,9 +23,11 @@ from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComp
 from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores import MetadataFilters
+from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,
@@ -47,7 +50,7 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError, StoreError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
@@ -85,6 +88,7 @@ from e2graphrag_integrations.llama_index.storage_context import (
     SafeStorageContext,
     check_storage_context,
     find_struct,
+    index_location,
     load_context,
 )
 from e2graphrag_integrations.llama_index.vector_stores import adapt_vector_store
@@ -201,7 +205,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             index_struct: The struct of an existing index.
             storage_context: The index store, and a vector store that gets a copy of the vectors.
             path: Where a new index is: an index file, the URL of a schema in Postgres, or by
-                default in memory. See `E2GraphRAG.open`.
+                default in memory. See `E2GraphRAG.open`. For an existing index, where it is now,
+                if its file was moved or its URL needs a password.
             llm: Writes the summaries; `llm=Settings.llm` uses the LLM of the application. None or
                 `"extractive"` extracts them from the text without an LLM: `Settings.llm` is used
                 only if it is passed.
@@ -287,11 +292,11 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         )
         limit, runner = check_call_limit(max_llm_calls), as_engine(engine)
         rule, struct.tree_per = _tree_rule(tree_per, struct.tree_per)
-        adapter = adapt_vector_store(storage_context.vector_store)
+        adapter = adapt_vector_store(storage_context.vector_stores.get(DEFAULT_VECTOR_STORE))
         mirror = None
         if adapter is not None:
             mirror = VectorStoreMirror(adapter, type_name(adapter.store))
-        location = path if index_struct is None else struct.location
+        location = path if index_struct is None else index_location(struct, path)
         rag = E2GraphRAG.open(
             location,
             embedder=index_embedder(embed_model, embed_max_tokens, callback_manager),
@@ -329,6 +334,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             # Assign every attribute before super().__init__(), which builds the index.
             self._rag = rag
             self._struct = struct
+            self._save_lock = process_rlock()
             self._corpus: Corpus[BaseNode] = Corpus(
                 rag,
                 LlamaIndexDocuments(),
@@ -344,7 +350,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 nodes=list(nodes or ()),
                 objects=list(objects or ()),
                 index_struct=index_struct,
-                storage_context=SafeStorageContext.of(storage_context, rag),
+                storage_context=SafeStorageContext.of(storage_context, struct),
                 callback_manager=callback_manager,
                 transformations=self._user_transformations or [_NoTransformation()],
                 show_progress=show_progress,
@@ -516,6 +522,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             LLMCallLimitError: If the build needs more than `max_llm_calls` calls.
             IndexingError: If a model failed again.
         """
+        self._check_saved()
         try:
             return self._corpus.build()
         finally:
@@ -523,6 +530,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     async def abuild(self) -> IndexReport:
         """Build like `build`, with LLM calls in the caller's event loop."""
+        await asyncio.to_thread(self._check_saved)
         try:
             return await self._corpus.abuild()
         finally:
@@ -533,12 +541,14 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
         Do this to replace the extractor: open the index with the new `extractor`.
         """
+        self._check_saved()
         report = self._corpus.reindex(progress)
         self._save()
         return report
 
     async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
+        await asyncio.to_thread(self._check_saved)
         report = await self._corpus.areindex(progress)
         await asyncio.to_thread(self._save)
         return report
@@ -552,6 +562,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         undo: UndoArgument | None = None,
     ) -> EntityEdits:
         """Correct the entities of the index; see `E2GraphRAG.edit_entities`."""
+        self._check_saved()
         edits = self._rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
         self._save()
         return edits
@@ -578,6 +589,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
         The `boost` and the `tags` of a retriever refer to them.
         """
+        self._check_saved()
         self._rag.set_tags(tags)
         self._save()
 
@@ -863,7 +875,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         cls,
         storage_context: StorageContext,
         index_id: str | None = None,
-        **options: Unpack[OpenOptions],
+        **options: Unpack[PathOptions],
     ) -> Self:
         """Open an index in a storage context, like `load_index_from_storage`.
 
@@ -882,7 +894,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         *,
         index_id: str | None = None,
         vector_store: BasePydanticVectorStore | None = None,
-        **options: Unpack[OpenOptions],
+        **options: Unpack[PathOptions],
     ) -> Self:
         """Open an index from a folder written by `persist` or `storage_context.persist`.
 
@@ -1047,6 +1059,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _write(self, plan: Callable[[], Change], *, save: bool = True) -> frozenset[str]:
         """Make a change and return the ids of the new and changed documents."""
+        self._check_saved()
         try:
             change = self._store(plan)
             if self._corpus.has_unbuilt():
@@ -1057,6 +1070,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         return change.changed
 
     async def _awrite(self, plan: Callable[[], Change]) -> frozenset[str]:
+        await asyncio.to_thread(self._check_saved)
         try:
             change = await asyncio.to_thread(self._store, plan)
             if await asyncio.to_thread(self._corpus.has_unbuilt):
@@ -1078,7 +1092,26 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _save(self) -> None:
         """Save the struct: an index in memory has no other place than the index store."""
-        self._storage_context.index_store.add_index_struct(self._struct)
+        with self._save_lock:
+            self._struct.revision = uuid.uuid4().hex
+            self._storage_context.index_store.add_index_struct(self._struct)
+
+    def _check_saved(self) -> None:
+        """Check that the next save does not replace what another object has saved.
+
+        Raises:
+            StoreError: If it would.
+        """
+        if self._struct.location != MEMORY:
+            return
+        with self._save_lock:
+            saved = self._storage_context.index_store.get_index_struct(self.index_id)
+            own = self._struct.revision
+        if isinstance(saved, E2GraphRAGIndexStruct) and saved.revision != own:
+            raise StoreError(
+                f"another object has changed index {self.index_id} in the index store since this "
+                "one was opened: load it again, or write through one object"
+            )
 
     def _built(self, documents: Sequence[Document]) -> Self:
         with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):

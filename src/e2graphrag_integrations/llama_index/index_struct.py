@@ -43,6 +43,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         tree_per: Name of the rule that decides which documents share a tree.
         made_with: The settings and the model fingerprints when it was last saved.
         counts: The numbers of documents, chunks and summaries when it was last saved.
+        revision: Changes whenever a write is saved.
         content: The index file of an index in memory, when it was loaded; empty otherwise.
     """
 
@@ -50,6 +51,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
     tree_per: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    revision: str = ""
     content: bytes = field(default=b"", repr=False)
     _rag: E2GraphRAG | None = field(default=None, repr=False, compare=False)
 
@@ -146,6 +148,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "tree_per": self.tree_per,
             "made_with": dict(self.made_with),
             "counts": dict(self.counts),
+            "revision": self.revision,
             "content": base64.b64encode(zlib.compress(content, _FASTEST)).decode("ascii"),
         }
 
@@ -177,6 +180,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 tree_per=str(kvs["tree_per"]),
                 made_with={str(key): str(value) for key, value in kvs["made_with"].items()},
                 counts={str(key): int(value) for key, value in kvs["counts"].items()},
+                revision=str(kvs["revision"]),
                 content=content,
             )
         except (KeyError, TypeError, AttributeError, ValueError, zlib.error) as error:

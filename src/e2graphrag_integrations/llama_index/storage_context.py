@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from llama_index.core.graph_stores.types import DEFAULT_PERSIST_FNAME as GRAPH_STORE_FNAME
 from llama_index.core.graph_stores.types import DEFAULT_PG_PERSIST_FNAME as PG_FNAME
 from llama_index.core.storage import StorageContext
+from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_FNAME as DOCSTORE_FNAME
 from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME as INDEX_STORE_FNAME
 from llama_index.core.storage.storage_context import DEFAULT_PERSIST_DIR, IMAGE_STORE_FNAME
@@ -26,7 +27,9 @@ from e2graphrag_integrations._utils.validation import check_instance, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
-from e2graphrag_integrations.retrieval.reader import IndexReader
+from e2graphrag_integrations.settings import checked_path
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.location import check_is_index, index_exists
 
 _NEW = "persist.new-"
 """Start of the name of a folder with files that are being written."""
@@ -41,13 +44,19 @@ class SafeStorageContext(StorageContext):
     """
 
     @classmethod
-    def of(cls, context: StorageContext, reader: IndexReader) -> StorageContext:
+    def of(cls, context: StorageContext, struct: E2GraphRAGIndexStruct) -> StorageContext:
         """Give a context a docstore with the nodes of an index, and return one that is safe.
 
         A context of a class of the user's own is returned itself.
+
+        Args:
+            context: The context.
+            struct: The struct of the open index.
         """
-        below = context.docstore
-        context.docstore = ReaderDocstore(reader, below)
+        below: BaseDocumentStore | None = context.docstore
+        if isinstance(below, ReaderDocstore):
+            below = below.without(struct.index_id)
+        context.docstore = ReaderDocstore(struct.rag, below, struct)
         if type(context) is not StorageContext:
             return context
         return cls(
@@ -207,6 +216,34 @@ def find_struct(context: StorageContext, index_id: str | None) -> E2GraphRAGInde
         ids = ", ".join(repr(struct.index_id) for struct in own)
         raise InvalidInputError(f"there are several indexes: pass index_id=, one of {ids}")
     return own[0]
+
+
+def index_location(struct: E2GraphRAGIndexStruct, path: str | os.PathLike[str]) -> str:
+    """Return where an existing index is.
+
+    Args:
+        struct: Its struct.
+        path: Where the user says that it is; `":memory:"` if they do not.
+
+    Raises:
+        InvalidInputError: If there is no index.
+        StoreError: If it is in a database that cannot be read.
+    """
+    location = checked_path(path)
+    if location == MEMORY:
+        if struct.location != MEMORY and not index_exists(struct.location):
+            raise InvalidInputError(
+                f"index {struct.index_id} was at {struct.location}, where there is none now: pass "
+                "path= with its new place, or restore a backup"
+            )
+        return struct.location
+    if struct.location == MEMORY:
+        raise InvalidInputError(
+            f"path={location!r} has no effect, because the index store contains the index: leave "
+            "path out, and call copy_to() to write the index to a file"
+        )
+    check_is_index(location)
+    return location
 
 
 def _is_json(path: Path) -> bool:

@@ -36,8 +36,8 @@ _FAISS_L2 = 1
 """Value of `faiss.METRIC_L2`: squared distances, where smaller is better."""
 
 
-def adapt_vector_store(store: BasePydanticVectorStore) -> MirrorStore | None:
-    """Return the adapter for a vector store; None for LlamaIndex's in-memory store.
+def adapt_vector_store(store: BasePydanticVectorStore | None) -> MirrorStore | None:
+    """Return the adapter for a vector store; None for LlamaIndex's in-memory store or none.
 
     Every `StorageContext` has an in-memory store. It would only repeat the vectors of the index.
 
@@ -46,7 +46,7 @@ def adapt_vector_store(store: BasePydanticVectorStore) -> MirrorStore | None:
     """
     # Compare class names, because the integrations are optional packages.
     names = {cls.__name__ for cls in type(store).__mro__}
-    if isinstance(store, SimpleVectorStore):
+    if store is None or isinstance(store, SimpleVectorStore):
         return None
     if "FaissMapVectorStore" in names:
         return FaissMapAdapter(store)
