@@ -121,11 +121,8 @@ def assert_untouched(context):
 
 
 def contents(index):
-    """Return the contents of an index, without its own id."""
-    struct = index.storage.struct
-    nodes = [n for r in struct.records() for n in r.nodes]
-    stored = {n.node_id: n for n in index.docstore.get_nodes([n.id for n in nodes])}
-    return list(struct.records()), struct.made_with, stored
+    """Return the contents of an index, apart from what is pending."""
+    return list(index.reader.export())
 
 
 # Builds
@@ -525,7 +522,7 @@ def test_the_estimate_equals_the_actual_calls(index_of, documents):
     llm = Model()
     index = index_of([], llm=llm)
     for batch in (documents, [LONG], [LONG, *documents]):
-        estimate, before = index.estimate_cost(batch), len(llm.prompts)
+        estimate, before = index.estimate(batch), len(llm.prompts)
         assert len(llm.prompts) == before
         index.refresh_ref_docs(batch)
         assert len(llm.prompts) - before == estimate.llm_calls == index.last_report.llm_calls
@@ -536,7 +533,7 @@ def test_the_estimate_equals_the_actual_calls(index_of, documents):
             estimate.summaries,
         )
         assert report.prompt_tokens <= estimate.prompt_tokens
-    assert index.estimate_cost([LONG, *documents]).llm_calls == 0
+    assert index.estimate([LONG, *documents]).llm_calls == 0
 
 
 def test_progress_is_drawn_only_on_request(index_of, documents, capsys):

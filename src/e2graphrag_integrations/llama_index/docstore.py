@@ -22,7 +22,6 @@ from llama_index.core.storage.kvstore.types import (
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
-from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, user_metadata
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource, hydrate
 from e2graphrag_integrations.retrieval.reader import IndexReader
@@ -42,17 +41,14 @@ class ReaderDocstore(SimpleDocumentStore):
     Args:
         reader: The index.
         below: The docstore of the other indexes, if there are any.
-        struct: The struct of the index in a storage context.
+        index_id: Id of the index in its index store, if it is in one.
 
     Raises:
         InvalidInputError: If the docstore below is of a class that this package does not know.
     """
 
     def __init__(
-        self,
-        reader: IndexReader,
-        below: BaseDocumentStore | None = None,
-        struct: E2GraphRAGIndexStruct | None = None,
+        self, reader: IndexReader, below: BaseDocumentStore | None = None, index_id: str = ""
     ) -> None:
         if not isinstance(below, KVDocumentStore | None):
             raise InvalidInputError(
@@ -60,21 +56,12 @@ class ReaderDocstore(SimpleDocumentStore):
                 "docstore out, or pass one that is a KVDocumentStore"
             )
         self.below = below
-        self._reader = reader
-        self._struct = struct
+        self.index_id = index_id
+        self.reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
         # The class above would create a store of its own.
         KVDocumentStore.__init__(self, _Nodes(reader, inner), namespace)
-
-    def without(self, index_id: str) -> BaseDocumentStore | None:
-        """Return this docstore without the nodes of an index, which was opened a second time."""
-        below = self.below
-        if isinstance(below, ReaderDocstore):
-            below = below.without(index_id)
-        if self._struct is not None and self._struct.index_id == index_id:
-            return below
-        return self if below is self.below else type(self)(self._reader, below, self._struct)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the docstore below, for `StorageContext.to_dict`.
@@ -87,6 +74,16 @@ class ReaderDocstore(SimpleDocumentStore):
         if not isinstance(self.below, SimpleDocumentStore):
             raise ValueError(f"{type_name(self.below)} has no to_dict(): call persist()")  # noqa: TRY004 - as the base class
         return self.below.to_dict()
+
+    @staticmethod
+    def without(docstore: BaseDocumentStore, index_id: str) -> BaseDocumentStore:
+        """Return a docstore that no longer shows an index, which was opened there before."""
+        if not isinstance(docstore, ReaderDocstore) or docstore.below is None:
+            return docstore
+        rest = ReaderDocstore.without(docstore.below, index_id)
+        if docstore.index_id == index_id:
+            return rest
+        return ReaderDocstore(docstore.reader, rest, docstore.index_id)
 
     def persist(
         self,

@@ -9,6 +9,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -323,7 +324,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             vector_search=None if mirror is None else mirror.search,
             parameter_names={"embedder": "embed_model", "summarizer": "llm"},
         )
-        with on_error(lambda _: rag.close()):
+        # The context of the caller no longer shows an index that could not be built.
+        self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
+        with on_error(lambda _: (self._hide_nodes(), rag.close())):
             if struct.content:
                 rag.restore(struct.content, ())
             struct.location = absolute_path(rag.path)
@@ -350,7 +353,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 nodes=list(nodes or ()),
                 objects=list(objects or ()),
                 index_struct=index_struct,
-                storage_context=SafeStorageContext.of(storage_context, struct),
+                storage_context=SafeStorageContext.of(storage_context, rag, struct.index_id),
                 callback_manager=callback_manager,
                 transformations=self._user_transformations or [_NoTransformation()],
                 show_progress=show_progress,
@@ -1129,6 +1132,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
         def remove(_: BaseException) -> None:
             self._storage_context.index_store.delete_index_struct(self.index_id)
+            self._hide_nodes()
             self.close()
 
         with on_error(remove):

@@ -15,11 +15,11 @@ from fsspec.implementations.local import LocalFileSystem
 from llama_index.core.graph_stores.types import DEFAULT_PERSIST_FNAME as GRAPH_STORE_FNAME
 from llama_index.core.graph_stores.types import DEFAULT_PG_PERSIST_FNAME as PG_FNAME
 from llama_index.core.storage import StorageContext
-from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_FNAME as DOCSTORE_FNAME
 from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME as INDEX_STORE_FNAME
 from llama_index.core.storage.storage_context import DEFAULT_PERSIST_DIR, IMAGE_STORE_FNAME
 from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_FNAME as VECTOR_STORE_FNAME
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
@@ -27,6 +27,7 @@ from e2graphrag_integrations._utils.validation import check_instance, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.location import check_is_index, index_exists
@@ -44,25 +45,22 @@ class SafeStorageContext(StorageContext):
     """
 
     @classmethod
-    def of(cls, context: StorageContext, struct: E2GraphRAGIndexStruct) -> StorageContext:
+    def of(cls, context: StorageContext, reader: IndexReader, index_id: str) -> StorageContext:
         """Give a context a docstore with the nodes of an index, and return one that is safe.
 
         A context of a class of the user's own is returned itself.
-
-        Args:
-            context: The context.
-            struct: The struct of the open index.
         """
-        below: BaseDocumentStore | None = context.docstore
-        if isinstance(below, ReaderDocstore):
-            below = below.without(struct.index_id)
-        context.docstore = ReaderDocstore(struct.rag, below, struct)
+        below = ReaderDocstore.without(context.docstore, index_id)
+        context.docstore = ReaderDocstore(reader, below, index_id)
         if type(context) is not StorageContext:
             return context
+        stores = context.vector_stores
+        if DEFAULT_VECTOR_STORE not in stores:  # loaded from a folder, while a database has them
+            stores = {**stores, DEFAULT_VECTOR_STORE: SimpleVectorStore()}
         return cls(
             context.docstore,
             context.index_store,
-            context.vector_stores,
+            stores,
             context.graph_store,
             context.property_graph_store,
         )
