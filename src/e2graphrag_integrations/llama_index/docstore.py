@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from llama_index.core.storage.kvstore.types import (
 )
 
 from e2graphrag_integrations._utils.validation import type_name
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import ClosedError, InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
 from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, user_metadata
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource, hydrate
@@ -125,10 +126,11 @@ class _Nodes(BaseKVStore):
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Return a node by id, or what is known of the document with an id."""
         own: dict[str, Any] | None = None
-        if collection.endswith(_NODES):
-            own = next((doc_to_json(node) for node in self._read([key])), None)
-        elif collection.endswith(_DOCUMENTS):
-            own = self._documents().get(key)
+        with self._unless_closed():
+            if collection.endswith(_NODES):
+                own = next((doc_to_json(node) for node in self._read([key])), None)
+            elif collection.endswith(_DOCUMENTS):
+                own = self._documents().get(key)
         return self._inner.get(key, collection) if own is None and self._inner else own
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
@@ -136,10 +138,11 @@ class _Nodes(BaseKVStore):
         found: dict[str, dict[str, Any]] = {}
         if self._inner is not None:
             found = dict(self._inner.get_all(collection))
-        if collection.endswith(_NODES):
-            found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
-        elif collection.endswith(_DOCUMENTS):
-            found |= self._documents()
+        with self._unless_closed():
+            if collection.endswith(_NODES):
+                found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
+            elif collection.endswith(_DOCUMENTS):
+                found |= self._documents()
         return found
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
@@ -191,12 +194,19 @@ class _Nodes(BaseKVStore):
 
     def _writable(self, ids: Sequence[str]) -> BaseKVStore:
         """Return the store below, unless one of the ids belongs to the index."""
-        if self._inner is None or self._read(ids):
+        own: Sequence[BaseNode] = ()
+        with self._unless_closed():
+            own = self._read(ids)
+        if self._inner is None or own:
             raise InvalidInputError(
                 f"the docstore of {self._reader!r} can only be read: write to the index itself, "
                 "for example with insert() or delete_ref_doc()"
             )
         return self._inner
+
+    def _unless_closed(self) -> AbstractContextManager[None]:
+        """Return a block that does nothing for a closed index: others may still use the context."""
+        return nullcontext() if self._inner is None else suppress(ClosedError)
 
     def _documents(self) -> dict[str, dict[str, Any]]:
         return self._reader.read_snapshot(lambda snapshot, _: self._newest(snapshot).documents)

@@ -38,6 +38,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     reject_unknown_arguments,
     type_name,
+    wrap_errors,
 )
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
@@ -338,6 +339,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             self._rag = rag
             self._struct = struct
             self._save_lock = process_rlock()
+            # Those that the index store may have; several after a save that failed.
+            self._revisions = {struct.revision}
             self._corpus: Corpus[BaseNode] = Corpus(
                 rag,
                 LlamaIndexDocuments(),
@@ -1062,7 +1065,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _write(self, plan: Callable[[], Change], *, save: bool = True) -> frozenset[str]:
         """Make a change and return the ids of the new and changed documents."""
-        self._check_saved()
+        if save:
+            self._check_saved()
         try:
             change = self._store(plan)
             if self._corpus.has_unbuilt():
@@ -1095,9 +1099,13 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _save(self) -> None:
         """Save the struct: an index in memory has no other place than the index store."""
-        with self._save_lock:
+        store = self._storage_context.index_store
+        hint = "the index has the change, and its next write saves it again"
+        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
             self._struct.revision = uuid.uuid4().hex
-            self._storage_context.index_store.add_index_struct(self._struct)
+            self._revisions.add(self._struct.revision)
+            store.add_index_struct(self._struct)
+            self._revisions = {self._struct.revision}
 
     def _check_saved(self) -> None:
         """Check that the next save does not replace what another object has saved.
@@ -1107,10 +1115,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         """
         if self._struct.location != MEMORY:
             return
-        with self._save_lock:
-            saved = self._storage_context.index_store.get_index_struct(self.index_id)
-            own = self._struct.revision
-        if isinstance(saved, E2GraphRAGIndexStruct) and saved.revision != own:
+        store = self._storage_context.index_store
+        hint = "nothing was changed"
+        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
+            saved = store.get_index_struct(self.index_id)
+            own = self._revisions
+        if isinstance(saved, E2GraphRAGIndexStruct) and saved.revision not in own:
             raise StoreError(
                 f"another object has changed index {self.index_id} in the index store since this "
                 "one was opened: load it again, or write through one object"
@@ -1152,6 +1162,10 @@ def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
         )
 
     return unknown, stored
+
+
+def _unsaved(store: object) -> str:
+    return f"{type_name(store)} could not be used to save the index"
 
 
 def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,9 +15,11 @@ from llama_index.core.data_structs.struct_type import IndexStructType
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.retrieval.entity_view import describe_entity
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.types import Node
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
@@ -84,27 +86,38 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     def roots(self) -> list[str]:
         """Return the ids of the nodes without a parent, document by document."""
-        return self.rag.read_snapshot(
-            lambda snapshot, _: [snapshot.nodes.ids[row] for row in snapshot.nodes.roots.tolist()]
-        )
+
+        def read(snapshot: Snapshot, _: NodeSource) -> list[str]:
+            return _shown(snapshot, snapshot.nodes.roots.tolist())
+
+        return self.rag.read_snapshot(read)
 
     def children(self, node_id: str) -> list[str]:
         """Return the ids of the nodes that a summary summarizes, in text order."""
-        return list(self._node(node_id).child_ids)
+
+        def read(snapshot: Snapshot, _: NodeSource) -> list[str]:
+            row = _row(snapshot, node_id)
+            first, counts = (rows[row] for rows in snapshot.nodes.children)
+            return _shown(snapshot, range(first, first + counts))
+
+        return self.rag.read_snapshot(read)
 
     def parent(self, node_id: str) -> str | None:
         """Return the id of the summary above a node; None for a root."""
-        return self._node(node_id).parent_id
+
+        def read(snapshot: Snapshot, _: NodeSource) -> str | None:
+            parent = int(snapshot.nodes.parents[_row(snapshot, node_id)])
+            return None if parent < 0 else snapshot.nodes.ids[parent]
+
+        return self.rag.read_snapshot(read)
 
     def document(self, node_id: str) -> str:
         """Return the id of the document of the engine that a node belongs to."""
-        return self._node(node_id).document_id
 
-    def _node(self, node_id: str) -> Node:
-        node = self.rag.nodes([node_id]).get(node_id)
-        if node is None:
-            raise InvalidInputError(f"the index has no node {node_id!r}")
-        return node
+        def read(snapshot: Snapshot, _: NodeSource) -> str:
+            return snapshot.documents[int(snapshot.nodes.document[_row(snapshot, node_id)])]
+
+        return self.rag.read_snapshot(read)
 
     # Entity graph
 
@@ -130,7 +143,9 @@ class E2GraphRAGIndexStruct(IndexStruct):
             UnknownEntityError: If the index does not contain the entity.
         """
         details = self.rag.entity(name, top=None)
-        return list(dict.fromkeys(one.node_id for one in details.mentions))
+        found = dict.fromkeys(one.node_id for one in details.mentions)
+        names = self.rag.read_snapshot(lambda snapshot, _: NodeIds.of(snapshot))
+        return [names.show(id_) for id_ in found]
 
     # Serialization
 
@@ -200,6 +215,18 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 "restore a backup, or build the index again"
             ) from error
         return cls.from_dict(plain)
+
+
+def _row(snapshot: Snapshot, node_id: str) -> int:
+    row = snapshot.nodes.row_of.get(NodeIds.of(snapshot).stored.get(node_id, node_id))
+    if row is None:
+        raise InvalidInputError(f"the index has no node {node_id!r}")
+    return row
+
+
+def _shown(snapshot: Snapshot, rows: Iterable[int]) -> list[str]:
+    names = NodeIds.of(snapshot)
+    return [names.show(snapshot.nodes.ids[row]) for row in rows]
 
 
 def _counts(rag: E2GraphRAG) -> dict[str, int]:
