@@ -120,7 +120,7 @@ from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
-from e2graphrag_integrations.settings import Cut
+from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -299,6 +299,11 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         if adapter is not None:
             mirror = VectorStoreMirror(adapter, type_name(adapter.store))
         location = path if index_struct is None else index_location(struct, path)
+        if struct.encoded and struct.made_with and (chunk_size, chunk_overlap) != (None, None):
+            # The engine compares the two before it reads the content, which has the other one.
+            made = Settings.from_manifest(struct.made_with, f"index {struct.index_id}")
+            chunk_size = made.chunk_size if chunk_size is None else chunk_size
+            chunk_overlap = made.overlap if chunk_overlap is None else chunk_overlap
         rag = E2GraphRAG.open(
             location,
             embedder=index_embedder(embed_model, embed_max_tokens, callback_manager),
@@ -328,8 +333,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         # The context of the caller no longer shows an index that could not be built.
         self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
         with on_error(lambda _: (self._hide_nodes(), rag.close())):
-            if struct.content:
-                rag.restore(struct.content, ())
+            if struct.encoded and (content := struct.content):
+                rag.restore(content, ())
             struct.location = absolute_path(rag.path)
             struct.attach(rag)
             if not rag.made_with and transformations is None:

@@ -46,7 +46,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         made_with: The settings and the model fingerprints when it was last saved.
         counts: The numbers of documents, chunks and summaries when it was last saved.
         revision: Changes whenever a write is saved.
-        content: The index file of an index in memory, when it was loaded; empty otherwise.
+        encoded: The index file of an index in memory as text, when it was loaded; empty otherwise.
     """
 
     location: str = MEMORY
@@ -54,7 +54,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
     made_with: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     revision: str = ""
-    content: bytes = field(default=b"", repr=False)
+    encoded: str = field(default="", repr=False)
     _rag: E2GraphRAG | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -66,7 +66,19 @@ class E2GraphRAGIndexStruct(IndexStruct):
     def attach(self, rag: E2GraphRAG) -> None:
         """Read from an open index."""
         self._rag = rag
-        self.content = b""
+        self.encoded = ""
+
+    @property
+    def content(self) -> bytes:
+        """The index file of an index in memory, when it was loaded; empty otherwise.
+
+        Raises:
+            CorruptStoreError: If it is damaged.
+        """
+        try:
+            return zlib.decompress(base64.b64decode(self.encoded, validate=True))
+        except (ValueError, zlib.error) as error:
+            raise _damaged(self.index_id, error) from error
 
     @property
     def rag(self) -> E2GraphRAG:
@@ -151,9 +163,9 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the signature of the base class
         """Return the struct as plain JSON values."""
-        content = self.content
+        encoded = self.encoded
         if self._rag is not None:
-            content = self._rag.content() or b""
+            encoded = _encode(self._rag.content() or b"")
             self.made_with, self.counts = dict(self._rag.made_with), _counts(self._rag)
         return {
             "index_id": self.index_id,
@@ -164,7 +176,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "made_with": dict(self.made_with),
             "counts": dict(self.counts),
             "revision": self.revision,
-            "content": base64.b64encode(zlib.compress(content, _FASTEST)).decode("ascii"),
+            "content": encoded or _encode(b""),
         }
 
     def to_json(self, **kwargs: Any) -> str:
@@ -184,10 +196,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 "the index store contains an e2graphrag struct without a schema version: restore "
                 "a backup, or build the index again"
             )
-        where = f"index {kvs.get('index_id')} of LlamaIndex"
-        check_format_version(where, kvs["schema_version"], SCHEMA_VERSION)
+        check_format_version(
+            f"index {kvs.get('index_id')} of LlamaIndex", kvs["schema_version"], SCHEMA_VERSION
+        )
         try:
-            content = zlib.decompress(base64.b64decode(kvs["content"], validate=True))
             return cls(
                 index_id=str(kvs["index_id"]),
                 summary=kvs["summary"],
@@ -196,13 +208,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 made_with={str(key): str(value) for key, value in kvs["made_with"].items()},
                 counts={str(key): int(value) for key, value in kvs["counts"].items()},
                 revision=str(kvs["revision"]),
-                content=content,
+                encoded=str(kvs["content"]),
             )
-        except (KeyError, TypeError, AttributeError, ValueError, zlib.error) as error:
-            raise CorruptStoreError(
-                f"{where} is damaged in the index store ({type(error).__name__}: {error}): restore "
-                "a backup, or build the index again"
-            ) from error
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise _damaged(kvs.get("index_id"), error) from error
 
     @classmethod
     def from_json(cls, s: str | bytes | bytearray, **kwargs: Any) -> E2GraphRAGIndexStruct:
@@ -215,6 +224,17 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 "restore a backup, or build the index again"
             ) from error
         return cls.from_dict(plain)
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, _FASTEST)).decode("ascii")
+
+
+def _damaged(index_id: object, error: Exception) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"index {index_id} of LlamaIndex is damaged in the index store ({type(error).__name__}: "
+        f"{error}): restore a backup, or build the index again"
+    )
 
 
 def _row(snapshot: Snapshot, node_id: str) -> int:

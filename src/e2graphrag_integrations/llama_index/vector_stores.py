@@ -5,6 +5,7 @@ Scores are cosine similarities, however a store defines similarity.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from e2graphrag_integrations.llama_index.nodes import OWN_KEYS, source_link, wit
 from e2graphrag_integrations.pages import SOURCE_ID
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance
+
+logger = logging.getLogger(__name__)
 
 _BATCH_SIZE = 2048
 """Number of ids in one SQL condition."""
@@ -74,8 +77,15 @@ class VectorStoreAdapter:
         self.store.add([_node(entry) for entry in entries])
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove vectors."""
-        self.store.delete_nodes(list(ids))
+        """Remove vectors; those in a store without this method are never returned."""
+        try:
+            self.store.delete_nodes(list(ids))
+        except NotImplementedError:
+            logger.warning(
+                "%s cannot delete vectors by id: deleted text remains there, and no search of the "
+                "index finds it",
+                self._name,
+            )
 
     def missing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids that the store does not contain; all ids if it has no lookup by id."""
