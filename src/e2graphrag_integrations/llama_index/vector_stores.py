@@ -58,6 +58,8 @@ def adapt_vector_store(store: BasePydanticVectorStore | None) -> MirrorStore | N
             "FaissVectorStore keeps no ids, so vectors could not be replaced: leave it out, "
             "because the index itself searches with FAISS, or pass a FaissMapVectorStore"
         )
+    if "QdrantVectorStore" in names:
+        return QdrantAdapter(store)
     if "ChromaVectorStore" in names:
         return ChromaAdapter(store)
     if "LanceDBVectorStore" in names:
@@ -122,6 +124,15 @@ class VectorStoreAdapter:
     def _cosine(self, similarity: float) -> float:
         """Convert a similarity from the store to a cosine."""
         return similarity
+
+
+class QdrantAdapter(VectorStoreAdapter):
+    """Adapter for Qdrant, whose integration creates its collection with the first vectors."""
+
+    def _stored(self, ids: Sequence[str]) -> set[str]:
+        if not self.store.client.collection_exists(self.store.collection_name):
+            return set()
+        return super()._stored(ids)
 
 
 class ChromaAdapter(VectorStoreAdapter):
