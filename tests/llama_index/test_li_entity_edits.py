@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from llama_index.core import Document
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
@@ -13,7 +14,6 @@ from e2graphrag_integrations.errors import (
     UnknownEntityError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from fakes import NameExtractor
 from llama_checks import SYNC_AND_ASYNC, call
 
