@@ -65,7 +65,6 @@ class PersistCrashTest:
         return [(node.node_id, node.text, round(node.score or 0, 5)) for node in found]
 
     def persist(self, version: int) -> None:
-        # A fork may not call index.persist.
         self.indexes[version].storage_context.persist(self.folder)
 
     def run(self, kills: int) -> dict[str, Any]:

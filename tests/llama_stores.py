@@ -18,14 +18,16 @@ from llama_index.core.schema import MetadataMode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
 from llama_index.vector_stores.chroma import ChromaVectorStore
-from llama_index.vector_stores.faiss import FaissMapVectorStore, FaissVectorStore
+from llama_index.vector_stores.faiss import FaissMapVectorStore
 from llama_index.vector_stores.qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
 from e2graphrag_integrations import HashingEmbedder
 
-ONE_EACH = ("simple", "faiss-ip", "faiss-map", "qdrant", "chroma-cosine")
-KINDS = (*ONE_EACH, "faiss-l2", "qdrant-disk", "chroma-l2", "chroma-disk")
+ONE_EACH = ("simple", "faiss-map", "qdrant", "chroma-cosine")
+KINDS = (*ONE_EACH, "faiss-map-l2", "qdrant-disk", "chroma-l2", "chroma-disk")
+MIRRORS = (*KINDS[1:], "plain")
+"""The stores that get a copy of the vectors."""
 
 NO_QDRANT_INDEXES = "ignore:Payload indexes have no effect in the local Qdrant"
 """A pytest filter for a warning of the in-process Qdrant."""
@@ -79,11 +81,9 @@ def new_store(kind: str, folder: Path, closing: ExitStack, dimension: int = 256)
         return SimpleVectorStore()
     if kind == "plain":
         return Plain()
-    if kind == "faiss-map":
-        return FaissMapVectorStore(faiss.IndexIDMap2(faiss.IndexFlatIP(dimension)))
-    if kind.startswith("faiss"):
-        flat = faiss.IndexFlatL2 if kind == "faiss-l2" else faiss.IndexFlatIP
-        return FaissVectorStore(flat(dimension))
+    if kind.startswith("faiss-map"):
+        flat = faiss.IndexFlatL2 if kind == "faiss-map-l2" else faiss.IndexFlatIP
+        return FaissMapVectorStore(faiss.IndexIDMap2(flat(dimension)))
     if kind.startswith("qdrant"):
         disk = {"path": str(folder / name), "force_disable_check_same_thread": True}
         client = QdrantClient(**(disk if kind == "qdrant-disk" else {"location": ":memory:"}))
@@ -106,18 +106,13 @@ def random_words(seed: int, count: int = 5) -> str:
 def stored_entries(store: Any) -> dict[str, str]:
     """Return the content of a vector store by vector id."""
     if isinstance(store, SimpleVectorStore):
-        data = store.data
-        assert (
-            set(data.embedding_dict) == set(data.metadata_dict) == set(data.text_id_to_ref_doc_id)
-        )
-        return {i: f"{v} {data.text_id_to_ref_doc_id[i]}" for i, v in data.metadata_dict.items()}
+        return dict.fromkeys(store.data.embedding_dict, "")
     if isinstance(store, FaissMapVectorStore):
         numbers = store._node_id_to_faiss_id_map
         assert store.client.ntotal == len(numbers) == len(store._faiss_id_to_node_id_map)
         return dict.fromkeys(numbers, "")
-    if isinstance(store, FaissVectorStore | Plain):
-        size = store.client.ntotal if isinstance(store, FaissVectorStore) else len(store.client)
-        return {str(row): "" for row in range(size)}
+    if isinstance(store, Plain):
+        return dict.fromkeys([id_ for id_, _ in store.client], "")
     return _database_entries(store)
 
 
@@ -138,13 +133,11 @@ def _to_json(metadata: dict[str, Any]) -> str:
 
 def dump_index(index: Any) -> dict[str, Any]:
     """Return the content of an index and its stores, to compare or to search in."""
-    context, struct = index.storage_context, index.storage.struct
     return {
-        "documents": context.docstore.to_dict(),
-        "index": context.index_store.to_dict(),
-        "struct": struct.to_dict(),
-        "records": [struct.record(id_) for id_ in sorted(struct.payloads)],
-        "vectors": stored_entries(context.vector_store),
+        "documents": {id_: one.to_dict() for id_, one in index.docstore.docs.items()},
+        "index": list(index.reader.export()),
+        "pending": index.reader.pending.read(),
+        "vectors": stored_entries(index.vector_store),
     }
 
 

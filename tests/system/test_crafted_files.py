@@ -332,66 +332,59 @@ def test_vectors_of_an_export_that_ask_for_terabytes_are_rejected(
 
 @pytest.fixture(scope="module")
 def persisted():
-    """Return the record of a LlamaIndex index as plain JSON, and the dictionary of its stores."""
-    from llama_index.core import Document, StorageContext
+    """Return the struct of a LlamaIndex index as plain JSON, and its decoded content."""
+    from llama_index.core import Document
 
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
-    context = StorageContext.from_defaults()
     document = Document(text=STORY, id_="story", metadata={"a": 1})
     options = {"embed_model": HashingEmbedder(16), "extractor": NameExtractor()}
-    E2GraphRAGIndex.from_documents(
-        [document], context, chunk_size=16, chunk_overlap=0, group_size=3, **options
+    index = E2GraphRAGIndex.from_documents(
+        [document], chunk_size=16, chunk_overlap=0, group_size=3, **options
     )
-    stores = json.dumps(context.to_dict())
-    [data] = json.loads(stores)["index_store"]["index_store/data"].values()
-    struct = json.loads(data["__data__"])
-    [payload] = struct["documents"].values()
-    return json.loads(zlib.decompress(base64.b64decode(payload))), struct, stores
+    struct = json.loads(index.index_struct.to_json())
+    return struct, zlib.decompress(base64.b64decode(struct["content"]))
 
 
-def use_record(persisted, columns):
-    """Open an index with a crafted record and query it."""
+def use_struct(struct):
+    """Open an index from a crafted struct and query it."""
     from llama_index.core import StorageContext
 
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+    from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 
-    _, struct, stores = persisted
-    payload = base64.b64encode(zlib.compress(json.dumps(columns).encode())).decode()
-    changed = json.loads(stores)
-    [data] = changed["index_store"]["index_store/data"].values()
-    data["__data__"] = json.dumps(struct | {"documents": {"story": payload}})
+    context = StorageContext.from_defaults()
+    kvstore = context.index_store._kvstore
+    entry = {"__type__": E2GraphRAGIndexStruct.get_type(), "__data__": json.dumps(struct)}
+    kvstore.put("crafted", entry, "index_store/data")
     options = {"embed_model": HashingEmbedder(16), "extractor": NameExtractor()}
-    index = E2GraphRAGIndex.from_storage(StorageContext.from_dict(changed), **options)
-    return [n.node_id for n in index.as_retriever().retrieve("Did Anna meet Bert?")]
+    with E2GraphRAGIndex.from_storage(context, "crafted", **options) as index:
+        return [n.node_id for n in index.as_retriever().retrieve("Did Anna meet Bert?")]
 
 
 @needs_llama
 @pytest.mark.slow
 @examples(40)
 @given(st.data())
-def test_crafted_records_of_a_llama_index_raise_typed_errors(persisted, data):
-    columns = json.loads(json.dumps(persisted[0]))
-    name = data.draw(st.sampled_from(sorted(columns)))
-    value = data.draw(values.filter(lambda v: not isinstance(v, bytes)))
-    target = columns[name]
-    if isinstance(target, list) and target and data.draw(st.booleans()):
-        if isinstance(target[0], list) and target[0] and data.draw(st.booleans()):
-            target = target[data.draw(st.integers(0, len(target) - 1))]
-        if target and data.draw(st.booleans()):
-            target[data.draw(st.integers(0, len(target) - 1))] = value
-        else:
-            target.append(value)
-    else:
-        columns[name] = value
+def test_crafted_structs_of_a_llama_index_raise_typed_errors(persisted, data):
+    struct = json.loads(json.dumps(persisted[0]))
+    struct[data.draw(st.sampled_from(sorted(struct)))] = data.draw(
+        values.filter(lambda v: not isinstance(v, bytes))
+    )
     with suppress(E2GraphRAGError):
-        use_record(persisted, columns)
+        use_struct(struct)
 
 
 @needs_llama
-def test_a_record_that_expands_to_gigabytes_is_rejected(persisted):
-    from e2graphrag_integrations.llama_index.storage.record import DocumentRecord
-
-    bomb = zlib.compress(b" " * (100 << 20), 9)
-    with pytest.raises(CorruptStoreError, match="expands to more than"):
-        DocumentRecord.decode(base64.b64encode(bomb).decode(), "here")
+@pytest.mark.slow
+@examples(40)
+@given(st.data())
+def test_crafted_content_of_a_llama_index_raises_typed_errors(persisted, data):
+    struct, content = persisted
+    changed = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 20))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    changed = changed[: data.draw(st.sampled_from([len(changed), 4096, 100, 1]))]
+    encoded = base64.b64encode(zlib.compress(bytes(changed))).decode()
+    with suppress(E2GraphRAGError):
+        use_struct(struct | {"content": encoded})

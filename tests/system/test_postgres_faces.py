@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from fakes import STORY, NameExtractor
 
 
@@ -58,16 +58,54 @@ async def test_langchain_adds_documents_that_workers_index(postgres_url):
 
 
 @pytest.mark.skipif(not find_spec("llama_index"), reason="needs llama-index-core")
-def test_llama_index_reads_and_writes_an_index_in_postgres(postgres_url, open_index, story):
+def test_llama_index_reads_and_writes_an_index_in_postgres(
+    postgres_url, open_index, story, tmp_path
+):
+    from llama_index.core import Document
+
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
+    options = {"extractor": NameExtractor(), "embed_model": HashingEmbedder()}
+    core = {"extractor": NameExtractor(), "embedder": HashingEmbedder()}
     with open_index(postgres_url) as rag:
         rag.add(story)
-        expected = list(rag.export())
-    options = {"extractor": NameExtractor(), "embed_model": HashingEmbedder()}
-    index = E2GraphRAGIndex.from_e2g(postgres_url, **options)
-    index.to_e2g(f"{postgres_url}2")
-    with E2GraphRAG.open(
-        f"{postgres_url}2", extractor=NameExtractor(), embedder=HashingEmbedder()
-    ) as rag:
+        with E2GraphRAGIndex.open(postgres_url, max_staleness=0, **options) as index:
+            assert list(index.reader.export()) == list(rag.export())
+            index.insert(Document(id_="mill", text="Fay built a mill."))
+            assert "mill" in rag.document_ids
+            rag.add(SourceDocument("new", "Kit met Lea."))
+            found = index.as_retriever("local").retrieve("Kit and Lea?")
+            assert [one.text for one in found] == ["Kit met Lea."]
+            index.copy_to(f"{postgres_url}2")
+            expected = list(index.reader.export())
+            index.persist(tmp_path / "stored")
+    with E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", **options) as index:
+        assert list(index.reader.export()) == expected
+        assert "mill" in index.ref_doc_info
+    with E2GraphRAG.open(f"{postgres_url}2", **core) as rag:
         assert list(rag.export()) == expected
+
+
+@pytest.mark.skipif(not find_spec("llama_index"), reason="needs llama-index-core")
+def test_llama_index_builds_in_postgres_and_stores_no_password(postgres_url, tmp_path):
+    from llama_index.core import Document
+
+    from e2graphrag_integrations.errors import InvalidInputError
+    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+
+    with_password = postgres_url.replace("@", ":Un-Common@", 1)
+    options = {"extractor": NameExtractor(), "embed_model": HashingEmbedder()}
+    documents = [Document(id_="story", text=STORY)]
+    with E2GraphRAGIndex.from_documents(documents, path=with_password, **options) as index:
+        index.persist(tmp_path / "stored")
+        answer = [n.text for n in index.as_retriever().retrieve("What did Bert give Anna?")]
+    for file in (tmp_path / "stored").iterdir():
+        assert b"Un-Common" not in file.read_bytes()
+    located = E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", path=with_password, **options)
+    with located as index:
+        found = index.as_retriever().retrieve("What did Bert give Anna?")
+        assert [one.text for one in found] == answer
+    with pytest.raises(InvalidInputError, match="not a file or a database with an index"):
+        E2GraphRAGIndex.from_persist_dir(
+            tmp_path / "stored", path=f"{postgres_url}_elsewhere", **options
+        )

@@ -166,10 +166,16 @@ class VectorStoreMirror:
         self._is_verified = True
 
 
-class _MirrorSearch(VectorStoreSearch):
-    """Searches the vector store or, if a filter is set, the index's own vectors.
+_MIN_ALLOWED = 0.5
+"""Share of the nodes that a search must allow for the vector store to be searched."""
 
-    A node mask cannot be expressed as a filter for an arbitrary vector store.
+
+class _MirrorSearch(VectorStoreSearch):
+    """Searches the vector store or, if a filter is selective, the index's own vectors.
+
+    A node mask cannot be expressed as a filter for an arbitrary vector store, so a search requests
+    more results until enough of them are allowed. A mask can just leave out summaries that repeat
+    the text of a chunk.
     """
 
     def __init__(
@@ -190,9 +196,9 @@ class _MirrorSearch(VectorStoreSearch):
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return up to `count` windows, best first, and their cosines. See `NodeSearch`."""
-        if allowed is not None:
+        if allowed is not None and allowed.mean() < _MIN_ALLOWED:
             return self._dense.search_windows(query, count, allowed)
-        return super().search_windows(query, count)
+        return super().search_windows(query, count, allowed)
 
     def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
         """Return the cosines of some windows, from the index's own vectors."""

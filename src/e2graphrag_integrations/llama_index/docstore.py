@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import fsspec
 from llama_index.core.schema import BaseNode
-from llama_index.core.storage.docstore import BaseDocumentStore
+from llama_index.core.storage.docstore import BaseDocumentStore, SimpleDocumentStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_PATH, RefDocInfo
 from llama_index.core.storage.docstore.utils import doc_to_json
@@ -19,7 +21,7 @@ from llama_index.core.storage.kvstore.types import (
 )
 
 from e2graphrag_integrations._utils.validation import type_name
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.errors import ClosedError, InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
 from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, user_metadata
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource, hydrate
@@ -31,7 +33,7 @@ _NODES, _DOCUMENTS = "/data", "/ref_doc_info"
 """Ends of the names of the collections in which `KVDocumentStore` looks for nodes and documents."""
 
 
-class ReaderDocstore(KVDocumentStore):
+class ReaderDocstore(SimpleDocumentStore):
     """The complete nodes of an index, always in their newest state; it holds no documents.
 
     The nodes of the index can only be read here. Other indexes of a `StorageContext` keep their
@@ -59,7 +61,20 @@ class ReaderDocstore(KVDocumentStore):
         self.reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
-        super().__init__(_Nodes(reader, inner), namespace)
+        # The class above would create a store of its own.
+        KVDocumentStore.__init__(self, _Nodes(reader, inner), namespace)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the docstore below, for `StorageContext.to_dict`.
+
+        Raises:
+            ValueError: If LlamaIndex cannot return it, either.
+        """
+        if self.below is None:
+            return {}
+        if not isinstance(self.below, SimpleDocumentStore):
+            raise ValueError(f"{type_name(self.below)} has no to_dict(): call persist()")  # noqa: TRY004 - as the base class
+        return self.below.to_dict()
 
     @staticmethod
     def without(docstore: BaseDocumentStore, index_id: str) -> BaseDocumentStore:
@@ -112,14 +127,16 @@ class _Nodes(BaseKVStore):
     def __init__(self, reader: IndexReader, inner: BaseKVStore | None) -> None:
         self._reader = reader
         self._inner = inner
+        self._known = _Known()
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Return a node by id, or what is known of the document with an id."""
         own: dict[str, Any] | None = None
-        if collection.endswith(_NODES):
-            own = next((doc_to_json(node) for node in self._read([key])), None)
-        elif collection.endswith(_DOCUMENTS):
-            own = self._documents().get(key)
+        with self._unless_closed():
+            if collection.endswith(_NODES):
+                own = next((doc_to_json(node) for node in self._read([key])), None)
+            elif collection.endswith(_DOCUMENTS):
+                own = self._documents().get(key)
         return self._inner.get(key, collection) if own is None and self._inner else own
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
@@ -127,10 +144,11 @@ class _Nodes(BaseKVStore):
         found: dict[str, dict[str, Any]] = {}
         if self._inner is not None:
             found = dict(self._inner.get_all(collection))
-        if collection.endswith(_NODES):
-            found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
-        elif collection.endswith(_DOCUMENTS):
-            found |= self._documents()
+        with self._unless_closed():
+            if collection.endswith(_NODES):
+                found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
+            elif collection.endswith(_DOCUMENTS):
+                found |= self._documents()
         return found
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
@@ -182,27 +200,62 @@ class _Nodes(BaseKVStore):
 
     def _writable(self, ids: Sequence[str]) -> BaseKVStore:
         """Return the store below, unless one of the ids belongs to the index."""
-        if self._inner is None or self._read(ids):
+        own: Sequence[BaseNode] = ()
+        with self._unless_closed():
+            own = self._read(ids)
+        if self._inner is None or own:
             raise InvalidInputError(
                 f"the docstore of {self._reader!r} can only be read: write to the index itself, "
                 "for example with insert() or delete_ref_doc()"
             )
         return self._inner
 
+    def _unless_closed(self) -> AbstractContextManager[None]:
+        """Return a block that does nothing for a closed index: others may still use the context."""
+        return nullcontext() if self._inner is None else suppress(ClosedError)
+
     def _documents(self) -> dict[str, dict[str, Any]]:
-        found = self._reader.read_snapshot(lambda snapshot, _: document_nodes(snapshot))
-        return {name: one.to_dict() for name, one in found.items()}
+        return self._reader.read_snapshot(lambda snapshot, _: self._newest(snapshot).documents)
 
     def _read(self, ids: Sequence[str] | None) -> list[BaseNode]:
-        """Return nodes by id, without unknown ones; None returns all."""
-        return read_nodes(self._reader, ids)
+        return read_nodes(self._reader, ids, lambda snapshot: self._newest(snapshot).ids)
+
+    def _newest(self, snapshot: Snapshot) -> _Known:
+        """Return what is known of a snapshot: LlamaIndex reads nodes one by one."""
+        if self._known.generation != snapshot.generation:
+            self._known = _Known.of(snapshot)
+        return self._known
 
 
-def read_nodes(reader: IndexReader, ids: Sequence[str] | None) -> list[BaseNode]:
-    """Return the complete nodes of an index by id, without unknown ones; None returns all."""
+@dataclass(frozen=True)
+class _Known:
+    """The ids of the user's nodes, and what is known of each document, in a generation."""
+
+    generation: str = ""
+    ids: NodeIds = field(default_factory=NodeIds)
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _Known:
+        documents = {name: one.to_dict() for name, one in document_nodes(snapshot).items()}
+        return cls(snapshot.generation, NodeIds.of(snapshot), documents)
+
+
+def read_nodes(
+    reader: IndexReader,
+    ids: Sequence[str] | None,
+    ids_of: Callable[[Snapshot], NodeIds] = NodeIds.of,
+) -> list[BaseNode]:
+    """Return the complete nodes of an index.
+
+    Args:
+        reader: The index.
+        ids: Their ids, of which unknown ones are ignored; None returns all nodes.
+        ids_of: Returns the ids of the user's nodes in a snapshot.
+    """
 
     def read(snapshot: Snapshot, source: NodeSource) -> list[BaseNode]:
-        names, known = NodeIds.of(snapshot), snapshot.nodes.row_of
+        names, known = ids_of(snapshot), snapshot.nodes.row_of
         rows = list(known.values())
         if ids is not None:
             stored = [names.stored.get(id_, id_) for id_ in ids]

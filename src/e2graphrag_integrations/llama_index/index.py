@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,9 +25,11 @@ from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComp
 from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores import MetadataFilters
+from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,
@@ -36,6 +39,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     reject_unknown_arguments,
     type_name,
+    wrap_errors,
 )
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
@@ -53,6 +57,7 @@ from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     InvalidInputError,
     SettingsMismatchError,
+    StoreError,
 )
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
@@ -92,6 +97,7 @@ from e2graphrag_integrations.llama_index.storage_context import (
     SafeStorageContext,
     check_storage_context,
     find_struct,
+    index_location,
     load_context,
 )
 from e2graphrag_integrations.llama_index.vector_stores import adapt_vector_store
@@ -122,7 +128,7 @@ from e2graphrag_integrations.retrieval.filters import NodeMask
 from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
-from e2graphrag_integrations.settings import Cut
+from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
@@ -209,7 +215,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             index_struct: The struct of an existing index.
             storage_context: The index store, and a vector store that gets a copy of the vectors.
             path: Where a new index is: an index file, the URL of a schema in Postgres, or by
-                default in memory. See `E2GraphRAG.open`.
+                default in memory. See `E2GraphRAG.open`. For an existing index, where it is now,
+                if its file was moved or its URL needs a password.
             llm: Writes the summaries; `llm=Settings.llm` uses the LLM of the application. None or
                 `"extractive"` extracts them from the text without an LLM: `Settings.llm` is used
                 only if it is passed.
@@ -295,11 +302,16 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         )
         limit, runner = check_call_limit(max_llm_calls), as_engine(engine)
         rule, struct.tree_per = _tree_rule(tree_per, struct.tree_per)
-        adapter = adapt_vector_store(storage_context.vector_store)
+        adapter = adapt_vector_store(storage_context.vector_stores.get(DEFAULT_VECTOR_STORE))
         mirror = None
         if adapter is not None:
             mirror = VectorStoreMirror(adapter, type_name(adapter.store))
-        location = path if index_struct is None else struct.location
+        location = path if index_struct is None else index_location(struct, path)
+        if struct.encoded and struct.made_with and (chunk_size, chunk_overlap) != (None, None):
+            # The engine compares the two before it reads the content, which has the other one.
+            made = Settings.from_manifest(struct.made_with, f"index {struct.index_id}")
+            chunk_size = made.chunk_size if chunk_size is None else chunk_size
+            chunk_overlap = made.overlap if chunk_overlap is None else chunk_overlap
         rag = E2GraphRAG.open(
             location,
             embedder=index_embedder(embed_model, embed_max_tokens, callback_manager),
@@ -334,8 +346,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             rag.close()
 
         with on_error(undo):
-            if struct.content:
-                rag.restore(struct.content, ())
+            if struct.encoded and (content := struct.content):
+                rag.restore(content, ())
             struct.location = absolute_path(rag.path)
             struct.attach(rag)
             if not rag.made_with and transformations is None:
@@ -344,6 +356,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             # Assign every attribute before super().__init__(), which builds the index.
             self._rag = rag
             self._struct = struct
+            self._save_lock = process_rlock()
+            # Those that the index store may have; several after a save that failed.
+            self._revisions = {struct.revision}
             self._corpus: Corpus[BaseNode] = Corpus(
                 rag,
                 LlamaIndexDocuments(),
@@ -533,6 +548,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             LLMCallLimitError: If the build needs more than `max_llm_calls` calls.
             IndexingError: If a model failed again.
         """
+        self._check_saved()
         try:
             return self._corpus.build()
         finally:
@@ -540,6 +556,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     async def abuild(self) -> IndexReport:
         """Build like `build`, with LLM calls in the caller's event loop."""
+        await asyncio.to_thread(self._check_saved)
         try:
             return await self._corpus.abuild()
         finally:
@@ -550,12 +567,14 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
         Do this to replace the extractor: open the index with the new `extractor`.
         """
+        self._check_saved()
         report = self._corpus.reindex(progress)
         self._save()
         return report
 
     async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
+        await asyncio.to_thread(self._check_saved)
         report = await self._corpus.areindex(progress)
         await asyncio.to_thread(self._save)
         return report
@@ -569,6 +588,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         undo: UndoArgument | None = None,
     ) -> EntityEdits:
         """Correct the entities of the index; see `E2GraphRAG.edit_entities`."""
+        self._check_saved()
         edits = self._rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
         self._save()
         return edits
@@ -595,6 +615,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
         The `boost` and the `tags` of a retriever refer to them.
         """
+        self._check_saved()
         self._rag.set_tags(tags)
         self._save()
 
@@ -888,7 +909,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         cls,
         storage_context: StorageContext,
         index_id: str | None = None,
-        **options: Unpack[OpenOptions],
+        **options: Unpack[PathOptions],
     ) -> Self:
         """Open an index in a storage context, like `load_index_from_storage`.
 
@@ -907,7 +928,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         *,
         index_id: str | None = None,
         vector_store: BasePydanticVectorStore | None = None,
-        **options: Unpack[OpenOptions],
+        **options: Unpack[PathOptions],
     ) -> Self:
         """Open an index from a folder written by `persist` or `storage_context.persist`.
 
@@ -1082,6 +1103,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _write(self, plan: Callable[[], Change], *, save: bool = True) -> frozenset[str]:
         """Make a change and return the ids of the new and changed documents."""
+        if save:
+            self._check_saved()
         try:
             change = self._store(plan)
             if self._corpus.has_unbuilt():
@@ -1093,6 +1116,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         return change.changed
 
     async def _awrite(self, plan: Callable[[], Change]) -> frozenset[str]:
+        await asyncio.to_thread(self._check_saved)
         try:
             change = await asyncio.to_thread(self._store, plan)
             if await asyncio.to_thread(self._corpus.has_unbuilt):
@@ -1121,7 +1145,32 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _save(self) -> None:
         """Save the struct: an index in memory has no other place than the index store."""
-        self._storage_context.index_store.add_index_struct(self._struct)
+        store = self._storage_context.index_store
+        hint = "the index has the change, and its next write saves it again"
+        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
+            self._struct.revision = uuid.uuid4().hex
+            self._revisions.add(self._struct.revision)
+            store.add_index_struct(self._struct)
+            self._revisions = {self._struct.revision}
+
+    def _check_saved(self) -> None:
+        """Check that the next save does not replace what another object has saved.
+
+        Raises:
+            StoreError: If it would.
+        """
+        if self._struct.location != MEMORY:
+            return
+        store = self._storage_context.index_store
+        hint = "nothing was changed"
+        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
+            saved = store.get_index_struct(self.index_id)
+            own = self._revisions
+        if isinstance(saved, E2GraphRAGIndexStruct) and saved.revision not in own:
+            raise StoreError(
+                f"another object has changed index {self.index_id} in the index store since this "
+                "one was opened: load it again, or write through one object"
+            )
 
     def _built(self, documents: Sequence[Document]) -> Self:
         with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
@@ -1163,6 +1212,10 @@ def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
         )
 
     return unknown, stored
+
+
+def _unsaved(store: object) -> str:
+    return f"{type_name(store)} could not be used to save the index"
 
 
 def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:

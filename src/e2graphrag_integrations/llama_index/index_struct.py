@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,9 +15,11 @@ from llama_index.core.data_structs.struct_type import IndexStructType
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.retrieval.entity_view import describe_entity
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.types import Node
 
 TYPE = "import e2graphrag_integrations.llama_index"
 """Type of the struct in index stores. LlamaIndex raises a KeyError with this text if the package is
@@ -43,14 +45,16 @@ class E2GraphRAGIndexStruct(IndexStruct):
         tree_per: Name of the rule that decides which documents share a tree.
         made_with: The settings and the model fingerprints when it was last saved.
         counts: The numbers of documents, chunks and summaries when it was last saved.
-        content: The index file of an index in memory, when it was loaded; empty otherwise.
+        revision: Changes whenever a write is saved.
+        encoded: The index file of an index in memory as text, when it was loaded; empty otherwise.
     """
 
     location: str = MEMORY
     tree_per: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    content: bytes = field(default=b"", repr=False)
+    revision: str = ""
+    encoded: str = field(default="", repr=False)
     _rag: E2GraphRAG | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -62,7 +66,19 @@ class E2GraphRAGIndexStruct(IndexStruct):
     def attach(self, rag: E2GraphRAG) -> None:
         """Read from an open index."""
         self._rag = rag
-        self.content = b""
+        self.encoded = ""
+
+    @property
+    def content(self) -> bytes:
+        """The index file of an index in memory, when it was loaded; empty otherwise.
+
+        Raises:
+            CorruptStoreError: If it is damaged.
+        """
+        try:
+            return zlib.decompress(base64.b64decode(self.encoded, validate=True))
+        except (ValueError, zlib.error) as error:
+            raise _damaged(self.index_id, error) from error
 
     @property
     def rag(self) -> E2GraphRAG:
@@ -82,27 +98,38 @@ class E2GraphRAGIndexStruct(IndexStruct):
 
     def roots(self) -> list[str]:
         """Return the ids of the nodes without a parent, document by document."""
-        return self.rag.read_snapshot(
-            lambda snapshot, _: [snapshot.nodes.ids[row] for row in snapshot.nodes.roots.tolist()]
-        )
+
+        def read(snapshot: Snapshot, _: NodeSource) -> list[str]:
+            return _shown(snapshot, snapshot.nodes.roots.tolist())
+
+        return self.rag.read_snapshot(read)
 
     def children(self, node_id: str) -> list[str]:
         """Return the ids of the nodes that a summary summarizes, in text order."""
-        return list(self._node(node_id).child_ids)
+
+        def read(snapshot: Snapshot, _: NodeSource) -> list[str]:
+            row = _row(snapshot, node_id)
+            first, counts = (rows[row] for rows in snapshot.nodes.children)
+            return _shown(snapshot, range(first, first + counts))
+
+        return self.rag.read_snapshot(read)
 
     def parent(self, node_id: str) -> str | None:
         """Return the id of the summary above a node; None for a root."""
-        return self._node(node_id).parent_id
+
+        def read(snapshot: Snapshot, _: NodeSource) -> str | None:
+            parent = int(snapshot.nodes.parents[_row(snapshot, node_id)])
+            return None if parent < 0 else snapshot.nodes.ids[parent]
+
+        return self.rag.read_snapshot(read)
 
     def document(self, node_id: str) -> str:
         """Return the id of the document of the engine that a node belongs to."""
-        return self._node(node_id).document_id
 
-    def _node(self, node_id: str) -> Node:
-        node = self.rag.nodes([node_id]).get(node_id)
-        if node is None:
-            raise InvalidInputError(f"the index has no node {node_id!r}")
-        return node
+        def read(snapshot: Snapshot, _: NodeSource) -> str:
+            return snapshot.documents[int(snapshot.nodes.document[_row(snapshot, node_id)])]
+
+        return self.rag.read_snapshot(read)
 
     # Entity graph
 
@@ -128,15 +155,17 @@ class E2GraphRAGIndexStruct(IndexStruct):
             UnknownEntityError: If the index does not contain the entity.
         """
         details = self.rag.entity(name, top=None)
-        return list(dict.fromkeys(one.node_id for one in details.mentions))
+        found = dict.fromkeys(one.node_id for one in details.mentions)
+        names = self.rag.read_snapshot(lambda snapshot, _: NodeIds.of(snapshot))
+        return [names.show(id_) for id_ in found]
 
     # Serialization
 
     def to_dict(self, encode_json: bool = False) -> dict[str, Any]:  # noqa: ARG002 - the signature of the base class
         """Return the struct as plain JSON values."""
-        content = self.content
+        encoded = self.encoded
         if self._rag is not None:
-            content = self._rag.content() or b""
+            encoded = _encode(self._rag.content() or b"")
             self.made_with, self.counts = dict(self._rag.made_with), _counts(self._rag)
         return {
             "index_id": self.index_id,
@@ -146,7 +175,8 @@ class E2GraphRAGIndexStruct(IndexStruct):
             "tree_per": self.tree_per,
             "made_with": dict(self.made_with),
             "counts": dict(self.counts),
-            "content": base64.b64encode(zlib.compress(content, _FASTEST)).decode("ascii"),
+            "revision": self.revision,
+            "content": encoded or _encode(b""),
         }
 
     def to_json(self, **kwargs: Any) -> str:
@@ -166,10 +196,10 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 "the index store contains an e2graphrag struct without a schema version: restore "
                 "a backup, or build the index again"
             )
-        where = f"index {kvs.get('index_id')} of LlamaIndex"
-        check_format_version(where, kvs["schema_version"], SCHEMA_VERSION)
+        check_format_version(
+            f"index {kvs.get('index_id')} of LlamaIndex", kvs["schema_version"], SCHEMA_VERSION
+        )
         try:
-            content = zlib.decompress(base64.b64decode(kvs["content"], validate=True))
             return cls(
                 index_id=str(kvs["index_id"]),
                 summary=kvs["summary"],
@@ -177,13 +207,11 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 tree_per=str(kvs["tree_per"]),
                 made_with={str(key): str(value) for key, value in kvs["made_with"].items()},
                 counts={str(key): int(value) for key, value in kvs["counts"].items()},
-                content=content,
+                revision=str(kvs["revision"]),
+                encoded=str(kvs["content"]),
             )
-        except (KeyError, TypeError, AttributeError, ValueError, zlib.error) as error:
-            raise CorruptStoreError(
-                f"{where} is damaged in the index store ({type(error).__name__}: {error}): restore "
-                "a backup, or build the index again"
-            ) from error
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise _damaged(kvs.get("index_id"), error) from error
 
     @classmethod
     def from_json(cls, s: str | bytes | bytearray, **kwargs: Any) -> E2GraphRAGIndexStruct:
@@ -196,6 +224,29 @@ class E2GraphRAGIndexStruct(IndexStruct):
                 "restore a backup, or build the index again"
             ) from error
         return cls.from_dict(plain)
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, _FASTEST)).decode("ascii")
+
+
+def _damaged(index_id: object, error: Exception) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"index {index_id} of LlamaIndex is damaged in the index store ({type(error).__name__}: "
+        f"{error}): restore a backup, or build the index again"
+    )
+
+
+def _row(snapshot: Snapshot, node_id: str) -> int:
+    row = snapshot.nodes.row_of.get(NodeIds.of(snapshot).stored.get(node_id, node_id))
+    if row is None:
+        raise InvalidInputError(f"the index has no node {node_id!r}")
+    return row
+
+
+def _shown(snapshot: Snapshot, rows: Iterable[int]) -> list[str]:
+    names = NodeIds.of(snapshot)
+    return [names.show(snapshot.nodes.ids[row]) for row in rows]
 
 
 def _counts(rag: E2GraphRAG) -> dict[str, int]:

@@ -19,6 +19,7 @@ from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_FNAME as DOC
 from llama_index.core.storage.index_store.types import DEFAULT_PERSIST_FNAME as INDEX_STORE_FNAME
 from llama_index.core.storage.storage_context import DEFAULT_PERSIST_DIR, IMAGE_STORE_FNAME
 from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_FNAME as VECTOR_STORE_FNAME
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
@@ -27,6 +28,9 @@ from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError,
 from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.retrieval.reader import IndexReader
+from e2graphrag_integrations.settings import checked_path
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.location import check_is_index, index_exists
 
 _NEW = "persist.new-"
 """Start of the name of a folder with files that are being written."""
@@ -50,10 +54,13 @@ class SafeStorageContext(StorageContext):
         context.docstore = ReaderDocstore(reader, below, index_id)
         if type(context) is not StorageContext:
             return context
+        stores = context.vector_stores
+        if DEFAULT_VECTOR_STORE not in stores:  # loaded from a folder, while a database has them
+            stores = {**stores, DEFAULT_VECTOR_STORE: SimpleVectorStore()}
         return cls(
             context.docstore,
             context.index_store,
-            context.vector_stores,
+            stores,
             context.graph_store,
             context.property_graph_store,
         )
@@ -207,6 +214,34 @@ def find_struct(context: StorageContext, index_id: str | None) -> E2GraphRAGInde
         ids = ", ".join(repr(struct.index_id) for struct in own)
         raise InvalidInputError(f"there are several indexes: pass index_id=, one of {ids}")
     return own[0]
+
+
+def index_location(struct: E2GraphRAGIndexStruct, path: str | os.PathLike[str]) -> str:
+    """Return where an existing index is.
+
+    Args:
+        struct: Its struct.
+        path: Where the user says that it is; `":memory:"` if they do not.
+
+    Raises:
+        InvalidInputError: If there is no index.
+        StoreError: If it is in a database that cannot be read.
+    """
+    location = checked_path(path)
+    if location == MEMORY:
+        if struct.location != MEMORY and not index_exists(struct.location):
+            raise InvalidInputError(
+                f"index {struct.index_id} was at {struct.location}, where there is none now: pass "
+                "path= with its new place, or restore a backup"
+            )
+        return struct.location
+    if struct.location == MEMORY:
+        raise InvalidInputError(
+            f"path={location!r} has no effect, because the index store contains the index: leave "
+            "path out, and call copy_to() to write the index to a file"
+        )
+    check_is_index(location)
+    return location
 
 
 def _is_json(path: Path) -> bool:

@@ -5,6 +5,7 @@ Scores are cosine similarities, however a store defines similarity.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ from e2graphrag_integrations.pages import SOURCE_ID
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance
 
+logger = logging.getLogger(__name__)
+
 _BATCH_SIZE = 2048
 """Number of ids in one SQL condition."""
 
@@ -36,8 +39,8 @@ _FAISS_L2 = 1
 """Value of `faiss.METRIC_L2`: squared distances, where smaller is better."""
 
 
-def adapt_vector_store(store: BasePydanticVectorStore) -> MirrorStore | None:
-    """Return the adapter for a vector store; None for LlamaIndex's in-memory store.
+def adapt_vector_store(store: BasePydanticVectorStore | None) -> MirrorStore | None:
+    """Return the adapter for a vector store; None for LlamaIndex's in-memory store or none.
 
     Every `StorageContext` has an in-memory store. It would only repeat the vectors of the index.
 
@@ -46,7 +49,7 @@ def adapt_vector_store(store: BasePydanticVectorStore) -> MirrorStore | None:
     """
     # Compare class names, because the integrations are optional packages.
     names = {cls.__name__ for cls in type(store).__mro__}
-    if isinstance(store, SimpleVectorStore):
+    if store is None or isinstance(store, SimpleVectorStore):
         return None
     if "FaissMapVectorStore" in names:
         return FaissMapAdapter(store)
@@ -55,6 +58,8 @@ def adapt_vector_store(store: BasePydanticVectorStore) -> MirrorStore | None:
             "FaissVectorStore keeps no ids, so vectors could not be replaced: leave it out, "
             "because the index itself searches with FAISS, or pass a FaissMapVectorStore"
         )
+    if "QdrantVectorStore" in names:
+        return QdrantAdapter(store)
     if "ChromaVectorStore" in names:
         return ChromaAdapter(store)
     if "LanceDBVectorStore" in names:
@@ -74,8 +79,15 @@ class VectorStoreAdapter:
         self.store.add([_node(entry) for entry in entries])
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove vectors."""
-        self.store.delete_nodes(list(ids))
+        """Remove vectors; those in a store without this method are never returned."""
+        try:
+            self.store.delete_nodes(list(ids))
+        except NotImplementedError:
+            logger.warning(
+                "%s cannot delete vectors by id: deleted text remains there, and no search of the "
+                "index finds it",
+                self._name,
+            )
 
     def missing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids that the store does not contain; all ids if it has no lookup by id."""
@@ -112,6 +124,15 @@ class VectorStoreAdapter:
     def _cosine(self, similarity: float) -> float:
         """Convert a similarity from the store to a cosine."""
         return similarity
+
+
+class QdrantAdapter(VectorStoreAdapter):
+    """Adapter for Qdrant, whose integration creates its collection with the first vectors."""
+
+    def _stored(self, ids: Sequence[str]) -> set[str]:
+        if not self.store.client.collection_exists(self.store.collection_name):
+            return set()
+        return super()._stored(ids)
 
 
 class ChromaAdapter(VectorStoreAdapter):
