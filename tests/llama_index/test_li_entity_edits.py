@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from llama_index.core import Document
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 

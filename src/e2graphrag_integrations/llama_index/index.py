@@ -82,6 +82,7 @@ from e2graphrag_integrations.llama_index.models import (
 from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
     EngineOptions,
+    LoadOptions,
     OpenOptions,
     PathOptions,
     QueryEngineOptions,
@@ -909,7 +910,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         cls,
         storage_context: StorageContext,
         index_id: str | None = None,
-        **options: Unpack[PathOptions],
+        **options: Unpack[LoadOptions],
     ) -> Self:
         """Open an index in a storage context, like `load_index_from_storage`.
 
@@ -928,7 +929,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         *,
         index_id: str | None = None,
         vector_store: BasePydanticVectorStore | None = None,
-        **options: Unpack[PathOptions],
+        **options: Unpack[LoadOptions],
     ) -> Self:
         """Open an index from a folder written by `persist` or `storage_context.persist`.
 
