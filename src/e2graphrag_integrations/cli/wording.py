@@ -51,7 +51,12 @@ _OTHERWISE = (
     (re.compile(r", or pass a larger LoaderLimits\([^)]*\)+ if you trust (?:it|the file)"), ""),
     (re.compile(r": pass a larger LoaderLimits\([^)]*\)+ if you trust the file"), ""),
     (re.compile(r", or set the scale with strategy=HybridStrategy\(.*?\)\);.*"), ""),
-    (re.compile(r"call build\(\) of an E2GraphRAGIndex or resume\(\) of E2GraphRAG, or "), ""),
+    (
+        re.compile(
+            r"call build\(\) of LangChain's or LlamaIndex's index, or resume\(\) of E2GraphRAG, or "
+        ),
+        "",
+    ),
     (re.compile(r'extractor=\{"(\w+)": (?:"([^"]+)"|(\.\.\.))\}'), r"--spacy-model \1=\2\3"),
     (re.compile(r"^where=(?=.*\ba scope\b)"), "scope="),
     (re.compile(r", or add\(\) the documents again"), ", or index the documents again"),
