@@ -65,13 +65,14 @@ def source_ids(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def page_part(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the page keys of a metadata record."""
-    return {key: metadata[key] for key in PAGE_KEYS if key in metadata}
+    """Return the page keys of a metadata record, and its lists of pages."""
+    return {key: metadata[key] for key in _page_keys(metadata) if key in metadata}
 
 
 def with_pages_of(metadata: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata with the page keys of another record instead of its own."""
-    rest = {key: value for key, value in metadata.items() if key not in PAGE_KEYS}
+    own = _page_keys(metadata)
+    rest = {key: value for key, value in metadata.items() if key not in own}
     return rest | page_part(page)
 
 
@@ -143,6 +144,10 @@ def page_values(records: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
         for value in (record[PAGE_KEYS[key]] if _is_page_list(record, key) else [record[key]])
     ]
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
+
+
+def _page_keys(record: Mapping[str, Any]) -> list[str]:
+    return [*PAGE_KEYS, *(PAGE_KEYS[key] for key in PAGE_KEYS if _is_page_list(record, key))]
 
 
 def _is_page_list(record: Mapping[str, Any], key: str) -> bool:

@@ -70,6 +70,16 @@ def test_only_pages_of_one_text_share_a_chunk(first, second, expected):
     assert may_share_chunk(first | {"e2_doc_id": "1"}, second | {"e2_doc_id": "2"}) is expected
 
 
+def test_pages_with_the_same_fields_share_a_chunk():
+    def may_share(first, second):
+        pages = ({"page": 1, "e2_fields": first}, {"page": 2, "e2_fields": second})
+        return may_share_chunk(*pages)
+
+    assert may_share({"hash": "a"}, {"hash": "b"})  # the hash of each document
+    assert may_share({"excluded_embed": ["x"], "hash": "a"}, {"excluded_embed": ["x"]})
+    assert not may_share({"excluded_embed": ["x"]}, {"excluded_embed": ["y"]})
+
+
 def test_the_scope_is_in_the_id_of_a_tree():
     page = {"source": "a.pdf", "page": 1, "tenant": "x"}
     assert tree_of("1", page, SOURCES, ["tenant"]).id == 'a.pdf {"tenant":"x"}'

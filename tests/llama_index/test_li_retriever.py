@@ -850,7 +850,8 @@ def test_retrieval_continues_while_documents_are_inserted_and_deleted(index):
         writing = pool.submit(change)
         while not writing.done():
             reads = [pool.submit(retriever.retrieve, q) for q in (LOCAL, "Ida and Jon?")]
-            assert with_scores(reads[0].result()) == expected
+            others = [one for one in reads[0].result() if one.node.ref_doc_id != "new"]
+            assert with_scores(others) == expected
             assert documents_of(reads[1].result()) <= {"new", "story", "other"}
         writing.result()
 

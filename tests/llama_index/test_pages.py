@@ -550,6 +550,39 @@ def test_a_parser_and_an_index_build_the_same_trees():
     assert {n.metadata["e2_tree"] for n in alone} == {d.doc_id for d in documents}
 
 
+def test_filters_find_parsed_nodes_by_each_of_their_pages():
+    documents = [page(n) for n in range(1, 5)]
+    parser = SummaryTreeNodeParser(tree_per="source", **SIZES)
+    parsed = E2GraphRAGIndex(parser.get_nodes_from_documents(documents), **OPTIONS)
+    index = build(documents)
+    assert any(len(pages_of(node)) > 1 for node in chunks(parsed))
+    for label in ("1", "2", "3", "4", "7"):
+        expected = found(index, filters=on_page(label))
+        assert found(parsed, filters=on_page(label)) == expected
+        assert bool(expected) == (label != "7")
+    in_list = on_page(["2", "3"], operator=FilterOperator.IN)
+    assert found(parsed, filters=in_list) == found(index, filters=in_list)
+    for document in documents:
+        chosen = [document.doc_id]
+        assert found(parsed, doc_ids=chosen) == found(index, doc_ids=chosen)
+    assert {id_: set(one.node_ids) for id_, one in parsed.ref_doc_info.items()} == {
+        id_: set(one.node_ids) for id_, one in index.ref_doc_info.items()
+    }
+
+
+def test_results_have_the_hash_of_their_document():
+    documents = [page(n) for n in range(1, 5)]
+    hashes = {document.doc_id: document.hash for document in documents}
+    index = build(documents)
+    for node in index.docstore.docs.values():
+        assert node.ref_doc_id == PATH or node.source_node.hash == hashes[node.ref_doc_id]
+    changed = build([page(1), page(2, 1), page(3), page(4)])
+    copy = E2GraphRAGIndex(list(index.docstore.docs.values()), **OPTIONS)
+    copy.insert_nodes(list(changed.docstore.docs.values()))  # a new version of page 2
+    assert ports(chunks(copy)) == ports(chunks(changed))
+    assert_consistent(copy)
+
+
 @SYNC_AND_ASYNC
 async def test_a_pipeline_with_upserts_feeds_an_index_page_by_page(is_async):
     pipeline = IngestionPipeline(

@@ -60,7 +60,9 @@ _OTHERWISE = (
     (re.compile(r": pass a larger LoaderLimits\([^)]*\)+ if you trust the file"), ""),
     (re.compile(r", or set the scale with strategy=HybridStrategy\(.*?\)\);.*"), ""),
     (
-        re.compile(r"call build\(\) of LangChain's index or resume\(\) of E2GraphRAG, or "),
+        re.compile(
+            r"call build\(\) of LangChain's or LlamaIndex's index, or resume\(\) of E2GraphRAG, or "
+        ),
         "",
     ),
     (re.compile(r'extractor=\{"(\w+)": (?:"([^"]+)"|(\.\.\.))\}'), r"--spacy-model \1=\2\3"),

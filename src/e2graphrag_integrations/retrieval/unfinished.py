@@ -36,7 +36,8 @@ class UnfinishedDocuments:
             path = self._store.path
             command = "" if path == MEMORY else f", or run `{RESUME} {shlex.quote(path)}`"
             logger.warning(
-                "%s: %s: call build() of LangChain's index or resume() of E2GraphRAG%s",
+                "%s: %s: call build() of LangChain's or LlamaIndex's index, or resume() of "
+                "E2GraphRAG%s",
                 path,
                 read_state(self._store).lack().rstrip("."),
                 command,

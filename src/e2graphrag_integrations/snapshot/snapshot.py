@@ -194,7 +194,8 @@ class MetadataRecords:
     @lazy
     def pages(self) -> IntArray:
         """Return the row of each record's page: equal for records with the same page keys."""
-        columns = [self.column(key, _MISSING)[1] for key in PAGE_KEYS]
+        keys = (*PAGE_KEYS, *PAGE_KEYS.values())  # a chunk over several pages lists them
+        columns = [self.column(key, _MISSING)[1] for key in keys]
         if not any(column.any() for column in columns):
             return np.zeros(len(self.values), dtype=np.int64)
         pages: IntArray = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1]

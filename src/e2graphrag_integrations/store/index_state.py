@@ -25,7 +25,7 @@ class IndexState:
         pending: Number of documents that wait to be indexed.
         processing: Number of documents that are being indexed.
         failed: Number of documents that failed.
-        stored: How many of the pending documents only `build()` of LangChain's index can index.
+        stored: How many of the pending documents only `build()` of an `E2GraphRAGIndex` can index.
         writer: The other process that is writing, and since when; None if there is none.
     """
 
