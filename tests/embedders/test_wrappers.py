@@ -141,14 +141,14 @@ def test_a_file_opens_in_every_face_with_that_faces_class(tmp_path, model, real_
         extractor=extractor,
         **SIZES,
     )
-    index.to_e2g(path)
+    index.copy_to(path)
     with LangChainIndex.open(
         path, embeddings=HuggingFaceEmbeddings(model), extractor=extractor
     ) as opened:
         assert opened.as_retriever().invoke("Anna")
     with E2GraphRAG.open(other, embedder=real_embedder, extractor=extractor, **SIZES) as rag:
         rag.add(SourceDocument("story", STORY))
-    index = LlamaIndex.from_e2g(other, embed_model=HuggingFaceEmbedding(model), extractor=extractor)
+    index = LlamaIndex.open(other, embed_model=HuggingFaceEmbedding(model), extractor=extractor)
     assert index.as_retriever("global").retrieve("Anna")
 
 
@@ -183,7 +183,7 @@ def test_a_missing_model_is_named_with_the_faces_parameter(tmp_path):
         pytest.raises(SettingsMismatchError, match=r"pass embeddings=$"),
     ):
         index.as_retriever().invoke("Anna")
-    index = LlamaIndex.from_e2g(path, extractor=extractor)
+    index = LlamaIndex.open(path, extractor=extractor)
     with pytest.raises(SettingsMismatchError, match=r"pass embed_model=$"):
         index.as_retriever("global").retrieve("Anna")
 

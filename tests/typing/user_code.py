@@ -51,7 +51,7 @@ def make_mistakes() -> None:
     E2GraphRAGIndex.from_documents([], embeding=1)  # type: ignore[call-arg] # misspelled
     E2GraphRAGIndex.from_documents([], chunk_size="3")  # type: ignore[arg-type] # not a number
     _ = E2GraphRAGIndex.afrom_documents([], embeding=1)  # type: ignore[call-arg] # misspelled
-    E2GraphRAGIndex.from_e2g("x", embeding=1)  # type: ignore[call-arg] # misspelled
+    E2GraphRAGIndex.open("x", embeding=1)  # type: ignore[call-arg] # misspelled
     E2GraphRAGIndex.from_persist_dir("x", embeding=1)  # type: ignore[call-arg] # misspelled
     E2GraphRAGIndex.from_storage(index.storage_context, embeding=1)  # type: ignore[call-arg] # misspelled
     index.as_retriever(kk=5)  # type: ignore[call-arg] # misspelled
