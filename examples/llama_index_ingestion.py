@@ -5,7 +5,7 @@
     python examples/llama_index_ingestion.py
 
 Only changed documents are processed again. `insert_nodes` replaces all nodes of a changed document
-at once and leaves no trace of the old version in docstore, vectors or graph. If your pipeline only
+at once and leaves no trace of the old version in texts, vectors or graph. If your pipeline only
 builds trees, you do not need one: `refresh_ref_docs` in the last lines does the same.
 
 The example adds a line about Weena, who is not in these chapters, and removes it again.
@@ -31,7 +31,7 @@ SIZES = {"chunk_size": 300, "chunk_overlap": 30}  # the same for the pipeline an
 def report(step: str, index: E2GraphRAGIndex, changed: Sequence[str | None]) -> None:
     """Print the documents that a step processed and the contents of the index after it."""
     nodes = index.docstore.docs.values()
-    vectors = len(index.storage_context.vector_store.to_dict()["embedding_dict"])
+    vectors = index.reader.stats().windows
     mentions = sum("Weena" in node.get_content() for node in nodes)
     print(f"{step}: processed {', '.join(sorted({str(id_) for id_ in changed})) or 'nothing'}")
     counts = f"{len(index.ref_doc_info)} documents, {len(nodes)} nodes, {vectors} vectors"
@@ -45,7 +45,7 @@ documents[1].set_content(texts[1] + "\nWeena was not there.\n")
 
 pipeline = IngestionPipeline(
     transformations=[SummaryTreeNodeParser(**SIZES)],
-    docstore=SimpleDocumentStore(),  # separate: it stores documents; the index stores nodes
+    docstore=SimpleDocumentStore(),  # of the pipeline; the index keeps its nodes itself
     docstore_strategy=DocstoreStrategy.UPSERTS,
     vector_store=SimpleVectorStore(),  # stays empty; LlamaIndex does no upserts without one
 )

@@ -1,13 +1,13 @@
-"""Store vectors in Qdrant: index, persist, reopen as a new process would, search with filters.
+"""Search in Qdrant: index, persist, reopen as a new process would, search with filters.
 
     pip install torch --index-url https://download.pytorch.org/whl/cpu   # Linux without a GPU
     pip install -e ".[llama-index,local]" llama-index-vector-stores-qdrant
     python examples/llama_index_qdrant.py
 
 Qdrant runs in this process, in a temporary folder, and warns that payload indexes have no effect
-there; to use a server, pass its URL to the client. The persisted storage context contains the
-texts, trees and graph; only Qdrant contains the vectors. If llama-index-vector-stores-qdrant is
-missing, the example uses LlamaIndex's own vector store, which is persisted with the context.
+there; to use a server, pass its URL to the client. The index contains texts, trees, graph and
+vectors; Qdrant gets a copy of the vectors, which is repaired if it is lost. Without
+llama-index-vector-stores-qdrant, the index searches by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from llama_index.core.vector_stores import (
     FilterOperator,
     MetadataFilter,
     MetadataFilters,
-    SimpleVectorStore,
 )
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
@@ -44,20 +43,15 @@ try:
     from llama_index.vector_stores.qdrant import QdrantVectorStore
     from qdrant_client import QdrantClient
 except ModuleNotFoundError:
-    print("llama-index-vector-stores-qdrant is not installed: using LlamaIndex's vector store")
+    print("llama-index-vector-stores-qdrant is not installed: the index searches by itself")
     QdrantVectorStore = None
 
 
-def open_vector_store(folder: Path) -> BasePydanticVectorStore:
+def open_vector_store(folder: Path) -> BasePydanticVectorStore | None:
     """Open the vector store in a folder; for a server use `QdrantClient(url=...)`."""
-    if QdrantVectorStore is not None:
-        return QdrantVectorStore("time_machine", client=QdrantClient(path=str(folder / "qdrant")))
-    persisted = (folder / "index").exists()
-    return (
-        SimpleVectorStore.from_persist_dir(str(folder / "index"))
-        if persisted
-        else SimpleVectorStore()
-    )
+    if QdrantVectorStore is None:
+        return None
+    return QdrantVectorStore("time_machine", client=QdrantClient(path=str(folder / "qdrant")))
 
 
 with tempfile.TemporaryDirectory() as name:
@@ -70,9 +64,10 @@ with tempfile.TemporaryDirectory() as name:
         chunk_overlap=30,
     )
     index.persist(folder / "index")
-    count = sum(len(record.windows) for record in index.storage.struct.records())
-    print(f"{len(index.ref_doc_info)} documents, {count} vectors in {type(store).__name__}")
-    if store.client is not None:
+    count = index.reader.stats().windows
+    print(f"{len(index.ref_doc_info)} documents, {count} vectors")
+    if store is not None:
+        print(f"{store.client.count('time_machine').count} vectors in Qdrant")
         store.client.close()  # Qdrant's local mode allows one client per folder
 
     store = open_vector_store(folder)
@@ -87,5 +82,5 @@ with tempfile.TemporaryDirectory() as name:
             for hit in retriever.retrieve(QUESTION):
                 text = " ".join(hit.node.get_content().split())
                 print(f"  chapter {hit.node.metadata['chapter']}, {hit.score:.2f}: {text[:60]}...")
-    if store.client is not None:
+    if store is not None:
         store.client.close()

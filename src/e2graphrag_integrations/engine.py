@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     short_repr,
 )
-from e2graphrag_integrations.components import NO_NAMES, Components
+from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -116,11 +116,12 @@ from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.index_state import IndexState, read_state
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
-from e2graphrag_integrations.store.sqlite import SQLiteDatabase
+from e2graphrag_integrations.store.sqlite import SQLiteDatabase, check_replaceable
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
+from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 from e2graphrag_integrations.vectors.open_vectors import (
     OpenVectors,
@@ -202,7 +203,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         read_your_writes: bool = True,
         vectors: VectorsArgument | None = None,
         vector_search: VectorSearch | None = None,
-        parameter_names: Mapping[str, str] = NO_NAMES,
+        parameter_names: Mapping[str, str] | None = None,
     ) -> Self:
         """Open an index file, or create it.
 
@@ -316,7 +317,7 @@ class E2GraphRAG(IndexReader, GraphExports):
                 token_counter=token_counter,
                 summarizer_id=summarizer_id,
                 prompts=prompts,
-                parameter_names=parameter_names,
+                parameter_names=parameter_names or {},
                 language_notices=language_notices,
             )
 
@@ -1071,9 +1072,12 @@ class E2GraphRAG(IndexReader, GraphExports):
 
         Raises:
             InvalidInputError: If the URL is one of an existing index.
+            NotAnIndexError: If there is another file at the path.
             StoreError: If the copy cannot be written.
         """
         target = checked_path(path)
+        if not is_postgres_url(target):
+            check_replaceable(target)
         if isinstance(self._store.database, SQLiteDatabase) and not is_postgres_url(target):
             self._store.database.copy_to(target)
         else:
@@ -1139,11 +1143,17 @@ class E2GraphRAG(IndexReader, GraphExports):
     def cache_summaries(self, summaries: Iterable[tuple[Sequence[str], int, str]]) -> None:
         """Keep summaries that somebody has written already, for the next build to use.
 
+        Summaries that are longer than `summary_tokens` are left out.
+
         Args:
             summaries: The texts that each summarizes, its level, and the summary.
         """
         builder = self._index.summary_builder(IndexingRun())
-        entries = {builder.key(texts, level): text.encode() for texts, level, text in summaries}
+        entries = {
+            builder.key(texts, level): text.encode()
+            for texts, level, text in summaries
+            if count_tokens(builder.counter, text) <= builder.max_tokens
+        }
         self._store.put_cached("summary", entries)
 
     def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:

@@ -53,6 +53,17 @@ def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def source_ids(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the documents whose text a segment contains that the user passed as a node.
+
+    The list is empty for any other segment.
+    """
+    fields = metadata.get(NODE_FIELDS, {})
+    if "source" not in fields:
+        return []
+    return [str(part[0]) for part in fields.get("parts", ())] or [str(fields["source"])]
+
+
 def page_part(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the page keys of a metadata record."""
     return {key: metadata[key] for key in PAGE_KEYS if key in metadata}
@@ -69,7 +80,7 @@ def merge_metadata(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     The result has the keys and values that all records share. For a page key on which they
     disagree, it has the first value, and the plural key lists the distinct values in order. A
-    plural key that the records use themselves keeps its meaning.
+    plural key that the records use themselves keeps its meaning, unless it is such a list.
 
     >>> merge_metadata([{"page": 2, "book": "a"}, {"page": 3, "book": "a"}])
     {'page': 2, 'book': 'a', 'pages': [2, 3]}
@@ -88,7 +99,7 @@ def merge_metadata(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             continue
         merged[key] = values[0]
         differ = len(values) > 1 or any(key not in record for record in records)
-        if differ and not any(plural in record for record in records):
+        if differ and all(plural not in record or _is_page_list(record, key) for record in records):
             merged[plural] = values
     return merged
 
@@ -125,5 +136,16 @@ def describe_pages(metadata: Mapping[str, Any]) -> str:
 
 def page_values(records: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
     """Return the distinct values of a page key, in order."""
-    values = [record[key] for record in records if key in record]
+    values = [
+        value
+        for record in records
+        if key in record
+        for value in (record[PAGE_KEYS[key]] if _is_page_list(record, key) else [record[key]])
+    ]
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
+
+
+def _is_page_list(record: Mapping[str, Any], key: str) -> bool:
+    """Return whether the plural of a page key lists the pages of a chunk over several pages."""
+    plural = record.get(PAGE_KEYS.get(key, ""))
+    return isinstance(plural, list) and plural[:1] == [record.get(key)]

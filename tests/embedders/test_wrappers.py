@@ -148,8 +148,10 @@ def test_a_file_opens_in_every_face_with_that_faces_class(tmp_path, model, real_
         assert opened.as_retriever().invoke("Anna")
     with E2GraphRAG.open(other, embedder=real_embedder, extractor=extractor, **SIZES) as rag:
         rag.add(SourceDocument("story", STORY))
-    index = LlamaIndex.open(other, embed_model=HuggingFaceEmbedding(model), extractor=extractor)
-    assert index.as_retriever("global").retrieve("Anna")
+    with LlamaIndex.open(
+        other, embed_model=HuggingFaceEmbedding(model), extractor=extractor
+    ) as index:
+        assert index.as_retriever("global").retrieve("Anna")
 
 
 def test_another_model_is_refused_in_words(tmp_path, real_embedder):
@@ -183,8 +185,10 @@ def test_a_missing_model_is_named_with_the_faces_parameter(tmp_path):
         pytest.raises(SettingsMismatchError, match=r"pass embeddings=$"),
     ):
         index.as_retriever().invoke("Anna")
-    index = LlamaIndex.open(path, extractor=extractor)
-    with pytest.raises(SettingsMismatchError, match=r"pass embed_model=$"):
+    with (
+        LlamaIndex.open(path, extractor=extractor) as index,
+        pytest.raises(SettingsMismatchError, match=r"pass embed_model=$"),
+    ):
         index.as_retriever("global").retrieve("Anna")
 
 

@@ -203,6 +203,29 @@ def test_retrievers_of_llama_index_are_settings():
         evaluate(index, asked, {"one": Setting()})
 
 
+def test_nodes_of_a_splitter_count_as_their_documents():
+    schema = pytest.importorskip("llama_index.core.schema")
+    llama_index = pytest.importorskip("e2graphrag_integrations.llama_index")
+    texts = {"p1": "The oak stood in Paris.", "p2": "Bob sold a map in Rome."}
+    nodes = [
+        schema.TextNode(
+            id_=f"node-{name}",
+            text=text,
+            metadata={"file_path": "f", "page_label": name},
+            relationships={
+                schema.NodeRelationship.SOURCE: schema.RelatedNodeInfo(node_id=name, hash=name)
+            },
+        )
+        for name, text in texts.items()
+    ]
+    index = llama_index.E2GraphRAGIndex(
+        nodes, embed_model="hashing", extractor=CapitalizedWordExtractor()
+    )
+    asked = [Question("Where was the oak in Paris?", [gold]) for gold in ("p1", "node-p1", "f")]
+    report = evaluate(index, asked, {"one": index.as_retriever(similarity_top_k=1)})
+    assert [row["recall"] for row in report.scores["one"]] == [1, 1, 1]
+
+
 def test_real_vectors_find_what_words_do_not(real_embedder, names):
     documents = [
         SourceDocument("car", "The automobile would not start in the cold."),

@@ -13,8 +13,8 @@ from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.corpus import corpus
+from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from fakes import NameExtractor
 from langchain_fakes import MILL, SMALL, DigestChatModel, exported

@@ -1,18 +1,13 @@
-"""Entity edits of a LlamaIndex index: kept in the struct, persisted, and converted to files."""
+"""Entity edits of a LlamaIndex index: persisted, and copied to files."""
 
 from __future__ import annotations
 
 import pytest
-from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 from llama_index.core import Document
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.errors import (
-    CorruptStoreError,
-    InvalidInputError,
-    UnknownEntityError,
-)
+from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from fakes import NameExtractor
 from llama_checks import SYNC_AND_ASYNC, call
@@ -37,21 +32,15 @@ def names(index):
 
 @SYNC_AND_ASYNC
 async def test_edits_apply_to_the_graph_and_are_undone(index, is_async):
-    before = names(index), index.storage.struct.to_dict()
+    before = names(index), index.edits()
     edits = await call(is_async, index, "edit_entities", **EDITS)
     assert edits == index.edits()
     assert "bob" not in names(index)
     assert "rome" not in names(index)
-    trace = index.answer(query("Where is Bob?"), index.strategy)[0].trace
+    trace = index.as_retriever().explain("Where is Bob?")
     assert [one.entity for one in trace.links] == ["robert"]
     index.edit_entities(undo=edits)
-    assert (names(index), index.storage.struct.to_dict()) == before
-
-
-def query(question):
-    from e2graphrag_integrations.retrieval.strategy import Query
-
-    return Query(question)
+    assert (names(index), index.edits()) == before
 
 
 @SYNC_AND_ASYNC
@@ -81,12 +70,12 @@ def test_filters_hide_other_evidence(index):
 
 
 def test_rejected_edits_change_nothing(index):
-    before = index.storage.struct.generation
+    before = names(index), index.edits()
     with pytest.raises(UnknownEntityError, match="no entity 'Zoe'"):
         index.edit_entities(alias={"Bob": "Zoe"}, stop="Anna")
     with pytest.raises(InvalidInputError, match="is a cycle"):
         index.edit_entities(alias={"Bob": "Anna", "Anna": "Bob"})
-    assert index.storage.struct.generation == before
+    assert (names(index), index.edits()) == before
 
 
 def test_edits_are_persisted_and_converted(index, tmp_path):
@@ -95,26 +84,25 @@ def test_edits_are_persisted_and_converted(index, tmp_path):
     index.persist(tmp_path / "folder")
     loaded = E2GraphRAGIndex.from_persist_dir(tmp_path / "folder", **MODELS)
     assert (loaded.edits(), names(loaded)) == (edits, names(index))
-    loaded.to_e2g(tmp_path / "i.e2g")
+    loaded.copy_to(tmp_path / "i.e2g")
     with E2GraphRAG.open(tmp_path / "i.e2g", extractor=NameExtractor()) as rag:
         assert rag.edits() == edits
         assert rag.verify().problems == ()
         assert rag.entities() == index.entities()
-    again = E2GraphRAGIndex.from_e2g(tmp_path / "i.e2g", **MODELS)
-    assert again.edits() == edits
-    assert names(again) == names(index)
+    with E2GraphRAGIndex.open(tmp_path / "i.e2g", **MODELS) as again:
+        assert again.edits() == edits
+        assert names(again) == names(index)
 
 
-def test_another_handle_takes_over_edits_with_its_next_write(index):
-    other = E2GraphRAGIndex.from_storage(index.storage_context, **MODELS)
+def test_another_handle_of_a_file_sees_edits_at_once(index_of, tmp_path):
+    path = tmp_path / "i.e2g"
+    with index_of(DOCUMENTS, path=path) as index, E2GraphRAGIndex.open(path, **MODELS) as other:
+        edits = index.edit_entities(stop="Rome")
+        assert other.edits() == edits
+        assert "rome" not in names(other)
+
+
+def test_edits_of_an_index_in_memory_are_saved_at_once(index):
     edits = index.edit_entities(stop="Rome")
-    other.delete_ref_doc("a")
+    other = E2GraphRAGIndex.from_storage(index.storage_context, **MODELS)
     assert other.edits() == edits
-
-
-def test_a_saved_struct_has_the_edits(index):
-    index.edit_entities(stop="Rome")
-    saved = index.storage.struct.to_dict()
-    assert E2GraphRAGIndexStruct.from_dict(saved).edits == index.edits()
-    with pytest.raises(CorruptStoreError, match="is damaged"):
-        E2GraphRAGIndexStruct.from_dict(saved | {"edits": [["stop", "?"]]})

@@ -9,7 +9,6 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.retrieval.strategy import Query
 
 DREAM = "曹雪芹著有《红楼梦》。贾宝玉住在大观园。"
 TEA = "The Hatter gave Alice a cup of tea in Oxford, and she thanked him for it."
@@ -35,7 +34,7 @@ def index():
 
 
 def languages(index):
-    return {record.id: record.language for record in index.storage.struct.records()}
+    return index.reader.store.languages()
 
 
 def found(index, language):
@@ -46,8 +45,8 @@ def found(index, language):
 
 def test_metadata_names_the_language_of_a_document(index):
     assert languages(index) == LANGUAGES
-    assert {"extractor", "extractor_zh", "extractor_de"} < index.storage.struct.made_with.keys()
-    nodes = index.answer(Query("贾宝玉", k=9), index.strategy)[0].nodes
+    assert {"extractor", "extractor_zh", "extractor_de"} < index.made_with.keys()
+    nodes = index.as_retriever(similarity_top_k=9).search("贾宝玉").nodes
     assert {node.document_id: node.language for node in nodes} == LANGUAGES
     assert "贾宝玉" in index.graph.names
     assert found(index, "en") == {"tea"}
@@ -65,13 +64,14 @@ def test_languages_are_persisted(index, tmp_path):
 
 def test_index_files_keep_languages(index, tmp_path):
     path = tmp_path / "i.e2g"
-    index.to_e2g(path)
+    index.copy_to(path)
     with E2GraphRAG.open(path, embedder="hashing") as rag:
         assert rag.store.languages() == LANGUAGES
         assert rag.verify().ok
         assert set(rag.graph.names) == set(index.graph.names)
         assert rag.add(rag.document("dream")).skipped == ("dream",)
-    assert languages(E2GraphRAGIndex.from_e2g(path)) == LANGUAGES
+    with E2GraphRAGIndex.open(path) as opened:
+        assert languages(opened) == LANGUAGES
 
 
 async def test_an_index_has_a_language_for_other_documents():

@@ -30,6 +30,7 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.base import BaseEvent
 from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import (
@@ -603,13 +604,13 @@ def test_the_query_embedding_is_used_if_its_dimension_matches(index, strategy):
 
 
 def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
-    """Return the vector of a node in the vector store."""
-    data = index.storage_context.vector_store.data
-    return next(
-        vector
-        for id_, vector in data.embedding_dict.items()
-        if data.metadata_dict[id_]["e2_node"] == node_id
-    )
+    """Return the vector of a node, which has only one window."""
+
+    def read(snapshot, _):
+        dense, node = snapshot.dense, snapshot.nodes.row_of[node_id]
+        return dense.vectors[dense.window_nodes.tolist().index(node)].tolist()
+
+    return index.reader.read_snapshot(read)
 
 
 # Unknown arguments
@@ -737,8 +738,7 @@ def no_models(monkeypatch) -> None:
         for name in ("resolve_llm", "resolve_embed_model"):
             for where in (f"llama_index.core.{module}.utils", "llama_index.core.settings"):
                 monkeypatch.setattr(sys.modules[where], name, fail, raising=False)
-    for module in ("components", "llama_index.models"):
-        monkeypatch.setattr(f"e2graphrag_integrations.{module}.embedder_from_name", fail)
+    monkeypatch.setattr("e2graphrag_integrations.components.embedder_from_name", fail)
 
 
 async def test_loading_and_local_retrieval_load_no_model(
@@ -877,6 +877,27 @@ def test_node_ids_select_nodes(index):
     assert {n.node_id for n in found} == set(some)
     with pytest.raises(FilterError, match="node_ids"):
         index.as_retriever(node_ids=some[0])
+
+
+def test_ids_of_documents_select_the_nodes_of_a_splitter(index_of, documents):
+    splitter = TokenTextSplitter(chunk_size=30, chunk_overlap=0, include_metadata=False)
+    index = index_of([], llm="extractive")
+    index.insert_nodes(splitter.get_nodes_from_documents(documents))
+    for key, operator, value, expected in (
+        ("doc_id", "==", "story", STORY),
+        ("ref_doc_id", "in", ["other"], OTHER),
+        ("document_id", "!=", "other", STORY),
+        ("doc_id", "==", "none", NONE),
+    ):
+        filters = one(key, FilterOperator(operator), value)
+        assert matching_documents(index, filters) == expected
+        found = index.as_retriever("global", filters=filters, similarity_top_k=50).retrieve("x")
+        assert {node.metadata["e2_kind"] for node in found} == (
+            {"chunk", "summary"} if expected else set()
+        )
+    assert matching_documents(index, MetadataFilters(filters=[]), doc_ids=["story"]) == STORY
+    scope = index.scoped({"document_id": "story"}).as_retriever(similarity_top_k=50)
+    assert documents_of(scope.retrieve(LOCAL)) == STORY
 
 
 def test_metadata_take_precedence_over_document_id_keys(index_of):

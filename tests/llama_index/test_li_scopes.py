@@ -18,6 +18,7 @@ from e2graphrag_integrations import E2GraphRAG, PaperStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.search.dense import DenseIndex
+from fakes import NameExtractor
 from llama_stores import Plain
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
@@ -178,8 +179,8 @@ def test_a_scope_of_an_index_over_an_external_vector_store(index_of):
     )
     assert texts_of(found) == texts_of(expected)
     assert not secrets_in(found)
-    dense = scope._index.read_scope(scope._scope, lambda snapshot, *_: snapshot.dense)
-    assert not isinstance(dense, DenseIndex)
+    dense = scope.reader.read_snapshot(lambda snapshot, _: snapshot.dense)
+    assert isinstance(dense, DenseIndex)  # the store could not apply the filter
 
 
 def test_changes_of_others_do_not_show(index):
@@ -213,11 +214,11 @@ def test_a_scope_can_be_pickled(index_of):
 
 
 def test_the_file_of_an_index_has_the_same_scopes(index, tmp_path):
-    index.to_e2g(tmp_path / "i.e2g")
+    index.copy_to(tmp_path / "i.e2g")
     expected = {
         one.text for one in index.scoped(A).as_retriever(similarity_top_k=50).search("Who?").nodes
     }
-    with E2GraphRAG.open(tmp_path / "i.e2g", extractor=index._pipeline.models.extractor) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", extractor=NameExtractor()) as rag:
         found = rag.scoped(A).retrieve("Who?", k=50)
         assert {node.text for node in found.nodes} == expected
 
@@ -238,8 +239,8 @@ def test_scope_keys_give_each_tenant_its_summaries(index_of, tree_per):
     mixed = index_of(pages, **options)
     apart = index_of(pages, scope_keys=["tenant"], **options)
     is_apart = tree_per == "source"  # trees of one source never span different metadata
-    assert len(mixed.storage.struct.payloads) == (2 if is_apart else 1)
-    assert len(apart.storage.struct.payloads) == 2
+    assert mixed.reader.stats().documents == (2 if is_apart else 1)
+    assert apart.reader.stats().documents == 2
     assert apart.made_with["scope_keys"] == '["tenant"]'
     for index, has_root in ((mixed, is_apart), (apart, True)):
         found = index.scoped(A).as_retriever(similarity_top_k=50).search("Who met Bert?").nodes
@@ -264,7 +265,7 @@ def test_nodes_of_one_document_must_agree_on_the_scope_keys(index_of):
     ]
     with pytest.raises(InvalidInputError, match="parts with tenant='a' and with tenant='b'"):
         index.insert_nodes(nodes)
-    assert not index.storage.struct.payloads
+    assert not index.ref_doc_info
     index.insert_nodes(nodes[:1])
     with pytest.raises(InvalidInputError, match="parts with"):
         index.insert_nodes(nodes[1:])

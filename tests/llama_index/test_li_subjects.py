@@ -6,6 +6,8 @@ import pytest
 from llama_index.core import Document
 from llama_index.core.node_parser import MarkdownNodeParser
 
+from e2graphrag_integrations.llama_index.hits import NodeIds
+
 DIARY = Document(id_="diary", text="Weena met the Morlocks in London.")
 MARKDOWN = """# Guide
 
@@ -23,8 +25,12 @@ Morlocks are people who eat at night.
 """
 
 
+def snapshot_of(index):
+    return index.reader.read_snapshot(lambda snapshot, _: snapshot)
+
+
 def subjects_of(index):
-    return index.storage.snapshot().subjects
+    return snapshot_of(index).subjects
 
 
 def test_header_path_holds_for_the_chunk(index_of):
@@ -33,11 +39,11 @@ def test_header_path_holds_for_the_chunk(index_of):
     assert clothes.metadata["header_path"] == "/Guide/Weena/"
     index = index_of([DIARY])
     index.insert_nodes(nodes)
-    subjects, table = subjects_of(index), index.storage.snapshot()
+    subjects, table = subjects_of(index), snapshot_of(index)
     [chunk] = [
         number
         for number, row in enumerate(table.chunk_nodes.tolist())
-        if table.nodes.ids[row] == clothes.node_id
+        if NodeIds.of(table).show(table.nodes.ids[row]) == clothes.node_id
     ]
     names = {subjects.names[row] for row in subjects.sections_of(chunk)}
     assert names == {"guide", "weena", "clothes"}

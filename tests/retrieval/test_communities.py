@@ -291,7 +291,7 @@ def test_paid_reports_wait_for_the_lock_but_extracted_ones_do_not(paid, open_ind
 # Integrations
 
 
-def test_llama_index_lists_the_same_communities(rag):
+def test_llama_index_lists_the_same_communities(rag, tmp_path):
     index = LlamaIndex.from_documents(
         [
             LlamaDocument(id_=one.id, text=one.text, metadata=dict(one.metadata))
@@ -309,11 +309,19 @@ def test_llama_index_lists_the_same_communities(rag):
     assert asyncio.run(index.acommunities(reports=None))[0].id == found[0].id
     only = MetadataFilters(filters=[MetadataFilter(key="room", value=1)])
     assert groups(index.communities(filters=only)) == [CAMPERS]
-    written = index.communities(reports="summarizer", max_llm_calls=2)
-    assert len(asyncio.run(index.acommunities(reports="summarizer"))) == 2
     with pytest.raises(LLMCallLimitError, match="reports need 2"):
         asyncio.run(index.acommunities(reports="summarizer", max_llm_calls=1))
+    written = index.communities(reports="summarizer", max_llm_calls=2)
     assert [one.report for one in written] != [one.report for one in found]
+    assert asyncio.run(index.acommunities(reports="summarizer", max_llm_calls=0)) == written
+    index.persist(tmp_path)  # with the finished reports
+    loaded = LlamaIndex.from_persist_dir(
+        tmp_path,
+        embed_model=MockEmbedding(8),
+        extractor=NameExtractor(),
+        llm=MockLLM(max_tokens=4),
+    )
+    assert loaded.communities(reports="summarizer", max_llm_calls=0) == written
     with pytest.raises(InvalidInputError, match="level=5"):
         index.communities(5)
 

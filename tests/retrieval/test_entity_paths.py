@@ -194,7 +194,7 @@ def test_llama_index_retrievers_find_the_same_paths(llama, tmp_path):
     assert llama.as_retriever().search(QUESTION).paths is None
     for hop in (hop for path in result.paths for hop in path.hops):
         assert STORY[hop.start : hop.end] == hop.text
-    llama.to_e2g(tmp_path / "story.e2g")
+    llama.copy_to(tmp_path / "story.e2g")
     with E2GraphRAG.open(
         tmp_path / "story.e2g", embedder=_Embedder(), extractor=NameExtractor()
     ) as rag:

@@ -21,7 +21,6 @@ from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import GAP
-from e2graphrag_integrations.retrieval.strategy import Query
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 from llama_stores import Distinct, new_store
@@ -226,13 +225,13 @@ def test_llama_index_returns_the_nodes_of_the_core_under_a_filter(core, llama):
 def test_llama_index_packs_the_windows_of_the_core(core, llama):
     for question in (*QUESTIONS, OVERVIEW):
         for strategy, budget in PACKING:
-            result, _ = llama.answer(Query(question, token_budget=budget), strategy)
+            result = llama.as_retriever(strategy=strategy, token_budget=budget).search(question)
             expected = core.retrieve(question, strategy=strategy, token_budget=budget)
             assert [(n.text, n.score) for n in result.nodes] == of_core(expected.nodes)
             assert result.context() == expected.context()
 
 
-def test_llama_index_returns_nodes_of_the_docstore_after_reranking(core, llama):
+def test_llama_index_returns_the_nodes_of_the_core_after_reranking(core, llama):
     strategy = HybridStrategy(reranker=Shortest(), rerank_top_n=3)
     for question in QUESTIONS:
         found = llama.as_retriever(strategy=strategy, similarity_top_k=5).retrieve(question)

@@ -187,30 +187,6 @@ def test_a_very_long_mention_is_handled_without_warnings(open_index):
         assert rag.retrieve("Xa " + "z" * 30_000, mode="local").nodes
 
 
-def test_a_docstore_that_fails_gives_a_store_error(monkeypatch):
-    from llama_index.core import Document
-
-    from e2graphrag_integrations.errors import StoreError
-    from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-
-    index = E2GraphRAGIndex.from_documents(
-        [Document(id_="a", text=STORY)],
-        embed_model="hashing",
-        extractor=NameExtractor(),
-        chunk_size=16,
-        chunk_overlap=4,
-    )
-
-    def broken(*_, **__):
-        raise OSError("gone")
-
-    monkeypatch.setattr(type(index.docstore), "get_nodes", broken)
-    with pytest.raises(StoreError, match="gone"):
-        index.as_retriever(strategy=PaperStrategy()).retrieve("Anna?")
-    with pytest.raises(StoreError, match="gone"):
-        index.as_retriever(strategy=HYBRID).retrieve("Anna?")
-
-
 def test_cosines_that_differ_only_by_rounding_are_equal(open_index):
     rag = open_index(
         strategy=HybridStrategy(

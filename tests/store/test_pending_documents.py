@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.errors import CorruptStoreError, StoreError
+from e2graphrag_integrations.errors import CorruptStoreError, NotAnIndexError, StoreError
 from e2graphrag_integrations.store.pending_documents import drop_pending, put_pending, read_pending
 from e2graphrag_integrations.store.store import Store
 from fakes import NameExtractor
@@ -58,6 +59,23 @@ def test_a_copy_is_an_independent_index(open_index, story, tmp_path):
         assert copy.document_ids == ["story"]
         assert copy.verify().ok
     assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []
+
+
+def test_a_copy_replaces_no_other_file(open_index, story, tmp_path):
+    rag = open_index()
+    rag.add(story)
+    text, database, empty = (tmp_path / name for name in ("a.txt", "a.db", "empty"))
+    text.write_text("mine, " * 50)
+    with contextlib.closing(sqlite3.connect(database)) as db:
+        db.execute("CREATE TABLE mine (x)")
+    empty.touch()
+    for other in (text, database):
+        before = other.read_bytes()
+        with pytest.raises(NotAnIndexError, match="not an e2graphrag index"):
+            rag.copy_to(other)
+        assert other.read_bytes() == before
+    rag.copy_to(empty)
+    assert empty.stat().st_size
 
 
 def test_a_failed_copy_raises_an_error_with_its_path(open_index, story, tmp_path):

@@ -34,6 +34,7 @@ LAYERS = [
     {"indexing", "portability", "retrieval", "vectors"},
     {"scoped_reader"},
     {"engine"},
+    {"corpus"},
     {"evaluation"},
     {"views"},
     {"html_report"},

@@ -38,6 +38,7 @@ from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
@@ -374,6 +375,12 @@ class Corpus(Generic[D]):
             self._refresh_sources()
             return list(self._sources)
 
+    def trees_of(self, ids: Iterable[str]) -> set[str]:
+        """Return the ids of the trees with the documents with these ids; ignore unknown ids."""
+        with self._lock:
+            self._refresh_sources()
+            return {self._sources[id_] for id_ in ids if id_ in self._sources}
+
     def unknown_ids(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that no document has."""
         with self._lock:
@@ -595,7 +602,8 @@ class Corpus(Generic[D]):
         with self.rag.read_transaction():
             self._refresh_sources()
             change = compute_change()
-        _joined(change)  # raises if a page could not be indexed later
+        # Raise if a page could not be indexed later.
+        check_scope_keys(_joined(change), self.rag.settings.scope_keys)
         if not change:
             return True
         state = self.rag.pending.put(_as_json(change), self._file_state)

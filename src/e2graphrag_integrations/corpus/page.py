@@ -33,7 +33,8 @@ from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.text.joining import JoinedChunks, join_chunks, overlap
 from e2graphrag_integrations.types import Segment, SourceDocument
 
-_PAGE_SEPARATOR = "\n\n"
+PAGE_SEPARATOR = "\n\n"
+"""What separates the pages in the text of a source."""
 
 _SOURCES = ("file_path", "source")
 """Metadata keys that name the file of a page."""
@@ -58,9 +59,9 @@ class Page(NamedTuple):
         text: Its text.
         metadata: Its metadata as JSON values.
         fields: What else the framework needs to give the document back, as JSON values: `chunk` if
-            the text must not be split, its offset `start`, the id `source` of the document that it
-            is a part of, its `parts` if it lies on several pages, and the metadata keys
-            `excluded_embed` that are not embedded.
+            the text must not be split, its offset `start` in the text of its source, the id
+            `source` of the document that it is a part of, its `parts` if it lies on several pages,
+            and the metadata keys `excluded_embed` that are not embedded.
     """
 
     id: str
@@ -240,8 +241,8 @@ def join_pages(source: str, pages: Sequence[Page]) -> SourceDocument:
             metadata = _stored_metadata(page) | ({CHUNK: True} if part.is_chunked else {})
             segments.append(Segment(offset + span.start, offset + span.end, metadata))
         texts.append(part.joined.text)
-        offset += len(part.joined.text) + len(_PAGE_SEPARATOR)
-    text = _PAGE_SEPARATOR.join(texts)
+        offset += len(part.joined.text) + len(PAGE_SEPARATOR)
+    text = PAGE_SEPARATOR.join(texts)
     titles = {page.title for page in pages}
     return SourceDocument(
         source,

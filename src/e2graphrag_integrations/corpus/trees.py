@@ -10,6 +10,7 @@ from e2graphrag_integrations.corpus.page import Page
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import Tree, tree_of
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
+from e2graphrag_integrations.pages import PAGE_KEYS
 
 D = TypeVar("D")
 D_co = TypeVar("D_co", covariant=True)
@@ -101,5 +102,8 @@ def page_tree(
         return Tree(scoped_tree_name("corpus", page.metadata, scope_keys))
     if tree_per == "document":
         return Tree(page.source)
-    tree = tree_of(page.source, page.metadata, format_.source_keys, scope_keys)
+    metadata = page.metadata
+    if "parts" in page.fields:  # it lists its pages
+        metadata = {k: v for k, v in metadata.items() if k not in PAGE_KEYS.values()}
+    tree = tree_of(page.source, metadata, format_.source_keys, scope_keys)
     return tree if tree.reasons else Tree(format_.own_tree(page, scope_keys))

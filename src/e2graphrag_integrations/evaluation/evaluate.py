@@ -26,7 +26,7 @@ from e2graphrag_integrations.evaluation.measures import (
 from e2graphrag_integrations.evaluation.questions import Question
 from e2graphrag_integrations.evaluation.report import EvaluationReport, Scores
 from e2graphrag_integrations.evaluation.settings import Setting
-from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.pages import PAGE_ID, source_ids
 from e2graphrag_integrations.reports import Progress, ProgressListener
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -283,4 +283,5 @@ def _ranked_ids(nodes: Sequence[RetrievedNode], gold: _Gold) -> Iterator[str]:
             yield node.document_id
         elif node.level == 0:  # a summary covers many pages
             for segment in node.segments:
-                yield str(segment.metadata.get(PAGE_ID, node.document_id))
+                own = str(segment.metadata.get(PAGE_ID, node.document_id))
+                yield from [own] if own in gold.ids else source_ids(segment.metadata) or [own]

@@ -17,7 +17,7 @@ from typing import Any
 
 from e2graphrag_integrations.graph.metadata_names import HEADER_KEYS
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
-from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
+from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, PAGE_KEYS
 from e2graphrag_integrations.store.records import canonical_json
 
 START = "start_index"
@@ -175,7 +175,9 @@ def describe_groups(trees: Sequence[Tree]) -> str:
 
 
 def _without(metadata: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if key not in keys and key != PAGE_ID}
+    fields = {key: value for key, value in metadata.get(NODE_FIELDS, {}).items() if key != "hash"}
+    own = {key: value for key, value in metadata.items() if key not in keys and key != PAGE_ID}
+    return own | {NODE_FIELDS: fields}
 
 
 def _first_number(metadata: Mapping[str, Any], keys: Sequence[str]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,16 +103,22 @@ def document_nodes(snapshot: Snapshot) -> dict[str, RefDocInfo]:
     for row, id_ in enumerate(snapshot.nodes.ids):
         for one in records.indices[records.starts[row] : records.ends[row]].tolist():
             record = records.values[one]
-            own = record.get(NODE_FIELDS, {}).get("source")
-            name = str(own or record.get(PAGE_ID, record[records.id_key]))
-            if name not in documents:
-                user = {key: value for key, value in record.items() if key != records.id_key}
-                documents[name] = RefDocInfo(metadata=user_metadata(user))
-            nodes = documents[name].node_ids
-            shown = ids.show(id_)
-            if not nodes or nodes[-1] != shown:
-                nodes.append(shown)
+            for name, metadata in _documents_of(record, records.id_key):
+                nodes = documents.setdefault(name, RefDocInfo(metadata=metadata)).node_ids
+                shown = ids.show(id_)
+                if not nodes or nodes[-1] != shown:
+                    nodes.append(shown)
     return documents
+
+
+def _documents_of(record: Mapping[str, Any], id_key: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the ids and the metadata of the documents that a metadata record stands for."""
+    fields = record.get(NODE_FIELDS, {})
+    if "parts" in fields:
+        return [(str(id_), dict(own)) for id_, _, _, own in fields["parts"]]
+    name = fields.get("source") or record.get(PAGE_ID, record[id_key])
+    own = {key: value for key, value in record.items() if key != id_key}
+    return [(str(name), user_metadata(own))]
 
 
 class _Nodes(BaseKVStore):

@@ -23,7 +23,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     decode_parts,
     node_text,
 )
-from e2graphrag_integrations.pages import PAGE_KEYS
+from e2graphrag_integrations.pages import PAGE_KEYS, page_values
 from e2graphrag_integrations.types import SourceDocument
 
 _EXCLUDED = {
@@ -61,11 +61,11 @@ class LlamaIndexDocuments:
         check_has_text(document)
         # Raises on lone surrogates and blank ids.
         SourceDocument(document.node_id, node_text(document))
-        if isinstance(document, Document):
-            kind, fields = "document", {}
-        else:
-            kind, fields = "node", _chunk_fields(document)
+        is_document = isinstance(document, Document)
+        kind = "document" if is_document else "node"
         metadata = _plain_metadata(document.metadata, f"{kind} {document.node_id!r}")
+        fields = {"hash": document.hash} if is_document else _chunk_fields(document)
+        metadata |= _page_lists(metadata, fields.get("parts", ()))
         return Page(
             document.node_id,
             node_text(document),
@@ -113,6 +113,15 @@ def restored_chunk(fields: Mapping[str, Any], **values: Any) -> BaseNode:
     node.set_content(text)
     restored: BaseNode = node
     return restored
+
+
+def is_same(page: Page, other: Page) -> bool:
+    """Return whether two pages differ at most in the hash, which the order of keys changes."""
+    return _unhashed(page) == _unhashed(other)
+
+
+def _unhashed(page: Page) -> Page:
+    return page._replace(fields={k: v for k, v in page.fields.items() if k != "hash"})
 
 
 def hidden_keys(fields: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -193,6 +202,7 @@ def without_documents(page: Page, ids: frozenset[str]) -> Page | None:
     offset = page.fields["parts"][0][1]
     start, end = parts[0][1], parts[-1][2]
     fields = {**page.fields, "parts": parts, "start": start, "source": parts[0][0]}
+    fields.pop("offset", None)  # unknown
     return page._replace(text=page.text[start - offset : end - offset], fields=fields)
 
 
@@ -201,6 +211,7 @@ def _chunk_fields(node: BaseNode) -> dict[str, Any]:
     fields: dict[str, Any] = {"chunk": True, "start": getattr(node, "start_char_idx", None)}
     parts = decode_parts(node)
     if parts and TREE in node.metadata:
+        fields["offset"] = fields["start"]  # in its SOURCE
         fields |= {"parts": [list(part) for part in parts], "start": parts[0].start}
     if source is not None:
         fields |= {"source": source.node_id, "hash": source.hash or ""}
@@ -208,6 +219,15 @@ def _chunk_fields(node: BaseNode) -> dict[str, Any]:
         data = {k: v for k, v in json.loads(node.to_json()).items() if k not in _TEXT_NODE_FIELDS}
         fields["node"] = [node.get_type(), data]
     return fields
+
+
+def _page_lists(metadata: Mapping[str, Any], parts: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return the lists of pages in the metadata of a parsed chunk, which has them as strings."""
+    return {
+        plural: page_values([own for *_, own in parts], key)
+        for key, plural in PAGE_KEYS.items()
+        if plural in metadata and len(parts) > 1
+    }
 
 
 _TEXT_NODE_FIELDS = frozenset(TextNode.model_fields) | {"text_resource"}
@@ -235,7 +255,7 @@ def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
     try:
-        text = json.dumps(own, default=str, ensure_ascii=False)
+        text = json.dumps(own, default=str, ensure_ascii=False, allow_nan=False)
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(

@@ -12,10 +12,18 @@ from llama_index.core.vector_stores.types import ExactMatchFilter, FilterConditi
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations.corpus.page import owners_of
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.llama_index.nodes import TREE
-from e2graphrag_integrations.pages import DOCUMENT_ID, NODE_FIELDS, PAGE_ID, USER_PREFIX
+from e2graphrag_integrations.pages import (
+    DOCUMENT_ID,
+    NODE_FIELDS,
+    PAGE_ID,
+    PAGE_KEYS,
+    USER_PREFIX,
+    source_ids,
+)
 from e2graphrag_integrations.retrieval.filter_tree import (
     MISSING,
     Filter,
@@ -153,12 +161,18 @@ def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]
 
     def passes(record: Mapping[str, Any]) -> bool:
         tree = record[records.id_key]
-        source = record.get(NODE_FIELDS, {}).get("source")
-        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree, source))
+        fields = _fields(record)
+        owners = owners_of(fields) if "source" in fields else ()
+        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree, *owners))
 
     passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
     is_summary = snapshot.nodes.level > 0
     return np.where(is_summary, all_pass(records, passing), any_passes(records, passing))
+
+
+def _fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = record.get(NODE_FIELDS, {})
+    return fields
 
 
 def _check_lists(**lists: object) -> None:
@@ -179,19 +193,37 @@ class _WithIds:
 
     def for_records(self, records: MetadataRecords) -> Filter:
         """Return a filter of the stored records."""
-        return self.filter.with_conditions(lambda one: _with_ids(one, records.id_key))
+        has_lists = any(len(_fields(one).get("parts", ())) > 1 for one in records.values)
+
+        def adapt(condition: KeyCondition) -> Part:
+            if has_lists and condition.key in PAGE_KEYS:
+                return Group((condition, _on_any_page(condition)), needs_all=False)
+            return _with_ids(condition, records.id_key)
+
+        return self.filter.with_conditions(adapt)
 
 
 def _with_ids(condition: KeyCondition, id_key: str) -> Part:
-    """Return a condition on a key of the user, else on the id of the page, else on the tree's."""
+    """Return a condition on a key of the user, else on the document's id, else on the tree's."""
     of_tree = replace(condition, key=id_key)
     if condition.key in _TREE_KEYS:
         return of_tree
     if condition.key not in _DOCUMENT_ID_KEYS:
         return condition
     user_key = USER_PREFIX + id_key if condition.key == id_key else condition.key
-    of_page = _if_present(replace(condition, key=PAGE_ID), of_tree)
+    of_page = _of_sources(condition, _if_present(replace(condition, key=PAGE_ID), of_tree))
     return _if_present(replace(condition, key=user_key), of_page)
+
+
+def _on_any_page(condition: KeyCondition) -> KeyCondition:
+    """Return a condition on the list of pages of a chunk over several pages."""
+
+    def passes(pages: object) -> bool:
+        if not isinstance(pages, list):
+            return False
+        return any(all(test(page) for test in condition.tests) for page in pages)
+
+    return KeyCondition(PAGE_KEYS[condition.key], [passes])
 
 
 def _if_present(condition: KeyCondition, otherwise: Part) -> Part:
@@ -204,6 +236,25 @@ def _if_present(condition: KeyCondition, otherwise: Part) -> Part:
         ),
         needs_all=False,
     )
+
+
+def _of_sources(condition: KeyCondition, otherwise: Part) -> Part:
+    """Return a condition on the documents of a user's node, which another part replaces in others.
+
+    All documents whose text the node contains must match.
+    """
+
+    def sources(fields: object) -> list[str]:
+        return [] if fields is MISSING else source_ids({NODE_FIELDS: fields})
+
+    def passes(fields: object) -> bool:
+        own = sources(fields)
+        return bool(own) and all(test(one) for one in own for test in condition.tests)
+
+    has_source = KeyCondition(NODE_FIELDS, [lambda fields: bool(sources(fields))])
+    of_sources = KeyCondition(NODE_FIELDS, [passes])
+    others = Group((Not(has_source), otherwise), needs_all=True)
+    return Group((of_sources, others), needs_all=False)
 
 
 def _is_present(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore
 
+from e2graphrag_integrations.corpus.page import PAGE_SEPARATOR
 from e2graphrag_integrations.llama_index.documents import (
     hidden_keys,
     restored_chunk,
@@ -25,7 +27,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     source_link,
     with_own_keys,
 )
-from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, PAGE_KEYS, user_metadata
+from e2graphrag_integrations.pages import CHUNK, NODE_FIELDS, PAGE_ID, PAGE_KEYS, user_metadata
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -93,7 +95,7 @@ def scored_nodes(result: RetrievalResult, ids: NodeIds) -> list[NodeWithScore]:
 
 
 def node_of(
-    hit: RetrievedNode, ids: NodeIds, hash_of: Callable[[str], str] = lambda _: ""
+    hit: RetrievedNode, ids: NodeIds, hash_of: Callable[[str], str] | None = None
 ) -> BaseNode:
     """Return a hit of the core as a node with all relationships.
 
@@ -104,13 +106,13 @@ def node_of(
     Args:
         hit: The hit.
         ids: The ids of the user's nodes.
-        hash_of: Returns LlamaIndex's hash of a document, if it is known.
+        hash_of: Returns LlamaIndex's hash of a document; None takes it from the hit.
     """
     pages = _pages(hit)
     fields = pages[0].metadata.get(NODE_FIELDS, {}) if pages else {}
     if hit.level or not fields.get("chunk"):
         fields = {key: value for key, value in fields.items() if key not in _CHUNK_ONLY}
-    parts = [PagePart(*part) for part in fields.get("parts", ())] or list(map(_part, pages))
+    parts = [PagePart(*part) for part in fields.get("parts", ())] or _parts(pages)
     source, offset = _source(hit, pages, fields)
     metadata = deepcopy(user_metadata(hit.metadata))  # the index owns its lists
     if not pages and hit.title is not None:
@@ -122,6 +124,7 @@ def node_of(
         KIND: "summary" if hit.level else "chunk",
         TREE: hit.document_id,
     }
+    hash_ = _hash(pages) if hash_of is None else hash_of(source)
     added = _added_lists(pages)
     embed, llm = hidden_keys(fields)
     values: dict[str, Any] = {
@@ -133,7 +136,7 @@ def node_of(
         "metadata": metadata,
         "excluded_embed_metadata_keys": with_own_keys([*embed, *added]),
         "excluded_llm_metadata_keys": with_own_keys([*llm, *(added if hit.level else ())]),
-        "relationships": _links(hit, ids, source_link(source, hash_of(source))),
+        "relationships": _links(hit, ids, source_link(source, hash_)),
     }
     node = restored_chunk(fields, **values)
     if not hit.level and hit.spans != (Span(hit.start, hit.end),):
@@ -142,21 +145,36 @@ def node_of(
     return _with_metadata(node, ALSO_IN, ", ".join(hit.also_in)) if hit.also_in else node
 
 
-_CHUNK_ONLY = ("chunk", "start", "source", "hash", "parts", "node")
+_CHUNK_ONLY = ("chunk", "start", "offset", "source", "hash", "parts", "node")
 """Fields of a user's node that summaries above it do not inherit."""
 
 
 def _source(hit: RetrievedNode, pages: list[Segment], fields: Mapping[str, Any]) -> tuple[str, int]:
     """Return the SOURCE of a hit, and where its text starts in that of the core's document."""
     if "chunk" in fields:
-        start = fields.get("start")
         own = str(fields.get("source", pages[0].metadata[PAGE_ID]))
-        return own, 0 if start is None else hit.start - int(start)
+        return own, _chunk_offset(fields, hit.start)
     document_ids = {_document_id(page) for page in pages}
     if len(document_ids) != 1:
         return hit.document_id, 0
-    is_chunked = any("chunk" in page.metadata.get(NODE_FIELDS, {}) for page in pages)
-    return str(document_ids.pop()), 0 if is_chunked else hit.segment_start
+    first = pages[0].metadata.get(NODE_FIELDS, {})
+    is_chunked = "chunk" in first
+    offset = _chunk_offset(first, pages[0].start) if is_chunked else hit.segment_start
+    return str(document_ids.pop()), offset
+
+
+def _chunk_offset(fields: Mapping[str, Any], start: int) -> int:
+    """Return where the SOURCE of a user's chunk starts, if the chunk starts at `start`."""
+    own = fields.get("offset", fields.get("start"))
+    return 0 if own is None else start - int(own)
+
+
+def _hash(pages: list[Segment]) -> str:
+    """Return LlamaIndex's hash of the documents of a node; empty if it is unknown."""
+    known = list(dict.fromkeys(one.metadata.get(NODE_FIELDS, {}).get("hash", "") for one in pages))
+    if len(known) == 1:
+        return str(known[0])
+    return "" if "" in known else hashlib.sha256("".join(known).encode()).hexdigest()
 
 
 def _document_id(page: Segment) -> str:
@@ -171,8 +189,16 @@ def _pages(hit: RetrievedNode) -> list[Segment]:
     return []
 
 
-def _part(page: Segment) -> PagePart:
-    return PagePart(_document_id(page), page.start, page.end, user_metadata(page.metadata))
+def _parts(pages: list[Segment]) -> list[PagePart]:
+    """Return the parts of a chunk on its pages, without what separates these and blank pages."""
+    parts = []
+    for number, page in enumerate(pages, 1):
+        is_followed = number < len(pages) and CHUNK not in page.metadata
+        end = page.end - len(PAGE_SEPARATOR) if is_followed else page.end
+        if page.start < end or len(pages) == 1:
+            metadata = user_metadata(page.metadata)
+            parts.append(PagePart(_document_id(page), page.start, end, metadata))
+    return parts
 
 
 def _added_lists(pages: list[Segment]) -> list[str]:

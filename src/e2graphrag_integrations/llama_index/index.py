@@ -8,7 +8,8 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
@@ -52,7 +53,12 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError, StoreError
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    InvalidInputError,
+    SettingsMismatchError,
+    StoreError,
+)
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
@@ -73,6 +79,7 @@ from e2graphrag_integrations.llama_index.models import (
     index_embedder,
     index_summarizer,
 )
+from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
     EngineOptions,
     OpenOptions,
@@ -100,6 +107,7 @@ from e2graphrag_integrations.llama_index.writes import (
     node_change,
     removal,
     seed_summaries,
+    warn_about_unused,
 )
 from e2graphrag_integrations.portability.graph_files import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
@@ -332,7 +340,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         )
         # The context of the caller no longer shows an index that could not be built.
         self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
-        with on_error(lambda _: (self._hide_nodes(), rag.close())):
+
+        def undo(_: BaseException) -> None:
+            self._hide_nodes()
+            rag.close()
+
+        with on_error(undo):
             if struct.encoded and (content := struct.content):
                 rag.restore(content, ())
             struct.location = absolute_path(rag.path)
@@ -357,6 +370,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 mirror=mirror,
             )
             self._user_transformations = list(transformations or ())
+            self._has_warned = False
             super().__init__(
                 nodes=list(nodes or ()),
                 objects=list(objects or ()),
@@ -390,8 +404,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         Raises:
             InvalidInputError: If a document or an option is invalid.
             LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
-            IndexingError: If a model fails. The storage context stays empty; an index with a `path`
-                keeps the documents, which `open(path).build()` continues with.
+            IndexingError: If a model fails. The storage context stays empty. Only an index with a
+                `path` keeps the documents and its vectors in a vector store:
+                `open(path).build()` continues with them.
         """
         index = cls(
             [],
@@ -818,14 +833,18 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
             SummaryError: If the LLM failed. Finished reports are kept.
         """
-        return self._rag.communities(
-            level,
-            top=top,
-            where=_node_mask(filters),
-            seed=seed,
-            reports=reports,
-            max_llm_calls=max_llm_calls,
-        )
+        try:
+            return self._rag.communities(
+                level,
+                top=top,
+                where=_node_mask(filters),
+                seed=seed,
+                reports=reports,
+                max_llm_calls=max_llm_calls,
+            )
+        finally:
+            if reports == "summarizer":
+                self._save()
 
     async def acommunities(
         self,
@@ -838,14 +857,18 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
         """Run `communities` in a thread, with LLM calls in the caller's event loop."""
-        return await self._rag.acommunities(
-            level,
-            top=top,
-            where=_node_mask(filters),
-            seed=seed,
-            reports=reports,
-            max_llm_calls=max_llm_calls,
-        )
+        try:
+            return await self._rag.acommunities(
+                level,
+                top=top,
+                where=_node_mask(filters),
+                seed=seed,
+                reports=reports,
+                max_llm_calls=max_llm_calls,
+            )
+        finally:
+            if reports == "summarizer":
+                await asyncio.to_thread(self._save)
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
@@ -1012,41 +1035,51 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         """Return the plan for a write of documents."""
         if not self._user_transformations:
             return lambda: document_change(self._corpus, documents, replace_changed=replace_changed)
+        changed, unchanged = self._changed(documents)
         nodes = run_transformations(
-            self._changed(documents), self._user_transformations, show_progress=self._show_progress
+            changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes)
+        return self._plan_nodes(nodes, unchanged)
 
     async def _aplan(
         self, documents: Sequence[Document], *, replace_changed: bool = False
     ) -> Callable[[], Change]:
         if not self._user_transformations:
             return self._plan(documents, replace_changed=replace_changed)
-        changed = await asyncio.to_thread(self._changed, documents)
+        changed, unchanged = await asyncio.to_thread(self._changed, documents)
         nodes = await arun_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes)
+        return self._plan_nodes(nodes, unchanged)
 
-    def _changed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return only new and changed documents: a transformation may call a model for each one."""
+    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], tuple[str, ...]]:
+        """Return the new and changed documents, and the ids of the others.
+
+        Only the former are transformed: a transformation may call a model for each one.
+        """
         distinct = distinct_documents(documents, need_text=False)
         known = self._corpus.pages(self._corpus.parts_of(one.node_id for one in distinct))
         hashes = {(page.source, page.fields.get("hash")) for page in known}
-        return [one for one in distinct if (one.node_id, one.hash) not in hashes]
+        changed = [one for one in distinct if (one.node_id, one.hash) not in hashes]
+        new = {one.node_id for one in changed}
+        return changed, tuple(one.node_id for one in distinct if one.node_id not in new)
 
-    def _plan_nodes(self, nodes: Sequence[BaseNode]) -> Callable[[], Change]:
-        """Return the plan for a write of nodes."""
+    def _plan_nodes(
+        self, nodes: Sequence[BaseNode], unchanged: tuple[str, ...] = ()
+    ) -> Callable[[], Change]:
+        """Return the plan for a write of nodes; `unchanged` documents gave none."""
 
         def plan() -> Change:
             self._take_objects(nodes)
-            return node_change(self._corpus, nodes)
+            return replace(node_change(self._corpus, nodes), unchanged=unchanged)
 
         return plan
 
     def _take_objects(self, nodes: Sequence[BaseNode]) -> None:
         """Move the objects of index nodes to the object map: an index cannot store them."""
         check_items("nodes", nodes, BaseNode)
+        for node in nodes:
+            check_has_text(node)
         for node in nodes:
             if isinstance(node, IndexNode) and node.obj is not None:
                 self._object_map[node.index_id] = node.obj
@@ -1076,6 +1109,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             change = self._store(plan)
             if self._corpus.has_unbuilt():
                 self._corpus.build()
+            self._finish(change)
         finally:
             if save:
                 self._save()
@@ -1087,6 +1121,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             change = await asyncio.to_thread(self._store, plan)
             if await asyncio.to_thread(self._corpus.has_unbuilt):
                 await self._corpus.abuild()
+            await asyncio.to_thread(self._finish, change)
         finally:
             await asyncio.to_thread(self._save)
         return change.changed
@@ -1101,6 +1136,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         if change.removed:
             self._corpus.drop_deleted(keep_rest=True)
         return change
+
+    def _finish(self, change: Change) -> None:
+        """Complete the report of a change that is built, and say what could not be used."""
+        self._corpus.report = replace(self._corpus.report, skipped=change.unchanged)
+        if change.summaries and not self._has_warned:
+            self._has_warned = warn_about_unused(self._corpus, change.summaries)
 
     def _save(self) -> None:
         """Save the struct: an index in memory has no other place than the index store."""
@@ -1143,11 +1184,15 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
-        """Remove the new index from its index store if the block raises."""
+        """Remove the new index from its storage context if the block raises."""
 
         def remove(_: BaseException) -> None:
             self._storage_context.index_store.delete_index_struct(self.index_id)
             self._hide_nodes()
+            if self._rag.path == MEMORY and self._corpus.mirror is not None:
+                with suppress(E2GraphRAGError):  # the first error says more
+                    self._rag.delete(self._rag.document_ids)
+                    self._rag.refresh()
             self.close()
 
         with on_error(remove):

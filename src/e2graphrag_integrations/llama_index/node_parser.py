@@ -34,7 +34,7 @@ from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
 from e2graphrag_integrations.llama_index.models import summarizer_for
 from e2graphrag_integrations.llama_index.nodes import check_has_text
-from e2graphrag_integrations.pages import PAGE_ID, merge_metadata
+from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.snapshot.snapshot import MetadataSections
@@ -250,11 +250,16 @@ class _Nodes:
         """Return the nodes, chunks first."""
         own = [self.hashes[str(segment.metadata[PAGE_ID])] for segment in self._segments]
         joined = hashlib.sha256("".join(own).encode()).hexdigest()
-        return [
+        nodes = [
             node_of(self._hit(level, position), NodeIds(), lambda id_: self.hashes.get(id_, joined))
             for level in self.tree.levels
             for position in range(len(level))
         ]
+        for node in nodes:  # many vector stores refuse lists
+            for key in PAGE_KEYS.values():
+                if isinstance(pages := node.metadata.get(key), list):
+                    node.metadata[key] = ", ".join(map(str, pages))
+        return nodes
 
     @property
     def _segments(self) -> list[Segment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,12 +15,15 @@ from e2graphrag_integrations.errors import DuplicateDocumentError
 from e2graphrag_integrations.llama_index.documents import (
     distinct_documents,
     distinct_nodes,
+    is_same,
     is_summary,
     without_documents,
 )
 from e2graphrag_integrations.llama_index.nodes import LEVEL, decode_parts, node_text
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,14 @@ class Change:
         stored: Pages to add, or to replace those with the same ids.
         removed: Ids of pages to remove.
         changed: Ids of the new and changed documents.
+        unchanged: Ids of the documents that are in the index already.
         summaries: Summaries of a `SummaryTreeNodeParser` to use again, and the nodes below them.
     """
 
     stored: Sequence[Page] = ()
     removed: Sequence[str] = ()
     changed: frozenset[str] = frozenset()
+    unchanged: tuple[str, ...] = ()
     summaries: Sequence[BaseNode] = field(default=())
 
     def __bool__(self) -> bool:
@@ -53,19 +59,28 @@ def document_change(
     """
     distinct = distinct_documents(documents)
     pages = {one.node_id: corpus.format.to_page(one) for one in distinct}
-    known = {page.id: page for page in corpus.pages(pages)}
-    new = [page for page in pages.values() if known.get(page.id) != page]
+    known = corpus.pages(corpus.parts_of(pages))
+    old = {page.id: page for page in known}
+    in_nodes = {(page.source, page.fields.get("hash")) for page in known if page.is_chunk}
+    new = [
+        page
+        for page in pages.values()
+        if not (page.id in old and is_same(old[page.id], page))
+        and (page.id, page.fields["hash"]) not in in_nodes
+    ]
     if not replace_changed:
         _check_new(new, corpus)
     removed = set(corpus.parts_of(page.id for page in new)).difference(pages)
-    return Change(new, sorted(removed), frozenset(page.id for page in new))
+    changed = frozenset(page.id for page in new)
+    unchanged = tuple(id_ for id_ in pages if id_ not in changed)
+    return Change(new, sorted(removed), changed, unchanged)
 
 
 def node_change(corpus: Corpus[BaseNode], nodes: Iterable[BaseNode]) -> Change:
     """Return the change of adding nodes.
 
     If the hash of the nodes' SOURCE differs from that of the indexed version, the nodes replace
-    that version; otherwise, they are added to it.
+    that version. If it is the same or unknown, they are added to it.
 
     Raises:
         DuplicateDocumentError: If two different nodes have the same id.
@@ -80,20 +95,26 @@ def node_change(corpus: Corpus[BaseNode], nodes: Iterable[BaseNode]) -> Change:
     covered = frozenset(id_ for page in pages for id_ in _documents(page))
     old = [page for page in corpus.pages(corpus.parts_of(covered)) if covered & _documents(page)]
     outdated = frozenset(
-        id_ for id_ in covered if (hashes := _hashes(old, id_)) and hashes != _hashes(pages, id_)
+        id_
+        for id_ in covered
+        if (before := _hashes(old, id_))
+        and (after := _hashes(pages, id_) - {""})
+        and before.isdisjoint(after)
     )
     rest, removed = _without(old, outdated)
     same = {page.id: page for page in old if page.id not in removed}
-    new = [page for page in pages if same.get(page.id) != page]
+    new = [page for page in pages if not (page.id in same and is_same(same[page.id], page))]
     removed = [id_ for id_ in removed if id_ not in {page.id for page in pages}]
     changed = frozenset(id_ for page in new for id_ in _documents(page))
     summaries = distinct if any(map(is_summary, distinct)) else ()
-    return Change([*rest, *new], removed, changed, summaries)
+    return Change([*rest, *new], removed, changed, summaries=summaries)
 
 
 def removal(corpus: Corpus[BaseNode], document_id: str) -> Change:
     """Return the change of removing a document, or all documents of a tree."""
     old = corpus.pages(corpus.parts_of([document_id]))
+    if not any(document_id in _documents(page) for page in old):
+        return Change(removed=[page.id for page in old])  # the id of a tree, or of nothing
     rest, removed = _without(old, frozenset([document_id]))
     return Change(rest, removed)
 
@@ -113,6 +134,33 @@ def seed_summaries(rag: E2GraphRAG, nodes: Sequence[BaseNode]) -> None:
     )
 
 
+def warn_about_unused(corpus: Corpus[BaseNode], nodes: Sequence[BaseNode]) -> bool:
+    """Log how many summaries of a parser a built index did not use; return whether there are any.
+
+    Args:
+        corpus: The corpus of the index.
+        nodes: The summaries and the nodes below them.
+    """
+    given = [node_text(node) for node in nodes if is_summary(node)]
+    used = {
+        text
+        for tree in corpus.trees_of(node.node_id for node in nodes)
+        for (text,) in corpus.rag.store.read(
+            "SELECT text FROM nodes WHERE document_id = ? AND level > 0", [tree]
+        )
+    }
+    unused = sum(text not in used for text in given)
+    if unused:
+        logger.warning(
+            "%d of %d summaries of SummaryTreeNodeParser do not fit the trees of the index, which "
+            "has new ones instead: give parser and index the same group_size, grouping, "
+            "summary_tokens and tree_per, and insert all nodes of a tree together",
+            unused,
+            len(given),
+        )
+    return bool(unused)
+
+
 def _core_node(node: BaseNode) -> Node:
     parts, text = decode_parts(node), node_text(node)
     start = parts[0].start if parts else getattr(node, "start_char_idx", None) or 0
@@ -127,6 +175,7 @@ def _documents(page: Page) -> frozenset[str]:
 
 
 def _hashes(pages: Sequence[Page], document_id: str) -> set[str]:
+    """Return the hashes of a document's version; those of chunks over several pages differ."""
     return {page.fields.get("hash", page.id) for page in pages if document_id in _documents(page)}
 
 

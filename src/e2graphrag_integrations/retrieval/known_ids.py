@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.pages import PAGE_ID
+from e2graphrag_integrations.pages import PAGE_ID, source_ids
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
 
@@ -32,13 +32,15 @@ class KnownIds:
 
     @lazy
     def _pages(self) -> frozenset[str]:
-        values, _ = self.snapshot.records.column(PAGE_ID, None)
-        return frozenset(value for value in values if isinstance(value, str))
+        records = self.snapshot.records.values
+        ids = {record[PAGE_ID] for record in records if isinstance(record.get(PAGE_ID), str)}
+        return frozenset(ids.union(*map(source_ids, records)))
 
     def kind(self, id_: str) -> IdKind | None:
         """Return whether an id is that of a document, of a page or of a node; None if unknown.
 
-        A page is a LlamaIndex or LangChain document that shares a tree with others.
+        A page is a LlamaIndex or LangChain document that shares a tree with others, or a node that
+        the user passed.
         """
         if id_ in self._documents:
             return "document"

@@ -50,6 +50,10 @@ _CHECKPOINT_TIMEOUT = 1000
 """Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
 
 
+_REPLACE_TIMEOUT = 5.0
+"""Seconds to wait for a lock on a file that a copy will replace."""
+
+
 class SQLiteDatabase:
     """An SQLite database in a file or in memory; safe to share between threads.
 
@@ -448,3 +452,21 @@ class SQLiteDatabase:
             if connection is not None:
                 connection.close()
         self._connection = self._read_connection = None
+
+
+def check_replaceable(path: str) -> None:
+    """Check that the file at a path, if there is one, is an index, which a copy may replace.
+
+    Raises:
+        NotAnIndexError: If it is another file.
+        StoreError: If it cannot be read.
+    """
+    if not file_size(path):
+        return
+    try:
+        with contextlib.closing(connect(path, _REPLACE_TIMEOUT)) as db:
+            application = db.execute("PRAGMA application_id").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        raise translate_error(error, path) from error
+    if application != APPLICATION_ID:
+        raise NotAnIndexError(f"{path} is an SQLite file but not an e2graphrag index")

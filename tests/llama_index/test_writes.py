@@ -1,0 +1,483 @@
+"""Writes of documents and nodes, sync and async, with every kind of vector store."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core import Document, StorageContext
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import HierarchicalNodeParser, SentenceSplitter, get_leaf_nodes
+from llama_index.core.schema import (
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    RelatedNodeInfo,
+    TextNode,
+    TransformComponent,
+)
+from llama_index.core.storage.index_store import SimpleIndexStore
+
+from e2graphrag_integrations.errors import DuplicateDocumentError, IndexingError, InvalidInputError
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from fakes import STORY, NameExtractor
+from llama_checks import (
+    EACH_STORE,
+    MARKED,
+    QUESTIONS,
+    SETTINGS,
+    SYNC_AND_ASYNC,
+    assert_consistent,
+    assert_same_results,
+    build,
+    call,
+    export,
+    find_traces,
+    marked_document,
+    page_nodes,
+    results,
+)
+from llama_fakes import OTHER
+from llama_stores import NO_QDRANT_INDEXES, docstore_texts, new_store, stored_entries
+from strategies import examples
+
+pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
+
+
+SPLITTER = SentenceSplitter(chunk_size=30, chunk_overlap=0)
+
+
+@pytest.fixture
+def store_of(tmp_path):
+    with ExitStack() as closing:
+        yield partial(new_store, folder=tmp_path, closing=closing)
+
+
+@pytest.fixture
+def marked():
+    return marked_document()
+
+
+@EACH_STORE
+@SYNC_AND_ASYNC
+@pytest.mark.parametrize("method", ["update_ref_doc", "refresh_ref_docs"])
+async def test_an_updated_document_leaves_no_trace_of_its_old_text(
+    kind, is_async, method, store_of, documents, marked
+):
+    index = build([*documents, marked], store_of(kind))
+    new = Document(id_="marked", text=f"Anna wrote a book. {OTHER}", metadata={"title": "New"})
+    done = await call(is_async, index, method, new if method == "update_ref_doc" else [new])
+    assert done in (None, [True])
+    assert find_traces(index) == []
+    assert index.ref_doc_info["marked"].metadata == {"title": "New"}
+    assert_consistent(index)
+    assert_same_results(index, build([*documents, new]))
+
+
+@SYNC_AND_ASYNC
+async def test_a_write_saves_the_struct_once(is_async, documents, marked, monkeypatch):
+    index = build([*documents, marked])
+    saved = []
+    real = SimpleIndexStore.add_index_struct
+    monkeypatch.setattr(
+        SimpleIndexStore,
+        "add_index_struct",
+        lambda self, struct: (saved.append(struct.index_id), real(self, struct))[0],
+    )
+    changed = [
+        Document(id_="story", text=f"{STORY} The end."),
+        documents[1],
+        Document(id_="marked", text="Anna left Oslo."),
+        Document(id_="new", text=OTHER.replace("Fay", "Ida")),
+    ]
+    assert await call(is_async, index, "refresh_ref_docs", changed) == [True, False, True, True]
+    assert index.last_report.skipped == ("other",)
+    assert saved == [index.index_id]
+    assert_consistent(index)
+    assert_same_results(index, build(changed))
+    assert await call(is_async, index, "refresh_ref_docs", changed) == [False] * 4
+
+
+@SYNC_AND_ASYNC
+async def test_changed_metadata_count_as_a_change_of_the_document(is_async, documents):
+    index = build(documents)
+    story = documents[0].model_copy(deep=True)
+    story.metadata["year"] = 1999
+    assert await call(is_async, index, "refresh_ref_docs", [story, documents[1]]) == [True, False]
+    assert_consistent(index)
+    node, *_ = index.as_retriever("global").retrieve(QUESTIONS[0])
+    assert node.metadata["year"] == 1999
+    assert index.ref_doc_info["story"].metadata["year"] == 1999
+
+
+class FailingLLM(MockLLM):
+    """Answers equal prompts equally, counts calls, and fails after a number of calls."""
+
+    _calls: int = PrivateAttr(default=0)
+    _fails_after: int | None = PrivateAttr(default=None)
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        self._calls += 1
+        if self._fails_after is not None and self._calls > self._fails_after:
+            raise ValueError("out of words")
+        return super().complete(f"A digest of {len(prompt)} characters.", formatted, **kwargs)
+
+
+@SYNC_AND_ASYNC
+async def test_unchanged_documents_cost_no_llm_call(is_async, documents):
+    llm = FailingLLM()
+    index = build(documents, llm=llm)
+    first = llm._calls
+    assert first > 0
+    assert await call(is_async, index, "refresh_ref_docs", documents) == [False, False]
+    await call(is_async, index, "update_ref_doc", documents[0])
+    await call(is_async, index, "insert", documents[1])
+    assert llm._calls == first
+    assert set(index.last_report.skipped) == {"other"}
+    longer = Document(id_="other", text=f"{OTHER} Gus slept.", metadata=documents[1].metadata)
+    await call(is_async, index, "update_ref_doc", longer)
+    assert first < llm._calls < 2 * first  # summaries of the unchanged part are reused
+
+
+@EACH_STORE
+@SYNC_AND_ASYNC
+async def test_an_update_keeps_the_old_version_until_the_llm_works(
+    kind, is_async, store_of, documents
+):
+    llm = FailingLLM()
+    store = store_of(kind)
+    index = build(documents, store, llm=llm)
+    before, answered, entries = export(index), results(index), stored_entries(store)
+    changed = [
+        Document(id_="story", text=MARKED),
+        Document(id_="new", text=MARKED.replace("Anna", "Ida")),
+    ]
+    llm._fails_after = llm._calls
+    with pytest.raises(IndexingError, match="out of words"):
+        await call(is_async, index, "update_ref_doc", changed[0])
+    with pytest.raises(IndexingError, match="out of words"):
+        await call(is_async, index, "refresh_ref_docs", changed)
+    assert (export(index), results(index), stored_entries(store)) == (before, answered, entries)
+    llm._fails_after = None
+    assert await call(is_async, index, "refresh_ref_docs", changed) == [False, False]  # stored
+    assert_consistent(index)
+    expected = build([*changed, documents[1]], llm=FailingLLM())
+    assert export(index) == export(expected)
+    assert_same_results(index, expected)
+
+
+@SYNC_AND_ASYNC
+async def test_insert_rejects_a_stored_document_with_different_content(is_async, documents):
+    index = build(documents)
+    before = export(index)
+    with pytest.raises(DuplicateDocumentError, match="update_ref_doc"):
+        await call(is_async, index, "insert", Document(id_="story", text=OTHER))
+    assert export(index) == before
+    assert_consistent(index)
+
+
+# Nodes
+
+
+def by_level(index, level=0):
+    return [n for n in index.docstore.docs.values() if n.metadata["e2_level"] == level]
+
+
+@EACH_STORE
+@SYNC_AND_ASYNC
+async def test_new_chunks_of_a_stored_document_extend_its_tree(kind, is_async, store_of):
+    index = E2GraphRAGIndex(
+        page_nodes(0, 3),
+        storage_context=StorageContext.from_defaults(vector_store=store_of(kind)),
+        **SETTINGS,
+    )
+    await call(is_async, index, "insert_nodes", page_nodes(3, 4))
+    await call(is_async, index, "insert_nodes", page_nodes(2, 2))  # already stored
+    assert_consistent(index)
+    expected = [node.node_id for node in page_nodes(0, 7)]
+    assert [node.node_id for node in by_level(index)] == expected
+    assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 7), **SETTINGS))
+
+
+@SYNC_AND_ASYNC
+async def test_an_edited_chunk_replaces_only_the_old_chunk(is_async):
+    index = E2GraphRAGIndex(page_nodes(0, 5), **SETTINGS)
+    edited = page_nodes(2, 1)[0]
+    edited.text = "Page two tells of Cleo."
+    await call(is_async, index, "insert_nodes", [edited])
+    assert_consistent(index)
+    found = index.ref_doc_info["book"].node_ids
+    assert {node.node_id for node in page_nodes(0, 5)} <= set(found)
+    assert index.storage_context.docstore.get_node(edited.node_id).get_content() == edited.text
+    assert not any("Anna2" in text for text in docstore_texts(index))
+
+
+@SYNC_AND_ASYNC
+async def test_deleted_chunks_can_be_inserted_again(is_async):
+    index = E2GraphRAGIndex(page_nodes(0, 5), **SETTINGS)
+    last = page_nodes(4, 1)
+    await call(is_async, index, "delete_nodes", [last[0].node_id, "unknown"])
+    assert last[0].node_id not in index.docstore.docs
+    assert_consistent(index)
+    await call(is_async, index, "insert_nodes", last)
+    assert_consistent(index)
+    assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 5), **SETTINGS))
+
+
+@SYNC_AND_ASYNC
+async def test_only_inserted_nodes_can_be_deleted(is_async, documents):
+    index = build(documents)
+    index.insert_nodes(page_nodes(0, 5))
+    before = export(index)
+    given = {node.node_id for node in page_nodes(0, 5)}
+    for node in index.docstore.docs.values():
+        if node.node_id not in given:
+            with pytest.raises(InvalidInputError, match=r"is a part of document .*delete_ref_doc"):
+                await call(is_async, index, "delete_nodes", [*given, node.node_id])
+    assert export(index) == before
+    await call(is_async, index, "delete_nodes", list(given))
+    assert export(index) == export(build(documents))
+
+
+def node_of(number, hash_="h", source="doc"):
+    node = TextNode(id_=f"n{number}", text=f"Cleo met Bert {number} times.")
+    node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=source, hash=hash_)
+    return node
+
+
+@SYNC_AND_ASYNC
+async def test_the_hash_of_the_source_decides_whether_nodes_are_added_or_replace(is_async):
+    index = build([])
+    ids = lambda: {node.node_id for node in by_level(index)}  # noqa: E731 - used only here
+    await call(is_async, index, "insert_nodes", [node_of(1)])
+    await call(is_async, index, "insert_nodes", [node_of(2)])
+    await call(is_async, index, "insert_nodes", [node_of(3, None)])  # unknown
+    assert ids() == {"n1", "n2", "n3"}
+    await call(is_async, index, "insert_nodes", [node_of(4, "new"), node_of(9, "x", "other")])
+    assert ids() == {"n4", "n9"}
+    assert_consistent(index)
+
+
+@SYNC_AND_ASYNC
+async def test_nodes_of_a_document_are_added_to_its_version_or_replace_it(is_async, documents):
+    index = build(documents)
+    chunks = len(by_level(index))
+    story = documents[0]
+    table = TextNode(text="Anna, 3 maps; Bert, 1 map.")
+    table.relationships[NodeRelationship.SOURCE] = story.as_related_node_info()
+    await call(is_async, index, "insert_nodes", [table])
+    assert len(by_level(index)) == chunks + 1
+    assert index.docstore.get_node(table.node_id).ref_doc_id == "story"
+    assert await call(is_async, index, "refresh_ref_docs", documents) == [False, False]
+    changed = Document(id_="story", text="Anna left.")
+    nodes = SPLITTER.get_nodes_from_documents([changed])
+    await call(is_async, index, "insert_nodes", nodes)
+    expected = E2GraphRAGIndex(nodes, **SETTINGS)
+    expected.insert(documents[1])
+    assert export(index) == export(expected)
+    assert await call(is_async, index, "refresh_ref_docs", [changed]) == [False]
+    await call(is_async, index, "insert", changed)  # its nodes are indexed
+    assert export(index) == export(expected)
+    await call(is_async, index, "update_ref_doc", story)
+    assert export(index) == export(build(documents))
+
+
+def test_nodes_keep_their_class_fields_and_offsets(documents):
+    plain = TextNode(
+        id_="plain",
+        text="Kit met Lea.",
+        metadata={"place": "Oslo", "secret": "x"},
+        excluded_llm_metadata_keys=["secret"],
+        excluded_embed_metadata_keys=["place"],
+        text_template="<{metadata_str}> {content}",
+        metadata_separator=" / ",
+        metadata_template="{key}={value}",
+    )
+    parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[120, 40], chunk_overlap=0)
+    leaves = get_leaf_nodes(parser.get_nodes_from_documents(documents))
+    pointer = IndexNode(id_="pointer", index_id="elsewhere", text="About Ned.")
+    given = {node.node_id: node.model_copy(deep=True) for node in (plain, *leaves, pointer)}
+    index = E2GraphRAGIndex([plain, *leaves, pointer], **SETTINGS)
+    assert_consistent(index)
+    assert {node.node_id for node in by_level(index)} == set(given)
+    for id_, own in given.items():
+        node = index.docstore.get_node(id_)
+        assert type(node) is type(own)
+        assert node.get_content(MetadataMode.LLM) == own.get_content(MetadataMode.LLM)
+        assert node.get_content(MetadataMode.EMBED) == own.get_content(MetadataMode.EMBED)
+        assert (node.start_char_idx, node.ref_doc_id) in (
+            (own.start_char_idx, own.ref_doc_id),
+            (0, id_),
+        )
+    assert index.docstore.get_node("pointer").index_id == "elsewhere"
+    with pytest.raises(InvalidInputError, match="is a part of document"):
+        index.delete_nodes([by_level(index, 1)[0].node_id])
+
+
+@SYNC_AND_ASYNC
+async def test_transformations_run_only_for_new_and_changed_documents(is_async, documents):
+    class Recorder(TransformComponent):
+        seen: list = Field(default_factory=list, exclude=True)
+
+        def __call__(self, nodes, **kwargs):
+            self.seen.append([node.node_id for node in nodes])
+            return SPLITTER(nodes)
+
+    recorder = Recorder()
+    index = build(documents, transformations=[recorder])
+    changed = Document(id_="other", text="Fay sang.")
+    new = Document(id_="new", text="Kit met Lea.")
+    refreshed = [documents[0], changed, new]
+    assert await call(is_async, index, "refresh_ref_docs", refreshed) == [False, True, True]
+    assert index.last_report.skipped == ("story",)
+    await call(is_async, index, "insert", documents[0])
+    assert [one for one in recorder.seen if one] == [["story", "other"], ["other", "new"]]
+    assert_consistent(index)
+    fresh = build(refreshed, transformations=[Recorder()])  # the splitter's ids are random
+    assert sorted(docstore_texts(index)) == sorted(docstore_texts(fresh))
+
+
+@SYNC_AND_ASYNC
+async def test_parsed_nodes_of_a_new_version_replace_the_old_version(is_async, documents):
+    parser = SummaryTreeNodeParser(chunk_size=16, chunk_overlap=4, group_size=3)
+    index = E2GraphRAGIndex(parser.get_nodes_from_documents(documents), **SETTINGS)
+    new = Document(id_="story", text=MARKED, metadata={"title": "Old"})
+    await call(is_async, index, "insert_nodes", parser.get_nodes_from_documents([new]))
+    assert_consistent(index)
+    assert not any("map" in text for text in docstore_texts(index))
+    newest = Document(id_="story", text=OTHER, metadata={"title": "New"})
+    await call(is_async, index, "update_ref_doc", newest)
+    assert find_traces(index) == []
+    assert_consistent(index)
+
+
+VERSIONS = {
+    id_: [
+        Document(
+            id_=id_,
+            text=" ".join(
+                f"{name}{n} met Anna in Oslo at {n * 7} bells." for n in range(start, end)
+            ),
+            metadata={"year": start, "name": name},
+        )
+        for start, end in ((0, 1), (0, 4), (2, 9))
+    ]
+    for id_, name in (("a", "Bert"), ("b", "Cleo"), ("c", "Dora"), ("d", "Emil"))
+}
+STEP = st.tuples(
+    st.sampled_from(["insert", "update", "refresh", "delete", "nodes", "delete nodes", "reload"]),
+    st.sampled_from(sorted(VERSIONS)),
+    st.integers(0, 2),
+)
+
+
+def nodes_of(document):
+    """Return a node with a fixed id for each sentence of a document."""
+    return [
+        TextNode(
+            id_=f"{document.node_id}-{document.hash[:8]}-{number}",
+            text=sentence,
+            metadata=document.metadata,
+            relationships={NodeRelationship.SOURCE: document.as_related_node_info()},
+        )
+        for number, sentence in enumerate(document.text.split(". "))
+    ]
+
+
+@examples(12)
+@given(steps=st.lists(STEP, min_size=2, max_size=8))
+def test_any_history_of_writes_ends_in_the_same_index_as_one_build(steps):
+    expected: dict[str, tuple[Document, bool]] = {}  # and whether it was inserted as nodes
+    index = build([], new_store("faiss-map", None, None))
+    for step, id_, version in steps:
+        if step == "reload":
+            index = E2GraphRAGIndex.from_storage(index.storage_context, **SETTINGS)
+        elif "nodes" in step:
+            write_nodes(index, step, VERSIONS[id_][version], expected)
+        else:
+            write_document(index, step, VERSIONS[id_][version], expected)
+        assert_consistent(index)
+    assert set(index.ref_doc_info) == set(expected)
+    fresh = build([document for document, as_nodes in expected.values() if not as_nodes])
+    for document, as_nodes in expected.values():
+        if as_nodes:
+            fresh.insert_nodes(nodes_of(document))
+    assert_same_results(index, fresh)
+    assert lines(index) == lines(fresh)
+
+
+def write_document(index, step, document, expected):
+    id_ = document.node_id
+    known, as_nodes = expected.get(id_, (document, False))
+    if step == "insert" and known is document:
+        index.insert(document)
+        expected[id_] = document, as_nodes
+    elif step == "update":
+        index.update_ref_doc(document)
+        expected[id_] = document, as_nodes and known is document
+    elif step == "refresh":
+        both = {one.node_id: one for one in (document, VERSIONS["a"][1])}
+        new = {i: expected.get(i, (None, False))[0] is not one for i, one in both.items()}
+        assert index.refresh_ref_docs(list(both.values())) == list(new.values())
+        expected |= {i: (one, False) for i, one in both.items() if new[i]}
+    elif step == "delete":
+        index.delete_ref_doc(id_)
+        expected.pop(id_, None)
+
+
+def write_nodes(index, step, document, expected):
+    id_ = document.node_id
+    known, as_nodes = expected.get(id_, (None, False))
+    if step == "delete nodes" and as_nodes:
+        index.delete_nodes([node.node_id for node in nodes_of(known)])
+        del expected[id_]
+    elif step == "nodes" and (known is not document or as_nodes):
+        index.insert_nodes(nodes_of(document))
+        expected[id_] = document, True
+
+
+def lines(index):
+    """Return the content of an index without its settings, which an empty index may lack."""
+    return export(index)[1:]
+
+
+@pytest.mark.parametrize("kind", ["faiss-map", "qdrant-disk", "chroma-disk"])
+async def test_concurrent_async_writes_run_one_at_a_time(kind, store_of):
+    index = build([], store_of(kind))
+    last = [versions[2] for versions in VERSIONS.values()]
+    await asyncio.gather(*(index.ainsert(versions[0]) for versions in VERSIONS.values()))
+    await asyncio.gather(*(index.aupdate_ref_doc(document) for document in last))
+    await asyncio.gather(index.adelete_ref_doc("a"), index.adelete_ref_doc("b"))
+    assert_consistent(index)
+    assert_same_results(index, build(last[2:]))
+
+
+def test_refresh_scales_to_5_000_documents(index_of):
+    few = [Document(id_=f"d{i}", text=f"Anna{i} met Bert{i}.") for i in range(40)]
+    index = index_of(few)
+    many = few + [Document(id_=f"e{i}", text="") for i in range(5_000)]
+    assert sum(index.refresh_ref_docs(many)) == 5_000
+
+
+def test_huge_node_offsets_allocate_no_memory(index_of):
+    far = 3 * 10**12
+    node = TextNode(text="Anna met Bert.", start_char_idx=far, end_char_idx=far + 14)
+    index = E2GraphRAGIndex([node], embed_model="hashing", extractor=NameExtractor())
+    assert index.as_retriever().retrieve("Anna?")[0].node.start_char_idx == far
+
+
+async def test_concurrent_inserts_into_one_document_keep_every_node(index_of):
+    index = index_of([])
+    index.insert_nodes([node_of(0)])
+    await asyncio.gather(*(index.ainsert_nodes([node_of(number)]) for number in range(1, 5)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: index.insert_nodes([node_of(number)]), range(5, 9)))
+    assert {node.node_id for node in by_level(index)} == {f"n{number}" for number in range(9)}
+    assert set(index.ref_doc_info) == {"doc"}
+    assert_consistent(index)
