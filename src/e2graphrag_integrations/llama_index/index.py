@@ -82,6 +82,7 @@ from e2graphrag_integrations.llama_index.models import (
 from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
     EngineOptions,
+    LoadOptions,
     OpenOptions,
     PathOptions,
     QueryEngineOptions,
@@ -844,7 +845,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             )
         finally:
             if reports == "summarizer":
-                self._save()
+                self._save_reports()
 
     async def acommunities(
         self,
@@ -868,7 +869,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             )
         finally:
             if reports == "summarizer":
-                await asyncio.to_thread(self._save)
+                await asyncio.to_thread(self._save_reports)
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
@@ -909,7 +910,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         cls,
         storage_context: StorageContext,
         index_id: str | None = None,
-        **options: Unpack[PathOptions],
+        **options: Unpack[LoadOptions],
     ) -> Self:
         """Open an index in a storage context, like `load_index_from_storage`.
 
@@ -928,7 +929,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         *,
         index_id: str | None = None,
         vector_store: BasePydanticVectorStore | None = None,
-        **options: Unpack[PathOptions],
+        **options: Unpack[LoadOptions],
     ) -> Self:
         """Open an index from a folder written by `persist` or `storage_context.persist`.
 
@@ -1152,6 +1153,14 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             self._revisions.add(self._struct.revision)
             store.add_index_struct(self._struct)
             self._revisions = {self._struct.revision}
+
+    def _save_reports(self) -> None:
+        """Save new reports, unless another object has changed the index since."""
+        try:
+            self._check_saved()
+        except StoreError:
+            return  # a question to an older copy must not fail
+        self._save()
 
     def _check_saved(self) -> None:
         """Check that the next save does not replace what another object has saved.

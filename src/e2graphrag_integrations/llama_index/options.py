@@ -85,6 +85,12 @@ class OpenOptions(BuildOptions, total=False):
     transformations: list[TransformComponent] | None
 
 
+class LoadOptions(OpenOptions, total=False):
+    """Options for opening an index of a storage context, which may have moved."""
+
+    path: str | os.PathLike[str]
+
+
 class RetrieverOptions(TypedDict, total=False):
     """Options for retrieval; `E2GraphRAGRetriever` describes each."""
 
