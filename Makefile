@@ -142,7 +142,7 @@ test-oldest-langchain:
 # LanceDB needs 700 MB, so its tests are skipped until this has installed it.
 test-lancedb: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group lancedb
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/llama_index/storage/test_lancedb.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/llama_index/test_lancedb.py
 
 # Both integrations with the newest versions on PyPI, whatever constraints.txt says.
 test-newest:

@@ -23,6 +23,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from fakes import NameExtractor
+from llama_fakes import Digests
 
 STRUCTS = "index_store/data"
 """Collection of the index store."""
@@ -260,3 +261,18 @@ def test_the_next_write_saves_what_the_index_store_failed_to_save(index_of, docu
     index.insert(documents[1])  # no new document, but the struct is saved
     again = load_index_from_storage(context, **MODELS)
     assert set(again.ref_doc_info) == {"story", "other"}
+
+
+def test_reports_of_an_outdated_copy_replace_no_writes(index_of, documents):
+    context = StorageContext.from_defaults()
+    options = {"llm": Digests()}
+    one = index_of(documents[:1], storage_context=context, **options)
+    two = load_index_from_storage(context, **MODELS, **options)
+    assert two.communities(reports="summarizer")
+    three = load_index_from_storage(context, **MODELS, **options)
+    three.insert(documents[1])
+    assert two.communities(reports="summarizer")
+    again = load_index_from_storage(context, **MODELS)
+    assert set(again.ref_doc_info) == {"story", "other"}
+    with pytest.raises(StoreError, match="another object"):
+        one.insert(documents[1])

@@ -845,7 +845,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             )
         finally:
             if reports == "summarizer":
-                self._save()
+                self._save_reports()
 
     async def acommunities(
         self,
@@ -869,7 +869,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             )
         finally:
             if reports == "summarizer":
-                await asyncio.to_thread(self._save)
+                await asyncio.to_thread(self._save_reports)
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
@@ -1153,6 +1153,14 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             self._revisions.add(self._struct.revision)
             store.add_index_struct(self._struct)
             self._revisions = {self._struct.revision}
+
+    def _save_reports(self) -> None:
+        """Save new reports, unless another object has changed the index since."""
+        try:
+            self._check_saved()
+        except StoreError:
+            return  # a question to an older copy must not fail
+        self._save()
 
     def _check_saved(self) -> None:
         """Check that the next save does not replace what another object has saved.

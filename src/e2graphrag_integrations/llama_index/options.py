@@ -86,7 +86,7 @@ class OpenOptions(BuildOptions, total=False):
 
 
 class LoadOptions(OpenOptions, total=False):
-    """Options for opening an index that an index store names; the constructor describes each."""
+    """Options for opening an index of a storage context, which may have moved."""
 
     path: str | os.PathLike[str]
 

@@ -164,6 +164,8 @@ class LanceDBAdapter(VectorStoreAdapter):
             self.store.table.delete(condition)
 
     def _stored(self, ids: Sequence[str]) -> set[str]:
+        if self.store._table is None:  # noqa: SLF001 - the public name raises if there is no table
+            return set()
         return {
             row["id"]
             for condition in _id_conditions(ids)
