@@ -108,6 +108,16 @@ def test_bad_addresses_are_refused_with_the_reason(rag, serve, path, status, mes
     assert message in answer.json()["error"]["message"]
 
 
+def test_an_address_without_its_parameters_or_of_a_head_is_answered(rag, serve):
+    client = serve(rag)
+    missing = client.get("/edge").json()["error"]["message"]
+    assert missing == "source: Field required; target: Field required"
+    for path in ("/health", "/documents", "/"):
+        assert client.head(path).status_code == 200
+    for path in ("/docs", "/redoc"):  # these pages of FastAPI load scripts from the network
+        assert client.get(path).status_code == 404
+
+
 def test_the_index_is_described(rag, serve):
     info = serve(rag).get("/info").json()
     assert info["stats"]["documents"] == 1

@@ -180,6 +180,19 @@ def test_slow_clients_lose_their_connection(rag, live):
     assert httpx.get(f"{url}/health").status_code == 200
 
 
+def test_a_request_that_will_be_refused_is_not_received(rag, live):
+    clients = [Client("anna", "anna-0123456789abcdef")]
+    url = live(rag, WebOptions(clients, limits=Limits(body_bytes=10_000)))
+    json_type = "Content-Type: application/json"
+    for token, length, status in (
+        ("Accept: */*", 1_000, b"401"),
+        (f"Authorization: Bearer {clients[0].token}", 10_001, b"413"),
+    ):
+        with connection(url) as sock:
+            sock.sendall(head("POST", json_type, token, f"Content-Length: {length}"))
+            assert sock.recv(65_536).split()[1] == status
+
+
 @pytest.mark.parametrize("is_next", [False, True], ids=["the same request", "the next one"])
 def test_the_deadline_of_a_refused_request_does_not_end_the_next_one(is_next):
     closed = []

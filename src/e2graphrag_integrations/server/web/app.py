@@ -30,11 +30,11 @@ from e2graphrag_integrations.server.web import (
     system_routes,
 )
 from e2graphrag_integrations.server.web.options import Limits, WebOptions
-from e2graphrag_integrations.server.web.problems import ErrorAnswer, Problem
+from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.protocol import TimedProtocol
 from e2graphrag_integrations.server.web.service import Service
 
-ROUTERS = (
+_ROUTERS = (
     system_routes.public_router,
     system_routes.router,
     system_routes.whole_router,
@@ -45,6 +45,9 @@ ROUTERS = (
     graph_routes.router,
     job_routes.router,
 )
+
+ROUTES = tuple(route for router in _ROUTERS for route in router.routes)
+"""The routes of the API. `include_router` would build them again, at the first request."""
 
 PAGE = Path(__file__).parent / "page"
 """The files of the page."""
@@ -103,11 +106,8 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> FastAPI:  #
         description="Questions to an index, its documents, and how answers were found.",
         servers=[{"url": "."}],
         openapi_url=None,  # FastAPI would answer other web pages
-        generate_unique_id_function=lambda route: route.name,
-        responses={
-            "default": {"model": ErrorAnswer, "description": "The request is refused, or failed"}
-        },
         routes=[
+            *ROUTES,
             Route("/openapi.json", describe),
             Route("/", page),
             Mount("/page", _Files(service)),
@@ -125,8 +125,6 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> FastAPI:  #
         },
     )
     app.state.service = service
-    for router in ROUTERS:
-        app.include_router(router)
     return app
 
 

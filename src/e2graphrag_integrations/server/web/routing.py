@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.server.web.access import Caller
-from e2graphrag_integrations.server.web.problems import Problem, describe
+from e2graphrag_integrations.server.web.problems import ErrorAnswer, Problem, describe
 from e2graphrag_integrations.server.web.service import Rights, Service
 
 GONE = 499
@@ -44,7 +44,14 @@ def guarded_router(rights: Rights = "read", max_body: int | None = None) -> APIR
     route = type("Route", (GuardedRoute,), {"rights": rights, "max_body": max_body})
     # The route checks the token; the dependency describes it in OpenAPI.
     token = Depends(HTTPBearer(scheme_name="token", auto_error=False))
-    return APIRouter(route_class=route, dependencies=[] if rights == "public" else [token])
+    return APIRouter(
+        route_class=route,
+        dependencies=[] if rights == "public" else [token],
+        responses={
+            "default": {"model": ErrorAnswer, "description": "The request is refused, or failed"}
+        },
+        generate_unique_id_function=lambda route: route.name,
+    )
 
 
 class GuardedRoute(APIRoute):
