@@ -130,7 +130,7 @@ class EvaluationReport:
         one. A text that a spreadsheet would take for a formula begins with an apostrophe.
         """
         out = io.StringIO()
-        writer = csv.writer(out)  # it quotes "\\r" because its lines end in "\\r\\n"
+        writer = csv.writer(out)  # it quotes "\r" because its lines end in "\r\n"
         has_id = any(one.id for one in self.questions)
         has_line = any(one.line is not None for one in self.questions)
         names = ["id"] * has_id + ["line"] * has_line + ["question", "setting", "arguments"]

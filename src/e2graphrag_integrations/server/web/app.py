@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from pathlib import Path
 
-import uvicorn
 from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -29,9 +27,8 @@ from e2graphrag_integrations.server.web import (
     retrieval_routes,
     system_routes,
 )
-from e2graphrag_integrations.server.web.options import Limits, WebOptions
+from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
-from e2graphrag_integrations.server.web.protocol import TimedProtocol
 from e2graphrag_integrations.server.web.service import Service
 
 _ROUTERS = (
@@ -63,9 +60,6 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-
-_REFUSED = 20
-"""Number of connections above the limit whose requests are refused with status 503."""
 
 _KINDS = {404: "NotFoundError", 405: "MethodError", 413: "TooLargeError"}
 
@@ -147,26 +141,11 @@ def serve(
     """
     with contextlib.suppress(E2GraphRAGError):
         rag.retrieve("Load the models.", k=1)  # now, because it delays everything else
-    config = config_of(make_app(rag, options), http, options.limits)
+    limits = options.limits
+    config = server_config(
+        make_app(rag, options), http, connections=limits.connections, seconds=limits.body_seconds
+    )
     run_server(config, http, "/", on_start)
-
-
-def config_of(app: FastAPI, http: HttpOptions, limits: Limits) -> uvicorn.Config:
-    """Return how uvicorn serves an application, with deadlines for slow clients."""
-    most = min(limits.connections, _max_files() // 2)
-    # uvicorn answers up to here with status 503; each connection beyond is closed.
-    protocol = partial(TimedProtocol, seconds=limits.body_seconds, connections=most + _REFUSED)
-    return server_config(app, http, connections=most, protocol=protocol)
-
-
-def _max_files() -> int:
-    """Return how many files and connections this process may have open."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return 2**31
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 2**31 if soft == resource.RLIM_INFINITY else soft
 
 
 class _Files(StaticFiles):
