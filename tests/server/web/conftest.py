@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-pytest.importorskip("starlette")
+pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 
 from e2graphrag_integrations.server.listening import HttpOptions, server_config
