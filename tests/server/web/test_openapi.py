@@ -21,6 +21,11 @@ def test_the_description_is_valid_and_answers_match_it(rag, serve):
         for method in methods
     }
     assert described == {(method, one.path) for one in ROUTES for method in one.methods}
+    assert description["paths"]["/info"]["get"]["security"] == [{"token": []}]
+    assert "security" not in description["paths"]["/health"]["get"]
+    form = description["paths"]["/documents"]["post"]["requestBody"]["content"]
+    fields = form["multipart/form-data"]["schema"]["properties"]
+    assert set(fields) == {"files", "on_duplicate", "max_llm_calls"}
     story = ("files", ("a.txt", b"Anna met Bert."))
     top = client.get("/documents/story/tree").json()["nodes"][0]["node_id"]
     question = {"question": "Who gave Anna a map?", "settings": {"paths": True}}

@@ -26,6 +26,10 @@ MAX_TEXT = 4_000
 """Largest number, and maximum number of characters, of a parameter."""
 
 
+CALLER = "e2graphrag.caller"
+"""Key of the caller in the scope, which no other request shares, unlike `request.state`."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a route.
@@ -70,7 +74,7 @@ class Call:
 
 async def call_of(request: Request) -> Call:
     """Return the call that a request makes; `GuardedRoute` has checked the caller."""
-    return Call(request.app.state.service, request.state.caller, request)
+    return Call(request.app.state.service, request.scope[CALLER], request)
 
 
 ACall = Annotated[Call, Depends(call_of)]

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.server.web.access import Caller
+from e2graphrag_integrations.server.web.calls import CALLER
 from e2graphrag_integrations.server.web.problems import ErrorAnswer, Problem, describe
 from e2graphrag_integrations.server.web.service import Rights, Service
 
@@ -93,7 +94,7 @@ class GuardedRoute(APIRoute):
         service.access.check_origin(request)
         caller = service.access.identify(request, needs_token=self.rights != "public")
         service.check_rights(caller, self.rights)
-        request.state.caller = caller
+        request.scope[CALLER] = caller
         self._check_query(request)
         if self.body_field is None:
             return await handle(request)
