@@ -29,6 +29,7 @@ from e2graphrag_integrations.retrieval.communities import (
 )
 from e2graphrag_integrations.retrieval.filters import Where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.outline import find_document
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics, damaged, shielded
@@ -131,14 +132,25 @@ class ScopedReader(IndexReader):
             UnknownDocumentError: If there is no such document in the scope.
         """
         id_ = check_text("document id", document_id)
-        document = None
-        with suppress(UnknownDocumentError, CorruptStoreError):
-            document = self._index.store.document(id_)
-        if document is not None and self._scope.allows_document(document):
-            return document
-        if document is None and id_ in self.document_ids:
-            raise damaged(self._index.store.path)
+        # The store would take longer for a document of others than for an unknown one.
+        if self._shows(id_):
+            document = None
+            with suppress(UnknownDocumentError, CorruptStoreError):
+                document = self._index.store.document(id_)
+            if document is not None and self._scope.allows_document(document):
+                return document
+            if document is None and self._shows(id_):  # it was not deleted meanwhile
+                raise damaged(self._index.store.path)
         raise UnknownDocumentError(f"no document {id_!r} in {self._index.store.path}")
+
+    def _shows(self, document_id: str) -> bool:
+        """Return whether all nodes of a document are visible."""
+
+        def shows(snapshot: Snapshot, _: NodeSource) -> bool:
+            row = find_document(snapshot, document_id)
+            return row is not None and row not in snapshot.partial_documents
+
+        return self.read_snapshot(shows)
 
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
         """Return nodes by id; unknown ids are left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 import json
 
 import pytest
@@ -122,6 +123,16 @@ def test_the_report_is_written_as_csv_and_json(rag, tmp_path):
     for path in ("r.txt", "missing/r.csv"):
         with pytest.raises(EvaluationError):
             report.write(tmp_path / path)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_text_in_a_table_is_a_formula(rag, text):
+    report = evaluate(rag, [Question(text + " oak", ["tree"], id=text)], {text: Setting()})
+    [row] = csv.DictReader(io.StringIO(report.to_csv(), newline=""))
+    assert [row[name][0] for name in ("id", "question", "setting")] == ["'"] * 3
+    assert row["question"] == f"'{text} oak"
+    assert float(row["recall"]) == 1
+    assert report.questions[0].text == text + " oak"
 
 
 def test_progress_counts_questions(rag):

@@ -466,6 +466,30 @@ def test_a_damaged_document_of_another_tenant_is_not_named(tmp_path, open_index)
         reader.document("b-Zoe")
 
 
+def test_the_store_is_not_asked_for_documents_of_others(open_index, monkeypatch):
+    index = open_index(chunk_size=1200, chunk_overlap=100)
+    index.add([*letters("a", "Anna"), *letters("b", "Zoe")])
+    reader, asked = index.scoped(A), []
+    read = index.store.document
+
+    def document(id_):
+        asked.append(id_)
+        return read(id_)
+
+    monkeypatch.setattr(index.store, "document", document)
+    messages = []
+    for id_ in ("b-Zoe", "b-Zou"):
+        with pytest.raises(UnknownDocumentError) as caught:
+            reader.document(id_)
+        messages.append(str(caught.value).replace(id_, "ID"))
+    assert asked == []
+    assert len(set(messages)) == 1
+    assert reader.document("a-Anna").id == "a-Anna"
+    index.delete("a-Anna")
+    with pytest.raises(UnknownDocumentError):
+        reader.document("a-Anna")
+
+
 # Interfaces
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -35,8 +36,9 @@ from e2graphrag_integrations.server.budget import count
 from e2graphrag_integrations.server.listening import HttpOptions
 from e2graphrag_integrations.server.mcp_server import make_server
 from e2graphrag_integrations.server.tools import IndexTools
-from e2graphrag_integrations.server.transports import host_checks
+from e2graphrag_integrations.server.transports import host_checks, http_config
 from fakes import STORY
+from running_server import connection, received, running
 
 SECRET = "0123456789abcdef"  # noqa: S105 - of the tests
 CALLS = [
@@ -300,6 +302,41 @@ def test_http_refuses_wrong_tokens_hosts_origins_and_sizes(url):
             assert SECRET not in response.text
         large = {**ping, "params": "x" * 1_100_000}
         assert client.post(url, json=large, headers=right).status_code == 413
+
+
+def head(length, *more, token=SECRET):
+    lines = ["POST /mcp HTTP/1.1", "Host: localhost", f"Content-Length: {length}", *more]
+    lines += ["Content-Type: application/json", f"Authorization: Bearer {token}"]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def test_http_answers_while_many_connections_are_silent(url):
+    right = {"Authorization": f"Bearer {SECRET}", "Accept": "application/json"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(connection(url)) for _ in range(120)]
+        for one in silent[:40]:
+            one.sendall(head(100))
+        for one in silent[40:80]:
+            one.sendall(b"POST /mcp HTTP/1.1\r\nHost: loc")
+        assert httpx.post(url, json=ping, headers=right).status_code == 200
+
+
+def test_slow_clients_of_http_lose_their_connection(rag):
+    options = HttpOptions(port=0, token=SECRET)
+    config = http_config(make_server(IndexTools(rag)), options, connections=4, seconds=0.5)
+    with running(config) as url, contextlib.ExitStack() as stack:
+        no_body, no_headers, silent = (stack.enter_context(connection(url)) for _ in range(3))
+        no_body.sendall(head(100) + b"{")
+        no_headers.sendall(b"POST /mcp HTTP/1.1\r\nHost: loc")
+        assert httpx.get(f"{url}/mcp").status_code == 503  # they have all places
+        assert received(silent) == received(no_headers) == b""
+        assert received(no_body).startswith(b"HTTP/1.1 408")
+        assert httpx.get(f"{url}/mcp").status_code == 401
+        chunked = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        with connection(url) as endless:
+            endless.sendall(chunked + b"100000\r\n" + b" " * 0x100000 + b"\r\n")
+            assert received(endless).startswith(b"HTTP/1.1 413")
 
 
 async def test_http_serves_a_real_client_that_has_the_token(url):

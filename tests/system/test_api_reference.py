@@ -20,7 +20,7 @@ PUBLIC = [
 NEEDS = {
     "langchain": "langchain_core",
     "llama_index": "llama_index.core",
-    "server.web": "starlette",
+    "server.web": "fastapi",
 }
 _DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)\n((?:   :.*\n)*)", re.MULTILINE)
 DIRECTIVES = {

@@ -22,6 +22,9 @@ Scores = Mapping[str, float]
 
 _SUFFIXES = (".csv", ".json")
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What begins a formula in a spreadsheet, as OWASP lists it."""
+
 
 @dataclass(frozen=True, eq=False)
 class EvaluationReport:
@@ -124,10 +127,10 @@ class EvaluationReport:
         """Return one line per question and setting, with the measures in columns.
 
         The arguments of the setting are JSON. There is no column `id` or `line` if no question has
-        one.
+        one. A text that a spreadsheet would take for a formula begins with an apostrophe.
         """
         out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
+        writer = csv.writer(out)  # it quotes "\r" because its lines end in "\r\n"
         has_id = any(one.id for one in self.questions)
         has_line = any(one.line is not None for one in self.questions)
         names = ["id"] * has_id + ["line"] * has_line + ["question", "setting", "arguments"]
@@ -138,8 +141,9 @@ class EvaluationReport:
         for row, question in enumerate(self.questions):
             for name, rows in self.scores.items():
                 cells = [rows[row].get(measure, "") for measure in self.measures]
-                own = [question.id] * has_id + [question.line] * has_line
-                writer.writerow([*own, question.text, name, arguments[name], *cells])
+                own = [_as_text(question.id)] * has_id + [question.line] * has_line
+                texts = [_as_text(question.text), _as_text(name), arguments[name]]
+                writer.writerow([*own, *texts, *cells])
         return out.getvalue()
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -157,6 +161,11 @@ class EvaluationReport:
             file.write_text(text, encoding="utf-8", newline="")
         except OSError as error:
             raise EvaluationError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _as_text(text: str) -> str:
+    """Return the text of a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _interval(estimate: Estimate) -> str:

@@ -7,18 +7,29 @@ import contextlib
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.server.protocol import TimedProtocol
 
 MIN_TOKEN = 16
 """Minimum number of characters of a token."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """The names of this machine in the header Host."""
+
+CONNECTIONS = 600
+"""Default maximum number of connections."""
+
+SECONDS = 30.0
+"""Default time for a client to send headers or a request, or to receive a part of an answer."""
+
+_REFUSED = 20
+"""Number of connections above the limit whose requests are refused with status 503."""
 
 _BACKLOG = 100
 """Maximum number of connections that are accepted before those beyond the limit are closed.
@@ -122,16 +133,18 @@ class HttpOptions:
 
 
 def server_config(
-    app: Any, options: HttpOptions, *, connections: int, protocol: Any = "auto"
+    app: Any, options: HttpOptions, *, connections: int = CONNECTIONS, seconds: float = SECONDS
 ) -> uvicorn.Config:
-    """Return how uvicorn serves an application.
+    """Return how uvicorn serves an application, with deadlines for slow clients.
 
     Args:
         app: The ASGI application.
         options: Where to serve.
-        connections: Maximum number of simultaneous connections; others get status 503.
-        protocol: The HTTP protocol of uvicorn.
+        connections: Maximum number of connections, at most half of the files that the process may
+            open. Some more get status 503, and others are closed.
+        seconds: Time for a client to send headers, or to receive a part of an answer.
     """
+    most = min(connections, _max_files() // 2)
     return uvicorn.Config(
         app,
         host=options.host,
@@ -141,11 +154,21 @@ def server_config(
         server_header=False,
         proxy_headers=False,  # a client could choose the address that limits count
         ws="none",
-        http=protocol,
-        limit_concurrency=connections,
+        http=partial(TimedProtocol, seconds=seconds, connections=most + _REFUSED),  # type: ignore[arg-type]  # called like a class
+        limit_concurrency=most,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_SHUTDOWN,
     )
+
+
+def _max_files() -> int:
+    """Return how many files and connections this process may have open."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return 2**31
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**31 if soft == resource.RLIM_INFINITY else soft
 
 
 def run_server(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-pytest.importorskip("starlette")
-import uvicorn
+pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 
-from e2graphrag_integrations.server.listening import HttpOptions
+from e2graphrag_integrations.server.listening import HttpOptions, server_config
 from e2graphrag_integrations.server.web import WebOptions, make_app
-from e2graphrag_integrations.server.web.app import config_of
+from running_server import running
 
 Serve = Callable[..., TestClient]
 
@@ -50,23 +46,13 @@ def live() -> Iterator[Callable[..., str]]:
     with contextlib.ExitStack() as stack:
 
         def start(rag, options: WebOptions = WebOptions()) -> str:  # noqa: B008
-            return stack.enter_context(running(rag, options))
+            limits = options.limits
+            config = server_config(
+                make_app(rag, options),
+                HttpOptions(port=0),
+                connections=limits.connections,
+                seconds=limits.body_seconds,
+            )
+            return stack.enter_context(running(config))
 
         yield start
-
-
-@contextlib.contextmanager
-def running(rag, options: WebOptions) -> Iterator[str]:
-    """Serve an index in a thread of this process."""
-    config = config_of(make_app(rag, options), HttpOptions(port=0), options.limits)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.005)
-    [listening] = server.servers[0].sockets
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(30)
-    assert not thread.is_alive()

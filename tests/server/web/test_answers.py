@@ -90,11 +90,15 @@ def test_documents_are_listed_in_pages_and_their_texts_in_parts(open_index, serv
         ("/documents/nowhere", 404, "no document 'nowhere' in the index"),
         ("/documents/story?start=9999", 400, "start"),
         ("/documents/%ff", 400, "UTF-8"),
-        ("/documents?limit=0", 400, "limit must be a whole number from 1 to 500"),
+        ("/documents?limit=0", 400, "limit: Input should be greater than or equal to 1"),
+        ("/documents?limit=501", 400, "limit: Input should be less than or equal to 500"),
+        ("/documents?limit=x", 400, "limit: Input should be a valid integer"),
         ("/documents?limit=1&limit=2", 400, "limit is given twice"),
         ("/documents?ofset=1", 400, "unknown parameter 'ofset': use offset"),
-        ("/documents?status=lost", 400, "must be one of pending"),
+        ("/documents?status=lost", 400, "status: Input should be 'pending', 'processing'"),
         ("/documents?offset=99999999999999999999", 400, "offset"),
+        (f"/documents?search={'x' * 4_001}", 400, "at most 4000 characters"),
+        ("/info?offset=1", 400, "unknown parameter 'offset': there are none"),
         ("/nowhere", 404, "Not Found"),
     ],
 )
@@ -102,6 +106,16 @@ def test_bad_addresses_are_refused_with_the_reason(rag, serve, path, status, mes
     answer = serve(rag).get(path)
     assert answer.status_code == status
     assert message in answer.json()["error"]["message"]
+
+
+def test_an_address_without_its_parameters_or_of_a_head_is_answered(rag, serve):
+    client = serve(rag)
+    missing = client.get("/edge").json()["error"]["message"]
+    assert missing == "source: Field required; target: Field required"
+    for path in ("/health", "/documents", "/"):
+        assert client.head(path).status_code == 200
+    for path in ("/docs", "/redoc"):  # these pages of FastAPI load scripts from the network
+        assert client.get(path).status_code == 404
 
 
 def test_the_index_is_described(rag, serve):

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from types import SimpleNamespace
-from urllib.parse import urlsplit
 
 import h11
 import httpx
@@ -19,12 +18,12 @@ import pytest
 from filelock import FileLock
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
-from e2graphrag_integrations.server.listening import HttpOptions
-from e2graphrag_integrations.server.web import Client, Limits, WebOptions, make_app
-from e2graphrag_integrations.server.web.app import config_of
+from e2graphrag_integrations.server.listening import CONNECTIONS, HttpOptions, server_config
+from e2graphrag_integrations.server.protocol import TimedProtocol
+from e2graphrag_integrations.server.web import Client, Limits, WebOptions
 from e2graphrag_integrations.server.web.limits import Rate, Turns
 from e2graphrag_integrations.server.web.problems import Problem
-from e2graphrag_integrations.server.web.protocol import TimedProtocol
+from running_server import connection, received
 
 QUESTION = {"question": "Who gave Anna a map?", "settings": {"k": 3}}
 
@@ -137,23 +136,9 @@ async def test_clients_that_vanish_give_their_places_back(rag, live):
         assert await in_progress() == 0
 
 
-def connection(url):
-    parts = urlsplit(url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=20)
-
-
 def head(method="GET", *more, path="/retrieve"):
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *more]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-
-def received(sock):
-    """Return all that the server sends until it closes the connection."""
-    parts = []
-    with contextlib.suppress(ConnectionError):
-        while part := sock.recv(65_536):
-            parts.append(part)
-    return b"".join(parts)
 
 
 def test_slow_clients_lose_their_connection(rag, live):
@@ -180,6 +165,19 @@ def test_slow_clients_lose_their_connection(rag, live):
     assert httpx.get(f"{url}/health").status_code == 200
 
 
+def test_a_request_that_will_be_refused_is_not_received(rag, live):
+    clients = [Client("anna", "anna-0123456789abcdef")]
+    url = live(rag, WebOptions(clients, limits=Limits(body_bytes=10_000)))
+    json_type = "Content-Type: application/json"
+    for token, length, status in (
+        ("Accept: */*", 1_000, b"401"),
+        (f"Authorization: Bearer {clients[0].token}", 10_001, b"413"),
+    ):
+        with connection(url) as sock:
+            sock.sendall(head("POST", json_type, token, f"Content-Length: {length}"))
+            assert sock.recv(65_536).split()[1] == status
+
+
 @pytest.mark.parametrize("is_next", [False, True], ids=["the same request", "the next one"])
 def test_the_deadline_of_a_refused_request_does_not_end_the_next_one(is_next):
     closed = []
@@ -193,11 +191,10 @@ def test_the_deadline_of_a_refused_request_does_not_end_the_next_one(is_next):
     assert closed == ([] if is_next else [True])
 
 
-def test_a_burst_of_connections_leaves_descriptors_for_files(open_index):
-    limits = Limits()
-    config = config_of(make_app(open_index()), HttpOptions(), limits)
+def test_a_burst_of_connections_leaves_descriptors_for_files():
+    config = server_config(None, HttpOptions())
     # asyncio accepts `backlog` connections, and closes those beyond the limit two rounds later.
-    assert limits.connections + 3 * config.backlog < 1_024 - 100
+    assert CONNECTIONS + 3 * config.backlog < 1_024 - 100
 
 
 def test_a_client_that_does_not_read_its_answers_loses_its_connection(open_index, live):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from e2graphrag_integrations.server.web.app import all_operations
+from e2graphrag_integrations.server.web.app import ROUTES
 
 pytest.importorskip("openapi_spec_validator")
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -20,7 +20,12 @@ def test_the_description_is_valid_and_answers_match_it(rag, serve):
         for path, methods in description["paths"].items()
         for method in methods
     }
-    assert described == {(one.method, one.path) for one in all_operations()}
+    assert described == {(method, one.path) for one in ROUTES for method in one.methods}
+    assert description["paths"]["/info"]["get"]["security"] == [{"token": []}]
+    assert "security" not in description["paths"]["/health"]["get"]
+    form = description["paths"]["/documents"]["post"]["requestBody"]["content"]
+    fields = form["multipart/form-data"]["schema"]["properties"]
+    assert set(fields) == {"files", "on_duplicate", "max_llm_calls"}
     story = ("files", ("a.txt", b"Anna met Bert."))
     top = client.get("/documents/story/tree").json()["nodes"][0]["node_id"]
     question = {"question": "Who gave Anna a map?", "settings": {"paths": True}}

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable
-from functools import cache, partial
 from pathlib import Path
 
-import uvicorn
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,19 +19,32 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
-from e2graphrag_integrations.server.web.document_routes import document_operations
-from e2graphrag_integrations.server.web.endpoints import route
-from e2graphrag_integrations.server.web.evaluation_routes import evaluation_operations
-from e2graphrag_integrations.server.web.graph_routes import graph_operations
-from e2graphrag_integrations.server.web.job_routes import job_operations
-from e2graphrag_integrations.server.web.openapi import describe
-from e2graphrag_integrations.server.web.operations import Operation
-from e2graphrag_integrations.server.web.options import Limits, WebOptions
+from e2graphrag_integrations.server.web import (
+    document_routes,
+    evaluation_routes,
+    graph_routes,
+    job_routes,
+    retrieval_routes,
+    system_routes,
+)
+from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
-from e2graphrag_integrations.server.web.protocol import TimedProtocol
-from e2graphrag_integrations.server.web.retrieval_routes import retrieval_operations
 from e2graphrag_integrations.server.web.service import Service
-from e2graphrag_integrations.server.web.system_routes import system_operations, version
+
+_ROUTERS = (
+    system_routes.public_router,
+    system_routes.router,
+    system_routes.whole_router,
+    retrieval_routes.router,
+    evaluation_routes.router,
+    document_routes.router,
+    document_routes.write_router,
+    graph_routes.router,
+    job_routes.router,
+)
+
+ROUTES = tuple(route for router in _ROUTERS for route in router.routes)
+"""The routes of the API. `include_router` would build them again, at the first request."""
 
 PAGE = Path(__file__).parent / "page"
 """The files of the page."""
@@ -51,31 +61,10 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
-_REFUSED = 20
-"""Number of connections above the limit whose requests are refused with status 503."""
-
 _KINDS = {404: "NotFoundError", 405: "MethodError", 413: "TooLargeError"}
 
 
-def all_operations() -> list[Operation]:
-    """Return all operations of the API."""
-    return [
-        *system_operations(),
-        *retrieval_operations(),
-        *evaluation_operations(),
-        *document_operations(),
-        *graph_operations(),
-        *job_operations(),
-    ]
-
-
-@cache
-def _description() -> bytes:
-    """Return the OpenAPI description; made at the first request, because it takes a while."""
-    return json.dumps(describe(all_operations(), version()), ensure_ascii=False).encode()
-
-
-def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette:  # noqa: B008 - immutable
+def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> FastAPI:  # noqa: B008 - immutable
     """Return the JSON API and the page of an index as an ASGI application.
 
     It can be mounted in another application. It reads and writes through the given index, which the
@@ -90,32 +79,47 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> Starlette: 
     """
     service = Service(rag, options)
 
-    async def openapi(request: Request) -> Response:
+    async def describe(request: Request) -> Response:
         service.access.check_origin(request)
-        return Response(_description(), media_type="application/json")
+        return JSONResponse(app.openapi())
 
     async def page(request: Request) -> Response:
         service.access.check_origin(request)
         return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
             await service.close()
 
-    return Starlette(
+    app = FastAPI(
+        title="e2graphrag serve",
+        version=system_routes.version(),
+        description="Questions to an index, its documents, and how answers were found.",
+        servers=[{"url": "."}],
+        openapi_url=None,  # FastAPI would answer other web pages
         routes=[
-            *(route(service, one) for one in all_operations()),
-            Route("/openapi.json", openapi),
+            *ROUTES,
+            Route("/openapi.json", describe),
             Route("/", page),
             Mount("/page", _Files(service)),
         ],
         middleware=[Middleware(_Headers)],
         exception_handlers={HTTPException: _refuse, Problem: _refuse},
         lifespan=lifespan,
+        # Questions and ids of documents leave this process only in answers.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
     )
+    app.state.service = service
+    return app
 
 
 def serve(
@@ -137,26 +141,11 @@ def serve(
     """
     with contextlib.suppress(E2GraphRAGError):
         rag.retrieve("Load the models.", k=1)  # now, because it delays everything else
-    config = config_of(make_app(rag, options), http, options.limits)
+    limits = options.limits
+    config = server_config(
+        make_app(rag, options), http, connections=limits.connections, seconds=limits.body_seconds
+    )
     run_server(config, http, "/", on_start)
-
-
-def config_of(app: Starlette, http: HttpOptions, limits: Limits) -> uvicorn.Config:
-    """Return how uvicorn serves an application, with deadlines for slow clients."""
-    most = min(limits.connections, _max_files() // 2)
-    # uvicorn answers up to here with status 503; each connection beyond is closed.
-    protocol = partial(TimedProtocol, seconds=limits.body_seconds, connections=most + _REFUSED)
-    return server_config(app, http, connections=most, protocol=protocol)
-
-
-def _max_files() -> int:
-    """Return how many files and connections this process may have open."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return 2**31
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 2**31 if soft == resource.RLIM_INFINITY else soft
 
 
 class _Files(StaticFiles):
@@ -182,7 +171,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 class _Headers:
-    """Adds security headers to every response, and routes by the encoded path.
+    """Adds security headers to every response, routes by the encoded path, and answers HEAD.
 
     A parameter in a path, such as the id of a document, may contain an encoded slash.
     """
@@ -204,6 +193,8 @@ class _Headers:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
+        if scope["method"] == "HEAD":  # the server leaves the body out
+            scope = {**scope, "method": "GET"}
         raw = scope.get("raw_path")
         if raw is not None:
             scope = {**scope, "path": raw.partition(b"?")[0].decode("ascii", "replace")}

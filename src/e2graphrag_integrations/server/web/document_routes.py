@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, get_args
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Response
 
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.descriptions import keep_descriptions
-from e2graphrag_integrations.indexing.inputs import OnDuplicate
 from e2graphrag_integrations.reports import (
     CostEstimate,
     DeleteReport,
     IndexReport,
     ProgressListener,
 )
-from e2graphrag_integrations.server.web.job_routes import JobStarted
-from e2graphrag_integrations.server.web.jobs import JobKind, Work
-from e2graphrag_integrations.server.web.operations import Call, Operation, Parameter
+from e2graphrag_integrations.server.web.calls import (
+    ACall,
+    Call,
+    DocumentId,
+    Number,
+    Offset,
+    Text,
+    as_response,
+    large_body,
+)
+from e2graphrag_integrations.server.web.job_routes import JobStarted, start_job
+from e2graphrag_integrations.server.web.jobs import JobKind
 from e2graphrag_integrations.server.web.problems import Problem
-from e2graphrag_integrations.server.web.uploads import Documents, Upload, receive_upload
+from e2graphrag_integrations.server.web.routing import guarded_router
+from e2graphrag_integrations.server.web.uploads import (
+    Documents,
+    FileForm,
+    UploadForm,
+    form_schema,
+    receive_upload,
+)
 from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
@@ -33,21 +50,8 @@ from e2graphrag_integrations.views.documents import (
     text_part,
 )
 
-DOCUMENT = Parameter("id", "Id of the document.", required=True)
-
-_FORM = (
-    Parameter(
-        "on_duplicate",
-        "For a document that is indexed with another text: `error`, `skip` or `replace`.",
-        "error",
-        choices=get_args(OnDuplicate),
-    ),
-    Parameter(
-        "max_llm_calls",
-        "Stop before the first LLM call if the summaries need more calls than this.",
-        is_number=True,
-    ),
-)
+router = guarded_router()
+write_router = guarded_router("write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,132 +69,56 @@ class UploadEstimate(CostEstimate):
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-def document_operations() -> list[Operation]:
-    """Return the operations on documents."""
-    return [
-        Operation(
-            "GET",
-            "/documents",
-            _documents,
-            "List the documents and their states",
-            parameters=(
-                Parameter("offset", "Number of documents to skip.", 0),
-                Parameter("limit", "Maximum number of documents.", 50, 1, 500),
-                Parameter("status", "Only documents with this status.", choices=get_args(Status)),
-                Parameter("search", "Only documents whose id or title contains this.", ""),
-            ),
-            answer=DocumentPage,
-        ),
-        Operation(
-            "GET",
-            "/documents/{id}",
-            _text,
-            "Return a part of the text of a document",
-            parameters=(
-                DOCUMENT,
-                Parameter("start", "First character.", 0),
-                Parameter("end", "End of the part, at most 20,000 characters on.", is_number=True),
-            ),
-            answer=TextPart,
-        ),
-        *_write_operations(),
-    ]
-
-
-def _documents(call: Call) -> DocumentPage:
-    found = call.arguments
-    page = document_page(
-        call.reader,
-        offset=found["offset"],
-        limit=found["limit"],
-        status=found["status"],
-        search=found["search"],
-    )
+@router.get("/documents", response_model=DocumentPage)
+async def list_documents(
+    call: ACall,
+    offset: Offset = 0,
+    limit: Annotated[int, Query(description="Maximum number of documents.", ge=1, le=500)] = 50,
+    status: Annotated[Status | None, Query(description="Only documents with this status.")] = None,
+    search: Annotated[
+        Text, Query(description="Only documents whose id or title contains this.")
+    ] = "",
+) -> Response:
+    """List the documents and their states."""
     shown = call.service.explainer.shown
-    items = (replace(one, reason=one.reason and shown(one.reason)) for one in page.items)
-    return replace(page, items=tuple(items))
+
+    def find() -> DocumentPage:
+        page = document_page(call.reader, offset=offset, limit=limit, status=status, search=search)
+        items = (replace(one, reason=one.reason and shown(one.reason)) for one in page.items)
+        return replace(page, items=tuple(items))
+
+    return await call.answer(find)
 
 
-def _text(call: Call) -> TextPart:
-    found = call.arguments
-    return text_part(call.reader, found["id"], found["start"], found["end"])
+@router.get("/documents/{id}", response_model=TextPart)
+async def get_text(
+    call: ACall,
+    document_id: DocumentId,
+    start: Annotated[Number, Query(description="First character.")] = 0,
+    end: Annotated[
+        Number | None, Query(description="End of the part, at most 20,000 characters on.")
+    ] = None,
+) -> Response:
+    """Return a part of the text of a document."""
+    return await call.answer(lambda: text_part(call.reader, document_id, start, end))
 
 
-def _write_operations() -> list[Operation]:
-    one = (DOCUMENT,)
-    return [
-        Operation(
-            "POST",
-            "/documents/estimate",
-            _estimate,
-            "Return the cost of indexing files, without calling a model",
-            uploads=True,
-            answer=UploadEstimate,
-            rights="write",
-        ),
-        Operation(
-            "POST",
-            "/documents",
-            _upload,
-            "Start a job that indexes files",
-            uploads=True,
-            form=_FORM,
-            answer=JobStarted,
-            status=202,
-            rights="write",
-        ),
-        Operation(
-            "POST",
-            "/documents/resume",
-            _resume,
-            "Start a job that indexes the documents that are pending or have failed",
-            answer=JobStarted,
-            status=202,
-            rights="write",
-        ),
-        Operation(
-            "POST",
-            "/documents/{id}/reindex",
-            _reindex_document,
-            "Start a job that indexes a document that is pending or has failed",
-            one,
-            answer=JobStarted,
-            status=202,
-            rights="write",
-        ),
-        Operation(
-            "POST",
-            "/reindex",
-            _reindex,
-            "Start a job that extracts the entities of all documents again, with the newest rules",
-            answer=JobStarted,
-            status=202,
-            rights="write",
-        ),
-        Operation(
-            "DELETE",
-            "/documents/{id}",
-            _delete,
-            "Delete a document",
-            one,
-            answer=DeleteReport,
-            rights="write",
-        ),
-    ]
-
-
-async def _receive(call: Call, fields: tuple[Parameter, ...] = ()) -> Upload:
-    return await receive_upload(call.request, call.service.options.limits, fields)
-
-
-async def _estimate(call: Call) -> UploadEstimate:
+@write_router.post(
+    "/documents/estimate",
+    response_model=UploadEstimate,
+    dependencies=[Depends(large_body)],
+    openapi_extra=form_schema(FileForm),
+)
+async def estimate_upload(call: ACall) -> Response:
+    """Return the cost of indexing files, without calling a model."""
     call.service.admission.check_rate(call.caller.name)
-    upload = await _receive(call)
+    upload = await receive_upload(call.request, call.service.options.limits, FileForm)
     try:
         async with call.service.estimating:  # it takes a thread from questions
-            return await call.in_thread(lambda: _estimated(call, upload.read()))
+            cost = await call.in_thread(lambda: _estimated(call, upload.read()))
     finally:
         upload.close()
+    return as_response(cost)
 
 
 def _estimated(call: Call, read: Documents) -> UploadEstimate:
@@ -219,9 +147,17 @@ def _differs(call: Call, document: SourceDocument) -> bool:
         return False
 
 
-async def _upload(call: Call) -> JobStarted:
+@write_router.post(
+    "/documents",
+    response_model=JobStarted,
+    status_code=202,
+    dependencies=[Depends(large_body)],
+    openapi_extra=form_schema(UploadForm),
+)
+async def upload_documents(call: ACall) -> Response:
+    """Start a job that indexes files."""
     _check_write(call, "upload")
-    upload = await _receive(call, _FORM)
+    upload = await receive_upload(call.request, call.service.options.limits, UploadForm)
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         read = await upload.aread()
@@ -230,44 +166,49 @@ async def _upload(call: Call) -> JobStarted:
         documents = await asyncio.to_thread(keep_descriptions, store, read.documents)
         report = await call.rag.aadd(
             documents,
-            on_duplicate=upload.fields["on_duplicate"],
-            max_llm_calls=upload.fields["max_llm_calls"],
+            on_duplicate=upload.form.on_duplicate,
+            max_llm_calls=upload.form.max_llm_calls,
             progress=listen,
         )
         return _shown_report(call, report) | {"unread": _reasons(call, read)}
 
     with on_error(lambda _: upload.close()):
-        return _start(call, "upload", work, upload.close)
+        return start_job(call, "upload", work, upload.close)
 
 
-async def _resume(call: Call) -> JobStarted:
+@write_router.post("/documents/resume", response_model=JobStarted, status_code=202)
+async def resume_indexing(call: ACall) -> Response:
+    """Start a job that indexes the documents that are pending or have failed."""
     _check_write(call, "resume")
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         return _shown_report(call, await call.rag.aresume(progress=listen))
 
-    return _start(call, "resume", work)
+    return start_job(call, "resume", work)
 
 
-async def _reindex(call: Call) -> JobStarted:
+@write_router.post("/reindex", response_model=JobStarted, status_code=202)
+async def reindex(call: ACall) -> Response:
+    """Start a job that extracts the entities of all documents again, with the newest rules."""
     _check_write(call, "reindex")
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         return _shown_report(call, await call.rag.areindex(progress=listen))
 
-    return _start(call, "reindex", work)
+    return start_job(call, "reindex", work)
 
 
-async def _reindex_document(call: Call) -> JobStarted:
+@write_router.post("/documents/{id}/reindex", response_model=JobStarted, status_code=202)
+async def reindex_document(call: ACall, document_id: DocumentId) -> Response:
+    """Start a job that indexes a document that is pending or has failed."""
     _check_write(call, "reindex")
-    id_ = call.arguments["id"]
-    [document] = await call.in_thread(lambda: _queued(call, id_))
+    [document] = await call.in_thread(lambda: _queued(call, document_id))
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         report = await call.rag.aadd(document, on_duplicate="replace", progress=listen)
         return _shown_report(call, report)
 
-    return _start(call, "reindex", work)
+    return start_job(call, "reindex", work)
 
 
 def _queued(call: Call, id_: str) -> list[SourceDocument]:
@@ -286,11 +227,17 @@ def _queued(call: Call, id_: str) -> list[SourceDocument]:
     return found
 
 
-def _delete(call: Call) -> DeleteReport:
-    if call.service.jobs.writing_since is not None:
-        raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
-    call.service.check_writable()
-    return call.rag.delete(call.arguments["id"])
+@write_router.delete("/documents/{id}", response_model=DeleteReport)
+async def delete_document(call: ACall, document_id: DocumentId) -> Response:
+    """Delete a document."""
+
+    def delete() -> DeleteReport:
+        if call.service.jobs.writing_since is not None:
+            raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
+        call.service.check_writable()
+        return call.rag.delete(document_id)
+
+    return await call.answer(delete)
 
 
 def _check_write(call: Call, kind: JobKind) -> None:
@@ -298,12 +245,6 @@ def _check_write(call: Call, kind: JobKind) -> None:
     call.service.admission.check_rate(call.caller.name)
     call.service.jobs.check_room(kind, call.caller)
     call.service.check_writable()
-
-
-def _start(
-    call: Call, kind: JobKind, work: Work, at_end: Callable[[], None] = lambda: None
-) -> JobStarted:
-    return JobStarted(call.service.jobs.start(kind, call.caller, work, at_end).view.id)
 
 
 def _shown_report(call: Call, report: IndexReport) -> dict[str, Any]:

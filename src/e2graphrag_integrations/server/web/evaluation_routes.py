@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.evaluation import EvaluationReport, Question, Setting, aevaluate
 from e2graphrag_integrations.evaluation.questions import parse_question
 from e2graphrag_integrations.reports import ProgressListener
-from e2graphrag_integrations.server.web.job_routes import JobStarted
-from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.calls import ACall
+from e2graphrag_integrations.server.web.job_routes import JobStarted, start_job
+from e2graphrag_integrations.server.web.options import Limits
 from e2graphrag_integrations.server.web.retrieval_routes import check_settings
+from e2graphrag_integrations.server.web.routing import guarded_router
+
+router = guarded_router(max_body=4 * 2**20)
 
 _MAX_SETTINGS = 10
 
@@ -36,39 +41,26 @@ class EvaluationRequest(BaseModel):
     settings: dict[SettingName, dict[str, Any]] = Field(min_length=1, max_length=_MAX_SETTINGS)
 
 
-def evaluation_operations() -> list[Operation]:
-    """Return the operations that evaluate settings."""
-    return [
-        Operation(
-            "POST",
-            "/evaluations",
-            _evaluate,
-            "Start a job that asks questions with several settings, and measures the answers",
-            body=EvaluationRequest,
-            answer=JobStarted,
-            status=202,
-            max_body=4 * 2**20,
-        )
-    ]
-
-
-async def _evaluate(call: Call) -> JobStarted:
-    questions, settings = await call.in_thread(lambda: _checked(call))
+@router.post("/evaluations", response_model=JobStarted, status_code=202)
+async def evaluate(call: ACall, request: EvaluationRequest) -> Response:
+    """Start a job that asks questions with several settings, and measures the answers."""
+    limits = call.service.options.limits
+    questions, settings = await call.in_thread(lambda: _checked(request, limits))
 
     async def work(listen: ProgressListener) -> EvaluationReport:
         return await aevaluate(call.reader, questions, settings, progress=listen)
 
-    return JobStarted(call.service.jobs.start("evaluation", call.caller, work).view.id)
+    return start_job(call, "evaluation", work)
 
 
-def _checked(call: Call) -> tuple[list[Question], dict[str, Setting]]:
+def _checked(
+    request: EvaluationRequest, limits: Limits
+) -> tuple[list[Question], dict[str, Setting]]:
     """Return the questions and the settings of a request.
 
     Raises:
         InvalidInputError: If one is invalid, or there are too many.
     """
-    request: EvaluationRequest = call.body
-    limits = call.service.options.limits
     if len(request.questions) > limits.questions:
         raise InvalidInputError(
             f"the evaluation has {len(request.questions):,} questions, and the limit of the server "

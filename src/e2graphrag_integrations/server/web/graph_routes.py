@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from pydantic import Field
 
 from e2graphrag_integrations.retrieval.entity_view import EntityDetails
-from e2graphrag_integrations.server.web.document_routes import DOCUMENT
-from e2graphrag_integrations.server.web.operations import Call, Operation, Parameter
+from e2graphrag_integrations.server.web.calls import ACall, DocumentId, Offset, PathText, Text
+from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.views.answer import PathView
 from e2graphrag_integrations.views.graph import (
     MAX_ENTITIES,
@@ -24,13 +28,15 @@ from e2graphrag_integrations.views.graph import (
 from e2graphrag_integrations.views.tree import MAX_NODES as MAX_TREE_NODES
 from e2graphrag_integrations.views.tree import TreeNodes, document_tree, node_children
 
-_NAME = Parameter("name", "Name of the entity, or an alias.", required=True)
-_ENDS = (
-    Parameter("source", "Name of the first entity.", required=True),
-    Parameter("target", "Name of the second entity.", required=True),
-)
-_OFFSET = Parameter("offset", "Number of items to skip.", 0)
-_NODES = Parameter("limit", "Maximum number of nodes.", 50, 1, MAX_TREE_NODES)
+router = guarded_router()
+
+Name = Annotated[PathText, Path(description="Name of the entity, or an alias.")]
+Source = Annotated[Text, Query(description="Name of the first entity.")]
+Target = Annotated[Text, Query(description="Name of the second entity.")]
+NodeId = Annotated[PathText, Path(alias="id", description="Id of the node.")]
+Nodes = Annotated[
+    int, Query(description="Maximum number of nodes."), Field(ge=1, le=MAX_TREE_NODES)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,109 +46,77 @@ class PathList:
     paths: tuple[PathView, ...]
 
 
-def graph_operations() -> list[Operation]:
-    """Return the operations on the entity graph and the trees."""
-    return [
-        Operation(
-            "GET",
-            "/entities",
-            _entities,
-            "List the entities, most mentioned first",
-            parameters=(
-                Parameter("prefix", "Start of the name, or of an alias.", ""),
-                _OFFSET,
-                Parameter("limit", "Maximum number of entities.", 50, 1, MAX_ENTITIES),
-            ),
-            answer=EntityList,
-        ),
-        Operation(
-            "GET",
-            "/entities/{name}",
-            _entity,
-            "Return an entity with its first mentions and its documents",
-            parameters=(
-                _NAME,
-                Parameter("limit", "Maximum length of each list.", 50, 1, 200),
-            ),
-            answer=EntityDetails,
-        ),
-        Operation(
-            "GET",
-            "/entities/{name}/neighborhood",
-            _neighborhood,
-            "Return an entity, its heaviest neighbors and the edges among them",
-            parameters=(_NAME, Parameter("limit", "Maximum number of entities.", 40, 1, MAX_NODES)),
-            answer=Neighborhood,
-        ),
-        Operation(
-            "GET",
-            "/edge",
-            _edge,
-            "Return the first sentences that mention two entities",
-            parameters=(
-                *_ENDS,
-                Parameter("limit", "Maximum number of sentences.", 20, 1, MAX_SENTENCES),
-            ),
-            answer=EdgeSentences,
-        ),
-        Operation(
-            "GET",
-            "/path",
-            _path,
-            "Return the paths between two entities, each hop with a sentence",
-            parameters=_ENDS,
-            answer=PathList,
-        ),
-        Operation(
-            "GET",
-            "/documents/{id}/tree",
-            _tree,
-            "Return the highest nodes of a document's tree",
-            parameters=(DOCUMENT, _OFFSET, _NODES),
-            answer=TreeNodes,
-        ),
-        Operation(
-            "GET",
-            "/nodes/{id}/children",
-            _children,
-            "Return the nodes under a summary",
-            parameters=(Parameter("id", "Id of the node.", required=True), _OFFSET, _NODES),
-            answer=TreeNodes,
-        ),
-    ]
+@router.get("/entities", response_model=EntityList)
+async def list_all_entities(
+    call: ACall,
+    prefix: Annotated[Text, Query(description="Start of the name, or of an alias.")] = "",
+    offset: Offset = 0,
+    limit: Annotated[
+        int, Query(description="Maximum number of entities.", ge=1, le=MAX_ENTITIES)
+    ] = 50,
+) -> Response:
+    """List the entities, most mentioned first."""
+    return await call.answer(lambda: list_entities(call.reader, prefix, offset, limit))
 
 
-def _entities(call: Call) -> EntityList:
-    found = call.arguments
-    return list_entities(call.reader, found["prefix"], found["offset"], found["limit"])
+@router.get("/entities/{name}", response_model=EntityDetails)
+async def get_entity(
+    call: ACall,
+    name: Name,
+    limit: Annotated[int, Query(description="Maximum length of each list.", ge=1, le=200)] = 50,
+) -> Response:
+    """Return an entity with its first mentions and its documents."""
+    return await call.answer(lambda: entity_details(call.reader, name, limit))
 
 
-def _entity(call: Call) -> EntityDetails:
-    found = call.arguments
-    return entity_details(call.reader, found["name"], found["limit"])
+@router.get("/entities/{name}/neighborhood", response_model=Neighborhood)
+async def get_neighborhood(
+    call: ACall,
+    name: Name,
+    limit: Annotated[
+        int, Query(description="Maximum number of entities.", ge=1, le=MAX_NODES)
+    ] = 40,
+) -> Response:
+    """Return an entity, its heaviest neighbors and the edges among them."""
+    return await call.answer(lambda: neighborhood(call.reader, name, limit))
 
 
-def _neighborhood(call: Call) -> Neighborhood:
-    found = call.arguments
-    return neighborhood(call.reader, found["name"], found["limit"])
+@router.get("/edge", response_model=EdgeSentences)
+async def get_edge(
+    call: ACall,
+    source: Source,
+    target: Target,
+    limit: Annotated[
+        int, Query(description="Maximum number of sentences.", ge=1, le=MAX_SENTENCES)
+    ] = 20,
+) -> Response:
+    """Return the first sentences that mention two entities."""
+    return await call.answer(lambda: edge_sentences(call.reader, source, target, limit))
 
 
-def _edge(call: Call) -> EdgeSentences:
-    found = call.arguments
-    return edge_sentences(call.reader, found["source"], found["target"], found["limit"])
+@router.get("/path", response_model=PathList)
+async def find_paths(call: ACall, source: Source, target: Target) -> Response:
+    """Return the paths between two entities, each hop with a sentence."""
+
+    def find() -> PathList:
+        return PathList(
+            tuple(PathView.of(path) for path in find_connection(call.reader, source, target))
+        )
+
+    return await call.answer(find)
 
 
-def _path(call: Call) -> PathList:
-    found = call.arguments
-    paths = find_connection(call.reader, found["source"], found["target"])
-    return PathList(tuple(PathView.of(path) for path in paths))
+@router.get("/documents/{id}/tree", response_model=TreeNodes)
+async def get_tree(
+    call: ACall, document_id: DocumentId, offset: Offset = 0, limit: Nodes = 50
+) -> Response:
+    """Return the highest nodes of a document's tree."""
+    return await call.answer(lambda: document_tree(call.reader, document_id, offset, limit))
 
 
-def _tree(call: Call) -> TreeNodes:
-    found = call.arguments
-    return document_tree(call.reader, found["id"], found["offset"], found["limit"])
-
-
-def _children(call: Call) -> TreeNodes:
-    found = call.arguments
-    return node_children(call.reader, found["id"], found["offset"], found["limit"])
+@router.get("/nodes/{id}/children", response_model=TreeNodes)
+async def get_children(
+    call: ACall, node_id: NodeId, offset: Offset = 0, limit: Nodes = 50
+) -> Response:
+    """Return the nodes under a summary."""
+    return await call.answer(lambda: node_children(call.reader, node_id, offset, limit))

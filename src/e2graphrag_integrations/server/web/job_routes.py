@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from starlette.responses import Response
+from fastapi import Depends, Path, Response
+from fastapi.responses import StreamingResponse
 
 from e2graphrag_integrations.evaluation.report import EvaluationReport
-from e2graphrag_integrations.server.web.jobs import Job, JobView
-from e2graphrag_integrations.server.web.operations import Call, Operation, Parameter
+from e2graphrag_integrations.server.web.calls import ACall, Call, PathText, as_response
+from e2graphrag_integrations.server.web.jobs import Job, JobKind, JobView, Work
 from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.routing import guarded_router
 
-_JOB = Parameter("id", "Id of the job.", required=True)
+router = guarded_router()
 
 
 @dataclass(frozen=True)
@@ -29,83 +33,83 @@ class JobList:
     items: list[JobView]
 
 
-def job_operations() -> list[Operation]:
-    """Return the operations on jobs."""
-    parameters = (_JOB,)
-    return [
-        Operation("GET", "/jobs", _jobs, "List the jobs", answer=JobList),
-        Operation("GET", "/jobs/{id}", _job, "Return a job", parameters, answer=JobView),
-        Operation(
-            "GET",
-            "/jobs/{id}/events",
-            _events,
-            "Follow a job by server-sent events: `progress`, then `done`, `failed` or `stopped`",
-            parameters,
-            media="text/event-stream",
-        ),
-        Operation(
-            "GET",
-            "/jobs/{id}/result.json",
-            _json,
-            "Download the result of a job as JSON",
-            parameters,
-            media="application/json",
-        ),
-        Operation(
-            "GET",
-            "/jobs/{id}/result.csv",
-            _csv,
-            "Download the scores of an evaluation as CSV",
-            parameters,
-            media="text/csv",
-        ),
-        Operation("DELETE", "/jobs/{id}", _stop, "Stop a job", parameters, answer=JobView),
-    ]
+def start_job(
+    call: Call, kind: JobKind, work: Work, at_end: Callable[[], None] = lambda: None
+) -> Response:
+    """Start a job, and return its id; see `Jobs.start`."""
+    job = call.service.jobs.start(kind, call.caller, work, at_end)
+    return as_response(JobStarted(job.view.id), 202)
 
 
-def _find(call: Call) -> Job:
-    return call.service.jobs.find(call.arguments["id"], call.caller)
+async def find_job(
+    call: ACall, job_id: Annotated[PathText, Path(alias="id", description="Id of the job.")]
+) -> Job:
+    """Return the job of a path."""
+    return call.service.jobs.find(job_id, call.caller)
 
 
-async def _jobs(call: Call) -> JobList:
+AJob = Annotated[Job, Depends(find_job)]
+
+
+async def find_done_job(job: AJob) -> Job:
+    """Return the job of a path, which must have a result."""
+    if job.view.state != "done":
+        raise Problem(409, "ConflictError", f"the job has no result: it is {job.view.state}")
+    return job
+
+
+ADoneJob = Annotated[Job, Depends(find_done_job)]
+
+
+@router.get("/jobs", response_model=JobList)
+async def list_jobs(call: ACall) -> Response:
+    """List the jobs."""
     jobs = call.service.jobs.visible(call.caller)
-    return JobList([replace(job.view, result=None) for job in jobs])
+    return as_response(JobList([replace(job.view, result=None) for job in jobs]))
 
 
-async def _job(call: Call) -> JobView:
-    return _find(call).view
+@router.get("/jobs/{id}", response_model=JobView)
+async def get_job(job: AJob) -> Response:
+    """Return a job."""
+    return as_response(job.view)
 
 
-async def _events(call: Call) -> Response:
-    return call.service.streams.follow(_find(call), call.caller.name)
+@router.get(
+    "/jobs/{id}/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def follow_job(call: ACall, job: AJob) -> Response:
+    """Follow a job by server-sent events: `progress`, then `done`, `failed` or `stopped`."""
+    return call.service.streams.follow(job, call.caller.name)
 
 
-async def _stop(call: Call) -> JobView:
-    job = _find(call)
+@router.delete("/jobs/{id}", response_model=JobView)
+async def stop_job(call: ACall, job: AJob) -> Response:
+    """Stop a job."""
     if job.owner != call.caller.name and not call.caller.can_write:
         raise Problem(403, "ReadOnlyError", "this token may only stop its own jobs")
     await call.service.jobs.stop(job)
-    return job.view
+    return as_response(job.view)
 
 
-async def _json(call: Call) -> Response:
-    job = _done(call)
+@router.get("/jobs/{id}/result.json")
+async def download_result(job: ADoneJob) -> Response:
+    """Download the result of a job as JSON."""
     text = json.dumps(job.view.result, ensure_ascii=False, indent=2) + "\n"
     return _download(text, "application/json", f"{job.view.kind}_report.json")
 
 
-async def _csv(call: Call) -> Response:
-    job = _done(call)
+@router.get(
+    "/jobs/{id}/result.csv",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {}}}},
+)
+async def download_scores(job: ADoneJob) -> Response:
+    """Download the scores of an evaluation as CSV."""
     if not isinstance(job.value, EvaluationReport):
         raise Problem(404, "UnknownResultError", "only the result of an evaluation has a CSV form")
     return _download(job.value.to_csv(), "text/csv", "evaluation_scores.csv")
-
-
-def _done(call: Call) -> Job:
-    job = _find(call)
-    if job.view.state != "done":
-        raise Problem(409, "ConflictError", f"the job has no result: it is {job.view.state}")
-    return job
 
 
 def _download(text: str, media: str, name: str) -> Response:

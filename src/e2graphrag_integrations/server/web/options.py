@@ -18,7 +18,13 @@ from e2graphrag_integrations._utils.validation import (
 )
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.scopes import Scope
-from e2graphrag_integrations.server.listening import LOOPBACK, check_hosts, check_secret
+from e2graphrag_integrations.server.listening import (
+    CONNECTIONS,
+    LOOPBACK,
+    SECONDS,
+    check_hosts,
+    check_secret,
+)
 
 _MAX_FILE = 1_000_000
 """Maximum number of bytes in a file of tokens."""
@@ -100,7 +106,7 @@ class Limits:
     per_minute: int = 3_000
     seconds: float = 60.0
     body_bytes: int = 2_000_000
-    body_seconds: float = 30.0
+    body_seconds: float = SECONDS
     upload_bytes: int = 32 * 2**20
     upload_files: int = 200
     k: int = 200
@@ -109,7 +115,7 @@ class Limits:
     jobs: int = 8
     kept_jobs: int = 20
     streams: int = 50
-    connections: int = 600
+    connections: int = CONNECTIONS
 
     def __post_init__(self) -> None:
         for one in fields(self):

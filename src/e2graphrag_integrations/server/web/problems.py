@@ -6,8 +6,9 @@ import errno
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.responses import Response
 
@@ -57,6 +58,24 @@ _MAX_MESSAGE = 2_000
 _UNREAD = (408, 413, 429, 503)
 """Statuses of requests that may not have been received in full."""
 
+_SHOWN = 3
+"""Maximum number of invalid values in a message."""
+
+
+@dataclass(frozen=True)
+class ErrorDetails:
+    """The type of an error, and its message."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ErrorAnswer:
+    """The answer to a request that is refused, or that failed."""
+
+    error: ErrorDetails
+
 
 @dataclass
 class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
@@ -82,6 +101,21 @@ class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
         if self.status in _UNREAD:  # do not wait for the rest of the request
             headers["Connection"] = "close"
         return Response(content, self.status, headers, "application/json")
+
+
+def describe(errors: Sequence[Any]) -> str:
+    """Return which values of a request are invalid, and why.
+
+    Args:
+        errors: The errors that Pydantic found.
+    """
+    parts = [
+        f"{'.'.join(str(key)[:100] for key in one['loc']) or 'the request'}: "
+        + one["msg"].removeprefix("Value error, ")
+        for one in errors[:_SHOWN]
+    ]
+    more = len(errors) - _SHOWN
+    return "; ".join([*parts, *([f"and {more} more"] if more > 0 else [])])
 
 
 def busy(status: int, message: str, seconds: float = 1) -> Problem:

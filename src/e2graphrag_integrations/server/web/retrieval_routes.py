@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.evaluation.questions import Question
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
-from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.calls import ACall
 from e2graphrag_integrations.server.web.options import Limits
+from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.views.answer import AnswerView, Settings, ask
+
+router = guarded_router()
 
 
 class GoldSpanRequest(BaseModel):
@@ -73,21 +77,13 @@ def check_settings(settings: Mapping[str, Any], limits: Limits) -> Settings:
     return Settings(settings)
 
 
-def retrieval_operations() -> list[Operation]:
-    """Return the operations that answer questions."""
-    return [
-        Operation(
-            "POST",
-            "/retrieve",
-            _retrieve,
-            "Answer a question with passages, and show how they were found",
-            body=RetrieveRequest,
-            answer=AnswerView,
-        )
-    ]
+@router.post("/retrieve", response_model=AnswerView)
+async def retrieve(call: ACall, request: RetrieveRequest) -> Response:
+    """Answer a question with passages, and show how they were found."""
 
+    def find() -> AnswerView:
+        settings = check_settings(request.settings, call.service.options.limits)
+        gold = request.gold.question(request.question)
+        return ask(call.reader, request.question, settings, gold)
 
-def _retrieve(call: Call) -> AnswerView:
-    request: RetrieveRequest = call.body
-    settings = check_settings(request.settings, call.service.options.limits)
-    return ask(call.reader, request.question, settings, request.gold.question(request.question))
+    return await call.answer(find)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
@@ -22,6 +22,10 @@ from e2graphrag_integrations.server.web.problems import Explainer, Problem
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
+
+Rights = Literal["public", "read", "all", "write"]
+"""Who may call a route: everyone; clients with a token; those who see the whole index; or those who
+may also write."""
 
 _CHECK_SECONDS = 1.0
 """Time for which the result of a check of the index is used."""
@@ -67,8 +71,8 @@ class Service:
         """Return whether a caller may add and delete documents."""
         return caller.can_write and not self.options.read_only and self.scope(caller) is None
 
-    def check_rights(self, caller: Caller, rights: str) -> None:
-        """Check that a caller may call an operation.
+    def check_rights(self, caller: Caller, rights: Rights) -> None:
+        """Check that a caller may call a route.
 
         Raises:
             Problem: If not.

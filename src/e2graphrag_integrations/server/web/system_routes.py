@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from importlib import metadata
 from typing import Any
 
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import Response
 
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.evaluation.settings import Setting
@@ -16,10 +16,15 @@ from e2graphrag_integrations.loaders.files import READERS
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, MODES
-from e2graphrag_integrations.server.web.operations import Call, Operation
+from e2graphrag_integrations.server.web.calls import ACall, Call, as_response
 from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.store.index_state import IndexState, count_documents
 from e2graphrag_integrations.views.index_name import index_name
+
+public_router = guarded_router("public", max_body=4_096)
+router = guarded_router()
+whole_router = guarded_router("all")
 
 _PLAIN = (bool, int, float, str)
 
@@ -124,84 +129,55 @@ class SessionRequest(BaseModel):
     token: str = Field(max_length=1_000)
 
 
-def system_operations() -> list[Operation]:
-    """Return the operations on the server itself."""
-    return [
-        Operation(
-            "GET",
-            "/metrics",
-            _metrics,
-            "Return the metrics of the server as text for Prometheus",
-            media="text/plain",
-            rights="all",
-        ),
-        Operation(
-            "GET",
-            "/health",
-            _health,
-            "Check that the server answers and can read the index",
-            answer=Health,
-            rights="public",
-        ),
-        Operation("GET", "/info", _info, "Describe the index and the limits", answer=Info),
-        Operation(
-            "GET",
-            "/state",
-            _state,
-            "Say what is indexed, what waits, what failed, and who writes",
-            answer=StateView,
-        ),
-        Operation(
-            "POST",
-            "/session",
-            _open_session,
-            "Start a session of the page: set a cookie in exchange for a token",
-            body=SessionRequest,
-            max_body=4_096,
-            status=204,
-            media="",
-            rights="public",
-        ),
-        Operation(
-            "DELETE",
-            "/session",
-            _close_session,
-            "End a session of the page",
-            status=204,
-            media="",
-            rights="public",
-        ),
-    ]
-
-
 def version() -> str:
     """Return the version of the package."""
     return metadata.version("e2graphrag-integrations")
 
 
-async def _health(call: Call) -> Health:
+@public_router.get("/health", response_model=Health)
+async def check_health(call: ACall) -> Response:
+    """Check that the server answers and can read the index."""
     await call.service.check_index()
-    return Health("ok", version())
+    return as_response(Health("ok", version()))
 
 
-async def _metrics(call: Call) -> Response:
+@whole_router.get(
+    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
+async def get_metrics(call: ACall) -> Response:
+    """Return the metrics of the server as text for Prometheus."""
     text, media = call.service.metrics.text()
     return Response(text, media_type=media)
 
 
-async def _open_session(call: Call) -> Response:
+@public_router.post("/session", status_code=204)
+async def open_session(call: ACall, request: SessionRequest) -> Response:
+    """Start a session of the page: set a cookie in exchange for a token."""
     response = Response(status_code=204)
-    request: SessionRequest = call.body
     access = call.service.access
     if access.needs_token and access.open_session(call.request, response, request.token) is None:
         raise Problem(401, "TokenError", "the token is not valid")
     return response
 
 
-async def _close_session(call: Call) -> Response:
+@public_router.delete("/session", status_code=204)
+async def close_session(call: ACall) -> Response:
+    """End a session of the page."""
     response = Response(status_code=204)
     call.service.access.close_session(call.request, response)
     return response
+
+
+@router.get("/info", response_model=Info)
+async def get_info(call: ACall) -> Response:
+    """Describe the index and the limits."""
+    return await call.answer(lambda: _info(call))
+
+
+@router.get("/state", response_model=StateView)
+async def get_state(call: ACall) -> Response:
+    """Say what is indexed, what waits, what failed, and who writes."""
+    return await call.answer(lambda: _state(call))
 
 
 def _info(call: Call) -> Info:

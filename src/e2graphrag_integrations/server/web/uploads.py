@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Generic, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -27,11 +28,13 @@ from e2graphrag_integrations.errors import (
     StoppedError,
     UnreadableFileError,
 )
+from e2graphrag_integrations.indexing.inputs import OnDuplicate
 from e2graphrag_integrations.loaders import LoaderLimits, read_data
 from e2graphrag_integrations.loaders.files import READERS
-from e2graphrag_integrations.server.web.operations import Parameter
+from e2graphrag_integrations.server.web.calls import MAX_NUMBER
 from e2graphrag_integrations.server.web.options import Limits
-from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.problems import Problem, describe
+from e2graphrag_integrations.server.web.routing import declared_length
 from e2graphrag_integrations.types import SourceDocument
 
 FIELD = "files"
@@ -56,18 +59,50 @@ _MAX_FIELD = 1_000
 """Maximum number of bytes in another field."""
 
 
+class FileForm(BaseModel):
+    """A form with files only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UploadForm(FileForm):
+    """The other fields of a form with files."""
+
+    on_duplicate: OnDuplicate = Field(
+        "error", description="For a document that is indexed with another text."
+    )
+    max_llm_calls: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_NUMBER,
+        description="Stop before the first LLM call if the summaries need more calls than this.",
+    )
+
+
+F = TypeVar("F", bound=FileForm)
+
+
+def form_schema(form: type[FileForm]) -> dict[str, Any]:
+    """Return what OpenAPI says about a request with files; FastAPI does not see the form."""
+    schema = form.model_json_schema()
+    files = {"type": "array", "items": {"type": "string", "format": "binary"}}
+    schema |= {"properties": {FIELD: files, **schema["properties"]}, "required": [FIELD]}
+    content = {"multipart/form-data": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 @dataclass(frozen=True)
-class Upload:
+class Upload(Generic[F]):
     """The files of a form, which are on disk if they are large, and its other fields.
 
     Attributes:
         files: The files by name.
-        fields: The other fields, checked.
+        form: The other fields.
         limits: Limits for reading each file.
     """
 
     files: Mapping[str, BinaryIO]
-    fields: Mapping[str, Any]
+    form: F
     limits: LoaderLimits
 
     def close(self) -> None:
@@ -134,22 +169,21 @@ class Documents:
         raise first
 
 
-async def receive_upload(
-    request: Request, limits: Limits, fields: Sequence[Parameter] = ()
-) -> Upload:
+async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upload[F]:
     """Receive a form with files.
 
     Args:
         request: The request.
         limits: The limits of the server.
-        fields: The other fields that the form may have.
+        form: The other fields that the form may have.
 
     Raises:
         Problem: If the form is too large, comes too slowly, is no form, or a file has a name or a
             kind that is not allowed.
         InvalidInputError: If another field is unknown or invalid.
     """
-    _check_length(request, limits)
+    if declared_length(request) > limits.upload_bytes:
+        raise _too_large(limits)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
         raise Problem(415, "MediaTypeError", "send the files as multipart/form-data")
@@ -158,13 +192,13 @@ async def receive_upload(
         limited.headers,
         limited.stream(),
         max_files=limits.upload_files,
-        max_fields=len(fields) + 1,
+        max_fields=len(form.model_fields) + 1,
         max_part_size=_MAX_FIELD,
     )
     try:
         with on_error(lambda _: _close_files(parser)):
             async with asyncio.timeout(_WHOLE * limits.body_seconds), aclosing(parser.stream):
-                form = await parser.parse()
+                received = await parser.parse()
     except TimeoutError:
         raise Problem(408, "SlowRequestError", "the upload took too long") from None
     except MultiPartException as error:
@@ -175,13 +209,13 @@ async def receive_upload(
             message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
             raise Problem(413, "TooLargeError", message) from error
         raise Problem(400, "FormError", error.message) from error
-    parts = form.multi_items()
+    parts = received.multi_items()
     async with contextlib.AsyncExitStack() as undo:
         undo.callback(_close_files, parser)  # one that was cut is not in the form
-        undo.push_async_callback(form.close)
+        undo.push_async_callback(received.close)
         parser.check_end()
         files = _files([one for name, one in parts if name == FIELD])
-        values = _fields([one for one in parts if one[0] != FIELD], fields)
+        values = _fields([one for one in parts if one[0] != FIELD], form)
         undo.pop_all()
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
     return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked))
@@ -211,12 +245,6 @@ def _close_files(parser: MultiPartParser) -> None:
     # The parser closes them only for errors of its own.
     for file in parser._files_to_close_on_error:  # noqa: SLF001
         file.close()
-
-
-def _check_length(request: Request, limits: Limits) -> None:
-    length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length) > limits.upload_bytes:
-        raise _too_large(limits)
 
 
 def _too_large(limits: Limits) -> Problem:
@@ -295,12 +323,12 @@ def check_file_name(name: str) -> str:
     return name
 
 
-def _fields(parts: Sequence[tuple[str, Any]], fields: Sequence[Parameter]) -> dict[str, Any]:
-    known = {one.name: one for one in fields}
-    values = {one.name: one.default for one in fields}
+def _fields(parts: Sequence[tuple[str, Any]], form: type[F]) -> F:
     for name, value in parts:
-        if name not in known or not isinstance(value, str):
-            allowed = ", ".join([FIELD, *known])
+        if name not in form.model_fields or not isinstance(value, str):
+            allowed = ", ".join([FIELD, *form.model_fields])
             raise InvalidInputError(f"unknown field {name[:100]!r} in the form: use {allowed}")
-        values[name] = known[name].parse(value)
-    return values
+    try:
+        return form.model_validate(dict(parts))
+    except ValidationError as error:
+        raise InvalidInputError(describe(error.errors())) from error
