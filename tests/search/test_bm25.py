@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.search.bm25 import (
+    BM25Index,
+    BM25Part,
     CorpusStatistics,
     append_bm25,
     build_bm25,
     merge_bm25,
 )
+from e2graphrag_integrations.search.term_postings import read_postings
 from e2graphrag_integrations.text.words import terms_of
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
@@ -265,3 +268,15 @@ def test_statistics_of_a_corpus_make_scores_of_its_parts_comparable():
         all_scores(part, ["bert", "met"]).tolist()
         == all_scores(whole, ["bert", "met"])[:2].tolist()
     )
+
+
+def test_an_index_of_several_parts_knows_which_texts_contain_which_terms():
+    parts = [(["anna met ben", "ben"], [2, 0]), (["the anna"], [1])]
+    index = BM25Index(
+        [BM25Part(read_postings(texts), np.array(rows)) for texts, rows in parts], n_texts=3
+    )
+    rows = np.array([0, 1, 2, 1])
+    expected = [[False, True, True, True], [True, False, True, False], [False] * 4]
+    assert index.contain(["anna", "ben", "carl"], rows).tolist() == expected
+    assert (index.saturations(["anna", "ben", "carl"], rows) > 0).tolist() == expected
+    assert index.score_rows([], rows).tolist() == [0, 0, 0, 0]

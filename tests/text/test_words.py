@@ -109,3 +109,9 @@ def test_table_of_marks_contains_every_mark_of_a_letter():
     others = "[\u20d0-\u20f0\ufe00-\ufe0f\U0001cf00-\U0001daff]"
     letters = {mark for mark in marks if not re.match(others, mark)}
     assert set(re.findall(f"[{MARKS}]", "".join(map(chr, range(0x30000))))) == letters
+
+
+@quick
+@given(texts())
+def test_terms_do_not_depend_on_the_script_of_other_words(text):
+    assert terms_of(f"{text} 茶") == [*terms_of(text), "茶"]

@@ -38,6 +38,10 @@ SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "s
 """Where a subject comes from: the title, a title in the metadata, the heading in the first line,
 the file name, the names that the first sentence defines, or the heading of a section."""
 
+_MIN_TEXT = 5
+"""Minimum number of chunks of a document that a question can be about as a whole. The title of a
+shorter one names a passage."""
+
 _MIN_HEADINGS_NAMED = 0.05
 """Minimum share of headings that other documents mention by name. Below it, first lines are not
 titles: in chat logs they are dates, in transcripts speakers. A heading that another document
@@ -288,6 +292,16 @@ class Subjects:
         """The row of each normal form that names the subject of a document or section."""
         rows = np.union1d(self.entities, self.section_entities)
         return {self.names[row]: row for row in rows.tolist()}
+
+    def of_texts(self, chunk_documents: IntArray) -> frozenset[str]:
+        """Return the names of subjects of documents that are longer than a passage.
+
+        Args:
+            chunk_documents: The document of each chunk, shape (chunks,).
+        """
+        sizes = np.bincount(chunk_documents, minlength=len(self.choice.of_documents))
+        rows = self.entities[sizes[self.documents_of_entities] >= _MIN_TEXT]
+        return frozenset(self.names[row] for row in np.unique(rows).tolist())
 
     @lazy
     def is_subject(self) -> NDArray[np.bool_]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.text.title_rules import is_junk_title
 
 _PARENTHESIS = re.compile(r"[()（）]")
+_WORD = re.compile(r"\w+")
+_PLAIN = re.compile("[\x00-\x7f‘’“”–—]*")
+"""Texts whose words begin where those of their normal form do."""
+
+_MAX_WORDS = 8
+"""Maximum number of words of a title that is found in a text."""
 
 
 def title_form(title: str | None) -> str:
@@ -38,6 +46,42 @@ def title_entity(title: str | None, edits: EntityEdits) -> str:
         return form
     full = edits.form(title)
     return edits.resolve(full if full in edits.named_forms else form)
+
+
+@dataclass(frozen=True, eq=False)
+class TextTitles:
+    """The titles of documents that are longer than a passage, for finding one in a question.
+
+    Attributes:
+        forms: Their normal forms.
+    """
+
+    forms: frozenset[str]
+
+    @lazy
+    def first_words(self) -> frozenset[str]:
+        """The first word of each."""
+        return frozenset(one for form in self.forms for one in _WORD.findall(form)[:1])
+
+    def find(self, text: str) -> tuple[int, int] | None:
+        """Return the span of the longest title of at most 8 words in a text, or None.
+
+        The first of equally long titles counts.
+        """
+        if not self.forms:
+            return None
+        words = [match.span() for match in _WORD.finditer(text)]
+        # A normal form begins with a word of a plain text. Computing one for each of all parts
+        # takes longer than ranking.
+        is_plain = _PLAIN.fullmatch(text) is not None
+        may_begin = [not is_plain or text[a:b].casefold() in self.first_words for a, b in words]
+        for length in range(min(_MAX_WORDS, len(words)), 0, -1):
+            for first in range(len(words) - length + 1):
+                if any(may_begin[first : first + length]):
+                    start, end = words[first][0], words[first + length - 1][1]
+                    if normal_form(text[start:end]) in self.forms:
+                        return start, end
+        return None
 
 
 class TitleForms:

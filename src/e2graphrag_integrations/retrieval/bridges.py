@@ -62,6 +62,8 @@ _TELLING = 0.2
 _MAX_QUOTED = 200
 """Maximum number of characters of a sentence in a reason."""
 
+_BETWEEN = re.compile(r"\W+")
+
 _MAX_FOLLOWED = 20
 """Maximum number of bridges in the trace."""
 
@@ -210,15 +212,20 @@ def _sentence_factors(
     names = snapshot.subjects.names
     sentences = NameSentences(question.relevance, snapshot.bm25, question.name_words)
     used, places = np.unique(links.sources, return_inverse=True)
+    pairs = list(zip(places.tolist(), links.entities.tolist(), strict=True))
+    entities: list[set[int]] = [set() for _ in used]
+    for place, entity in pairs:
+        entities[place].add(entity)
     rows = starts[used]
-    spans = question.relevance.best_spans(rows)
-    factors = np.ones(len(links.chunks))
-    for place, (text, span) in enumerate(zip(question.texts(rows.tolist()), spans, strict=True)):
-        own = np.flatnonzero(places == place)
-        entities = links.entities[own].tolist()
-        window = text if span is None else text[span.start : span.end]
-        shares = sentences.shares(window, {names[entity] for entity in entities})
-        factors[own] = [shares[names[entity]] for entity in entities]
+    texts, spans = question.texts(rows.tolist()), question.relevance.best_spans(rows)
+    shares: dict[tuple[int, int], float] = {}
+    for place, (text, span, own) in enumerate(zip(texts, spans, entities, strict=True)):
+        if len(own) > 1:  # a name is compared with the others
+            window = text if span is None else text[span.start : span.end]
+            by_name = {names[entity]: entity for entity in own}
+            for name, share in sentences.shares(window, by_name).items():
+                shares[place, by_name[name]] = share
+    factors = np.asarray([shares.get(pair, 1.0) for pair in pairs])
     return _OTHER_SENTENCE + (1 - _OTHER_SENTENCE) * factors
 
 
@@ -361,13 +368,33 @@ def _with_sentence(
 
 def _sentence_with(name: str, text: str) -> str:
     """Return the sentence around the first occurrence of a name, shortened; empty if none."""
-    words = r"\W+".join(map(re.escape, terms_of(name)))
-    match = re.search(words, text, re.IGNORECASE) if words else None
-    if match is None:
+    words = terms_of(name)
+    found = _find(words, text) if words else None
+    if found is None:
         return ""
-    start = max(0, match.start() - _MAX_QUOTED)
-    around = text[start : match.end() + _MAX_QUOTED]
-    place = match.start() - start
+    first, last = found
+    start = max(0, first - _MAX_QUOTED)
+    around = text[start : last + _MAX_QUOTED]
+    place = first - start
     spans = sentence_spans(around)
     sentence = next((around[one:end] for one, end in spans if one <= place < end), around)
-    return shorten(" ".join(sentence.split()), _MAX_QUOTED, placeholder=" ...")
+    quoted = " ".join(sentence.split())
+    is_short = len(quoted) <= _MAX_QUOTED
+    return quoted if is_short else shorten(quoted, _MAX_QUOTED, placeholder=" ...")
+
+
+def _find(words: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Return the span of the first place where words follow each other, in any case, or None."""
+    lowered = text.lower()
+    start = lowered.find(words[0])
+    while start >= 0:
+        end = start + len(words[0])
+        for word in words[1:]:
+            between = _BETWEEN.match(lowered, end)
+            if between is None or not lowered.startswith(word, between.end()):
+                break
+            end = between.end() + len(word)
+        else:
+            return start, end
+        start = lowered.find(words[0], start + 1)
+    return None

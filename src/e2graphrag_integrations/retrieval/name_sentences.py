@@ -6,11 +6,13 @@ the second hop is in the sentence with the question's other words: "Her *teacher
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from math import fsum
 
 from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.text.sentences import sentence_spans
+from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.words import terms_of
 
 
@@ -25,12 +27,14 @@ class NameSentences:
     """
 
     def __init__(self, relevance: Relevance, bm25: BM25Index, without: Collection[str]) -> None:
-        self._weight_of: dict[str, tuple[str, float]] = {}
+        self._word_of: dict[str, str] = {}
+        self._weights: dict[str, float] = {}
         for word in relevance.terms:
             if word not in without:
-                weight = bm25.idf(word) or bm25.idf_of_unique
+                self._weights[word] = bm25.idf(word) or bm25.idf_of_unique
                 for form in (word, *relevance.forms.get(word, ())):
-                    self._weight_of[form] = word, weight
+                    self._word_of[form] = word
+        self._forms = frozenset(self._word_of)
 
     def shares(self, text: str, names: Iterable[str]) -> Mapping[str, float]:
         """Return how much of the question stands around each name, in [0, 1].
@@ -43,19 +47,25 @@ class NameSentences:
             text: The text.
             names: Names in lower case.
         """
-        sentences = [terms_of(text[start:end]) for start, end in sentence_spans(text)]
-        weighed = [(self._weight(terms), _joined(terms)) for terms in sentences]
-        found = {}
-        for name in names:
+        starts = sentence_starts(text)
+        sentences = [terms_of(text[start:end]) for start, end in pairwise([*starts, len(text)])]
+        weighed = [
+            (weight, _joined(terms)) for terms in sentences if (weight := self._weight(terms))
+        ]
+        found = dict.fromkeys(names, 0.0)
+        if not weighed:
+            return dict.fromkeys(found, 1.0)
+        for name in found:
             own = _joined(terms_of(name))
             found[name] = max((weight for weight, words in weighed if own in words), default=0.0)
         most = max(found.values(), default=0.0)
         return {name: weight / most if most else 1.0 for name, weight in found.items()}
 
-    def _weight(self, terms: Sequence[str]) -> float:
-        return sum(dict(self._weight_of[one] for one in terms if one in self._weight_of).values())
+    def _weight(self, terms: Iterable[str]) -> float:
+        words = {self._word_of[form] for form in self._forms.intersection(terms)}
+        return fsum(self._weights[word] for word in words)
 
 
-def _joined(terms: Sequence[str]) -> str:
+def _joined(terms: Iterable[str]) -> str:
     """Return words between spaces, so that "ann" is not in "annual"."""
     return f" {' '.join(terms)} "

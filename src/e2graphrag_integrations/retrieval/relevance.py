@@ -147,10 +147,9 @@ class Relevance:
         """
         spelled = [(row, one) for row, word in enumerate(words) for one in self._spelled(word)]
         mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
-        if spelled:
-            rows = np.asarray([row for row, _ in spelled])
-            found = self.snapshot.bm25.saturations([one for _, one in spelled], windows) > 0
-            np.logical_or.at(mask, rows, found)
+        found = self.snapshot.bm25.contain([one for _, one in spelled], windows)
+        for (row, _), own in zip(spelled, found, strict=True):
+            mask[row] |= own
         return mask
 
     def _spelled(self, word: str) -> tuple[str, ...]:

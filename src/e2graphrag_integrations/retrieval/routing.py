@@ -14,8 +14,7 @@ question and the index decide it, before anything is ranked:
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -37,17 +36,8 @@ from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.retrieval.trace import Route
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-_MIN_TEXT = 5
-"""Minimum number of chunks of a document that a question can be about as a whole. The title of a
-shorter one names a passage."""
-
 _MAX_MET = 1 / 3
 """Maximum fraction of the chunks in which the nouns of a question meet for a local route."""
-
-_MAX_TITLE = 8
-"""Maximum number of words of a title that is found in a question."""
-
-_WORD = re.compile(r"\w+")
 
 _MAX_NOUNS = 16
 """Maximum number of nouns of a question that are looked up."""
@@ -125,28 +115,11 @@ def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
 
 def without_titles(question: str, snapshot: Snapshot) -> str:
     """Return a question without the titles of documents that are longer than a passage."""
-    words = list(_WORD.finditer(question))
-    for first, last in _runs(len(words)):
-        start, end = words[first].start(), words[last].end()
-        entity = snapshot.subjects.subject_index.get(normal_form(question[start:end]))
-        if entity is not None and _is_text(entity, snapshot):
-            rest = without_titles(question[end:], snapshot)
-            return f"{question[:start]} {rest}"
-    return question
-
-
-def _runs(count: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last place of each run of at most 8 words, the longest first."""
-    for length in range(min(_MAX_TITLE, count), 0, -1):
-        for first in range(count - length + 1):
-            yield first, first + length - 1
-
-
-def _is_text(entity: int, snapshot: Snapshot) -> bool:
-    """Return whether an entity is the title of a document that is longer than a passage."""
-    documents = snapshot.subjects.documents.get(entity, ())
-    of_chunks = snapshot.nodes.document[snapshot.chunk_nodes]
-    return any(np.count_nonzero(of_chunks == one) >= _MIN_TEXT for one in documents)
+    found = snapshot.text_titles.find(question)
+    if found is None:
+        return question
+    start, end = found
+    return f"{question[:start]} {without_titles(question[end:], snapshot)}"
 
 
 def _meeting(query: Query, seeds: Seeds, snapshot: Snapshot) -> tuple[list[str], IntArray]:

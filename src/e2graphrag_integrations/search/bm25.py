@@ -103,24 +103,35 @@ class BM25Part:
         column = self.postings.columns.get(term)
         return (_NO_ROWS, _NO_ROWS) if column is None else self.postings.shortest(column)
 
-    def counts_in(self, term: str, rows: IntArray) -> IntArray | None:
-        """Return how often a term occurs in texts of the index; None if in none of this part.
+    def texts_at(self, rows: IntArray) -> IntArray:
+        """Return the text at each row of the index; none of the texts for rows of other parts."""
+        texts = rows if self.rows is None else self._texts.take(rows, mode="clip")
+        # searchsorted would copy all texts of a term to convert them to another type.
+        return texts.astype(self.postings.counts.indices.dtype)
+
+    def counts_in(self, term: str, own: IntArray) -> IntArray | None:
+        """Return how often a term occurs in some texts; None if in none of this part.
 
         Args:
             term: The term.
-            rows: Rows in the index. Those of other parts get the count 0.
+            own: The result of `texts_at`. Texts of other parts get the count 0.
         """
         column = self.postings.columns.get(term)
         if column is None:
             return None
         texts, counts = self.postings.of(column)
-        # searchsorted would copy all texts to convert them to another type.
-        own = rows if self.rows is None else self._texts.take(rows, mode="clip")
-        own = own.astype(texts.dtype)
         positions = texts.searchsorted(own)
         found: IntArray = counts.take(positions, mode="clip")
         found *= texts.take(positions, mode="clip") == own
         return found
+
+    def are_in(self, term: str, own: IntArray) -> NDArray[np.bool_] | None:
+        """Return which texts contain a term; None if no text of this part does. See `counts_in`."""
+        column = self.postings.columns.get(term)
+        if column is None:
+            return None
+        texts, _ = self.postings.of(column)
+        return np.asarray(texts.take(texts.searchsorted(own), mode="clip") == own)
 
     @lazy
     def _texts(self) -> IntArray:
@@ -244,16 +255,12 @@ class BM25Index:
         weights: Weights = _EQUAL,
     ) -> NDArray[np.float32]:
         """Return the scores of the given texts, shape (rows,). See `search`."""
-        scores = np.zeros(len(rows), dtype=np.float32)
-        saturation = None
-        for term in terms:
-            counts = self._counts_in(term, rows)
-            if counts is not None:
-                saturation = self._saturation[rows] if saturation is None else saturation
-                counts /= counts + saturation
-                counts *= np.float32(self.idf(term))
-                scores += counts * self._idf_factor(term, idf_power, weights)
-        return scores
+        terms = list(terms)
+        scores = self.saturations(terms, rows)
+        factors = [self._idf_factor(term, idf_power, weights) for term in terms]
+        for column in ([self.idf(term) for term in terms], factors):
+            scores *= np.asarray(column, dtype=np.float32)[:, None]
+        return np.asarray(scores.sum(axis=0))
 
     def reference_score(
         self, terms: Iterable[str], *, idf_power: float = 0.0, weights: Weights = _EQUAL
@@ -268,19 +275,32 @@ class BM25Index:
         """Return BM25's saturated frequency of each known term in the given texts, in [0, 1).
 
         Args:
-            terms: Terms in the vocabulary.
+            terms: The terms.
             rows: Texts, shape (rows,).
 
         Returns:
             Values of shape (terms, rows); 0 where a text lacks the term.
         """
-        values = np.zeros((len(terms), len(rows)), dtype=np.float32)
-        saturation = self._saturation[rows]
-        for place, term in enumerate(terms):
-            counts = self._counts_in(term, rows)
-            if counts is not None:
-                np.divide(counts, counts + saturation, out=values[place])
-        return values
+        counts = np.zeros((len(terms), len(rows)), dtype=np.float32)
+        for part in self.parts:
+            own = part.texts_at(rows)
+            for place, term in enumerate(terms):
+                found = part.counts_in(term, own)
+                if found is not None:
+                    counts[place] += found
+        counts /= counts + self._saturation[rows]
+        return counts
+
+    def contain(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.bool_]:
+        """Return which of the given texts contain which terms, shape (terms, rows)."""
+        mask = np.zeros((len(terms), len(rows)), dtype=np.bool_)
+        for part in self.parts:
+            own = part.texts_at(rows)
+            for place, term in enumerate(terms):
+                found = part.are_in(term, own)
+                if found is not None:
+                    mask[place] |= found
+        return mask
 
     @property
     def idf_of_unique(self) -> float:
@@ -390,16 +410,6 @@ class BM25Index:
         weights /= weights + self._saturation[rows]
         weights *= np.float32(self.idf(term))
         return rows, weights
-
-    def _counts_in(self, term: str, rows: IntArray) -> NDArray[np.float32] | None:
-        """Return how often each of the texts contains a term; None if it is in none of any part."""
-        found = [one for part in self.parts if (one := part.counts_in(term, rows)) is not None]
-        if not found:
-            return None
-        total: NDArray[np.float32] = found[0].astype(np.float32)
-        for counts in found[1:]:
-            total += counts
-        return total
 
     def _max_weight(self, term: str) -> np.float32:
         """Return an upper bound for the weight of a known term."""

@@ -132,7 +132,7 @@ class NameEvidence:
         texts = self.bm25.texts_with(terms[0]) if terms else np.empty(0, dtype=np.int64)
         texts = texts[:: max(1, len(texts) // _SAMPLE)]
         if len(terms) > 1 and len(texts):
-            found = self.bm25.saturations(terms[1:], texts) > 0
+            found = self.bm25.contain(terms[1:], texts)
             texts = texts[found.all(axis=0)]
         nodes = self.window_nodes[texts]
         chunks: IntArray = np.unique(self.first_leaf[nodes[self.levels[nodes] == 0]])

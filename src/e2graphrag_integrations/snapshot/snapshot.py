@@ -32,7 +32,7 @@ from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.graph.sentence_table import SentenceTable
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
-from e2graphrag_integrations.graph.titles import TitleForms
+from e2graphrag_integrations.graph.titles import TextTitles, TitleForms
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
@@ -430,6 +430,11 @@ class Snapshot:
         """Return the row of each chunk's document, ascending."""
         documents: IntArray = self.nodes.document[self.chunk_nodes]
         return documents
+
+    @lazy
+    def text_titles(self) -> TextTitles:
+        """Return the titles of the documents that are longer than a passage."""
+        return TextTitles(self.subjects.of_texts(self.chunk_documents))
 
     @lazy
     def is_chunk(self) -> NDArray[np.bool_]:

@@ -80,7 +80,7 @@ def _window_scores(snapshot: Snapshot, windows: IntArray) -> NDArray[np.float32]
         words = set(longest_terms(name))
         known = [word for word in sorted(words) if bm25.idf(word)]
         if known:
-            found = bm25.saturations(known, windows) > 0
+            found = bm25.contain(known, windows)
             scores[:, place] += _NAME_WEIGHT * found.sum(axis=0) / len(words)
     rounded: NDArray[np.float32] = scores.round(6).astype(np.float32)
     return rounded

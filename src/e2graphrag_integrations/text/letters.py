@@ -78,4 +78,4 @@ def is_written_in_latin(text: str) -> bool:
 
     Greek and Cyrillic have none.
     """
-    return _OTHER_SCRIPTS.search(text) is None
+    return text.isascii() or _OTHER_SCRIPTS.search(text) is None

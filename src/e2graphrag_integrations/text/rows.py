@@ -78,7 +78,7 @@ def row_blocks(text: str) -> list[RowBlock]:
     >>> block.header, block.starts
     (Span(start=0, end=9), [0, 10, 16])
     """
-    if _HINT.search(text) is None:
+    if "\n" not in text or _HINT.search(text) is None:
         return []
     return [_block(text, lines, kind) for lines, kind in _runs(text)]
 
@@ -111,6 +111,8 @@ def _kinds(line: str) -> set[tuple[str, int]]:
     if not line.strip():
         return set()
     kinds = {("time", 1)} if _TIME.match(line) else set()
+    if not any(one in line for one in _SEPARATORS):
+        return kinds
     plain = _plain(line)
     if "|" in plain and _RULE.fullmatch(plain):
         return {("|", plain.count("|") + 1)}

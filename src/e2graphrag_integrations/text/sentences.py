@@ -20,12 +20,17 @@ _WIDE_STOPS = "。！？；｡‼⁇⁈⁉"
 _OTHER_STOPS = "।॥؟۔።፧፨։༎།၊။។៕᠃꧉"
 """Full stops and question marks of other scripts, from Devanagari to Javanese."""
 
+_STOPS = ".!?…"
 _LATIN_STOP = (
     # A match begins at the first mark of a run; otherwise a line of dots would take quadratic time.
-    rf"(?<![.!?…])(?P<stop>[.!?…]+)[{_CLOSERS}]*\s+(?=\S)"
+    rf"(?<![{_STOPS}])[{_STOPS}]+[{_CLOSERS}]*\s+(?=\S)"
 )
-_BLANK_LINE = r"\n[^\S\n]*\n\s*"
-_BOUNDARY = re.compile(f"{_LATIN_STOP}|{_BLANK_LINE}")
+_BOUNDARY = re.compile(
+    # A stop, or a blank line. `re` skips to the next character of a set fast if a pattern begins
+    # with it.
+    rf"[{_STOPS}\n](?:(?<!\n)(?<![{_STOPS}]{{2}})[{_STOPS}]*[{_CLOSERS}]*\s+(?=\S)"
+    r"|(?<=\n)[^\S\n]*\n\s*)"
+)
 _BOUNDARY_IN_ANY_SCRIPT = re.compile(
     # A title in double angle brackets contains no boundary.
     rf"(?P<title>《[^《》\n]{{1,100}}》)|{_LATIN_STOP}"
@@ -98,9 +103,9 @@ def _is_mostly_thai(text: str) -> bool:
 
 def _is_stop(text: str, match: re.Match[str]) -> bool:
     """Return whether a period ends a sentence; any other match does."""
-    if match["stop"] != ".":
-        return True
     after_stop = match.start() + 1
+    if text[match.start()] != "." or text[after_stop] in _STOPS:
+        return True
     head = text[max(0, after_stop - _ABBREVIATION_REACH) : after_stop]
     blank_line = text.count("\n", match.start(), match.end()) > 1
     return blank_line or not (_ABBREVIATION.search(head) or text[match.end()].islower())

@@ -34,6 +34,11 @@ def _words_without(letters: str) -> str:
 
 
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_WESTERN = re.compile("[\x00-\u012f\u0131-\u01ef\u01f1-\u02ff\u2010-\u2027]*")
+"""Texts of Latin letters, with quotes and dashes, which `normalized` only casefolds. The letters
+that it turns into a letter and an accent are left out."""
+
+_WESTERN_WORD = re.compile(r"\w+")
 _WORD = re.compile(_words_without(""))
 _HAS_SPLIT = re.compile(f"[{_SPLIT}]")
 _RUN = re.compile(
@@ -82,6 +87,8 @@ def terms_of(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
+    if _WESTERN.fullmatch(text):
+        return _WESTERN_WORD.findall(text.casefold())
     text = normalized(text)
     if not _HAS_SPLIT.search(text):
         return _without_joiners(_WORD.findall(text))
