@@ -1187,9 +1187,9 @@ class E2GraphRAG(IndexReader, GraphExports):
         """Make all reads in a `with` block see the same state; writers in other threads wait."""
         return self._store.read_transaction()
 
-    def document_segments(self) -> dict[str, tuple[Segment, ...]]:
-        """Return the segments of every indexed document, by id, without reading texts."""
-        return {header.id: header.segments for header in self._store.document_headers()}
+    def document_segments(self, ids: Sequence[str] | None = None) -> dict[str, tuple[Segment, ...]]:
+        """Return the segments of indexed documents by id; None returns those of all."""
+        return {header.id: header.segments for header in self._store.document_headers(ids)}
 
     def parts_for_scopes(self) -> tuple[OpenIndex, RetrievalSession, Strategy]:
         """Return what a `ScopedReader` needs, apart from its scope."""

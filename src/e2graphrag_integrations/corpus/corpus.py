@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
@@ -57,6 +57,21 @@ D = TypeVar("D")
 
 SourcePages = dict[str, list[Page]]
 """The pages of each source. A source without pages will be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedPages:
+    """The pages of an indexed source.
+
+    Attributes:
+        stamp: The stamp of the source, which every change replaces.
+        page_ids: The ids of its pages.
+        owners: The documents that its pages are parts of, keyed by page id.
+    """
+
+    stamp: str
+    page_ids: tuple[str, ...]
+    owners: Mapping[str, tuple[str, ...]]
 
 
 class RunSummarizer(Protocol):
@@ -125,6 +140,7 @@ class Corpus(Generic[D]):
         self._pending: SourcePages = {}
         self._sources_state = ("", "")  # the state of the file that `_sources` reflects
         self._sources: dict[str, str] = {}  # keyed by page id
+        self._indexed: dict[str, _IndexedPages] = {}
         # The documents that pages are parts of, keyed by page id.
         self._owners: dict[str, tuple[str, ...]] = {}
         with self._lock:
@@ -584,14 +600,28 @@ class Corpus(Generic[D]):
             self._refresh()
             if self._sources_state == self._file_state:
                 return
-            segments = self.rag.document_segments()
+            self._refresh_indexed()
         self._sources, self._owners = {}, {}
-        for source, own in segments.items():
+        for source, own in self._indexed.items():
             if source not in self._pending:
-                self._sources |= dict.fromkeys(page_ids(source, own), source)
-                self._owners |= page_owners(own)
+                self._sources.update(dict.fromkeys(own.page_ids, source))
+                self._owners.update(own.owners)
         self._note(self._pending)
         self._sources_state = self._file_state
+
+    def _refresh_indexed(self) -> None:
+        """Reread the pages of the sources that have changed in the index."""
+        stamps = self.rag.store.stamps()
+        known = self._indexed
+        changed = [
+            id_ for id_, stamp in stamps.items() if getattr(known.get(id_), "stamp", "") != stamp
+        ]
+        segments = self.rag.document_segments(changed) if changed else {}
+        read = {
+            id_: _IndexedPages(stamps[id_], tuple(page_ids(id_, own)), page_owners(own))
+            for id_, own in segments.items()
+        }
+        self._indexed = {id_: read.get(id_) or known[id_] for id_ in stamps}
 
     def _store(self, compute_change: Callable[[], SourcePages]) -> None:
         """Store the new pages of changed sources, recomputing them if the file has changed."""
