@@ -6,7 +6,7 @@ import pytest
 from llama_index.core import Document
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.errors import ExtractionError, SettingsMismatchError
+from e2graphrag_integrations.errors import ExtractionError, SettingsMismatchError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from fakes import NameExtractor, OldExtractor
 from llama_checks import SETTINGS, SYNC_AND_ASYNC, build, call, export
@@ -84,7 +84,7 @@ def test_a_failed_run_changes_nothing(old, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(old.storage_context.index_store, "add_index_struct", fail)
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(StoreError, match="disk full"):
             old.reindex()
     old.reindex()  # nothing to do, except to save
     assert is_current(open_again(old))
