@@ -1,4 +1,4 @@
-"""Draw the figures of docs/concepts.md from small indexes, with all-MiniLM-L6-v2.
+"""Draw the figures of docs/concepts.md and docs/retrieval.md, with all-MiniLM-L6-v2.
 
 Usage: `make figures`. A test checks that the files are what this script draws.
 """
@@ -31,7 +31,7 @@ from drawing import (
     wrap,
 )
 
-from e2graphrag_integrations import E2GraphRAG, Embedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Embedder, HybridStrategy, SourceDocument
 from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.types import Node
 
@@ -56,6 +56,15 @@ MOE = SourceDocument(
     metadata={"owner": "university"},
 )
 QUESTION = "What did the professor who drew the map of Greta Lund teach?"
+NOTES = {
+    "tarn": "Pavel Orth founded the Tarn Observatory in 1911.",
+    "orth": "Pavel Orth died of influenza in Ostby.",
+    "vik": "Ida Brandt founded the Vik Theatre, and died of a fever in Moss.",
+    "lorne": "Who founded the Lorne Library, and of what the founder died, nobody knows.",
+    "sund": "The founder of the Sund Observatory died of a fever, too.",
+    "tower": "The founder of the Elm Observatory died in a fall from its tower.",
+}
+TWO_HOPS = "Of what did the founder of the Tarn Observatory die?"
 HIT_COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 LISTS = {"relevance": "relevance", "entities": "entities", "title_links": "title links"}
 
@@ -225,6 +234,51 @@ def fusion_figure(rag: E2GraphRAG) -> str:
     return drawing.svg(top + len(result.nodes) * 30 + 8)
 
 
+def bridge_figure(embedder: Embedder | None) -> str:
+    """Draw the bridge from the first to the second hop of a question, and what it changes."""
+    drawing = Drawing("A name leads from the best chunk to a chunk about it")
+    documents = [SourceDocument(id_, text) for id_, text in NOTES.items()]
+    with E2GraphRAG.open(":memory:", embedder=embedder) as rag:
+        rag.add(documents)
+        results = {
+            "without bridges": rag.retrieve(TWO_HOPS, strategy=HybridStrategy(bridge_weight=0)),
+            "with bridges": rag.retrieve(TWO_HOPS),
+        }
+        bridge = results["with bridges"].trace.bridges[0]
+        ends = rag.nodes([bridge.source, bridge.target])
+    drawing.text(MARGIN, 28, f"“{TWO_HOPS}”", bold=True, size=14)
+    half = (WIDTH - 2 * MARGIN - 150) / 2
+    labels = ("a hit with many words of the question", "a chunk with the words that it lacks")
+    fills = (PALE_BLUE, PALE_GREEN)
+    for end, (node, label, fill) in enumerate(zip(ends.values(), labels, fills, strict=True)):
+        x = MARGIN + end * (half + 150)
+        drawing.text(x, 58, label, MUTED)
+        drawing.box(x, 66, half, 52, fill)
+        drawing.badge(x + 18, 92, end + 1, HIT_COLORS[end])
+        for line, text in enumerate(wrap(node.text, half - 48, 2)):
+            drawing.text(x + 36, 88 + 17 * line, text)
+    x, y = MARGIN + half, 92
+    drawing.line(x + 4, y, x + 146, y, ORANGE, 2)
+    drawing.line(x + 138, y - 5, x + 146, y, ORANGE, 2)
+    drawing.line(x + 138, y + 5, x + 146, y, ORANGE, 2)
+    drawing.text(x + 75, y - 10, bridge.name, bold=True, anchor="middle")
+    drawing.text(x + 75, y + 20, "a name in few chunks", MUTED, anchor="middle", size=11)
+    numbers = {bridge.source: 0, bridge.target: 1}
+    width = (WIDTH - 2 * MARGIN - 12) / 2
+    for column, (title, result) in enumerate(results.items()):
+        x = MARGIN + column * (width + 12)
+        drawing.text(x, 148, title, MUTED, bold=True)
+        for at, node in enumerate(result.nodes[:4]):
+            top, number = 156 + at * 32, numbers.get(node.node_id)
+            drawing.box(x, top, width, 28)
+            drawing.text(x + 8, top + 18, f"{at + 1}", MUTED)
+            if number is not None:
+                drawing.badge(x + 30, top + 14, number + 1, HIT_COLORS[number])
+            color = MUTED if number is None else INK
+            drawing.text(x + 44, top + 18, shorten(node.text, width - 52), color)
+    return drawing.svg(156 + 4 * 32 + 8)
+
+
 def update_figure() -> str:
     """Draw the tree of a document before and after an edit of one word."""
     text = " ".join(demo_text().read_text(encoding="utf-8")[:12_000].split())
@@ -298,6 +352,7 @@ def figures(embedder: Embedder | None = None) -> dict[str, str]:
             "tree.svg": tree_figure(rag),
             "graph.svg": graph_figure(rag),
             "fusion.svg": fusion_figure(rag),
+            "bridge.svg": bridge_figure(embedder),
             "update.svg": update_figure(),
             "scopes.svg": scopes_figure(rag),
         }

@@ -22,7 +22,7 @@ from e2graphrag_integrations.retrieval.relevance import Relevance
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.specificity import specificity
 from e2graphrag_integrations.retrieval.trace import FollowedName
-from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank
+from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.words import terms_of
@@ -180,8 +180,8 @@ def find_bridges(
     if not len(links.chunks):
         return Bridges(nothing, np.empty(0), nothing, nothing)
     targets, places = np.unique(links.chunks, return_inverse=True)
-    missing = words.found_of(lacking, targets)[places, links.sources]
-    worth = missing + _RELEVANCE * question.relevance.of_chunks(targets)[places]
+    missing, relevance = words.found_and_relevance(lacking, targets)
+    worth = missing[places, links.sources] + _RELEVANCE * relevance[places]
     worth *= links.strengths * _sentence_factors(links, starts, snapshot, question)
     order = np.lexsort((links.sources, -worth))
     _, first = np.unique(places[order], return_index=True)
@@ -209,7 +209,7 @@ def _sentence_factors(
     """Return a factor in [0.3, 1] for the sentence of each link's name, shape (links,)."""
     if question.texts is None:
         return np.ones(len(links.chunks))
-    names = snapshot.subjects.names
+    names = {one: snapshot.subjects.names[one] for one in np.unique(links.entities).tolist()}
     sentences = NameSentences(question.relevance, snapshot.bm25, question.name_words)
     used, places = np.unique(links.sources, return_inverse=True)
     pairs = list(zip(places.tolist(), links.entities.tolist(), strict=True))
@@ -260,20 +260,24 @@ class _Words:
         lacking = self._weights[:, None] * ~_of_owners(mask, owners, len(chunks))
         return shares / max(float(self._weights.sum()), 1e-9), lacking
 
-    def found_of(self, lacking: Floats, chunks: IntArray) -> Floats:
-        """Return the share of lacking words, by weight, that each chunk contains, in [0, 1].
+    def found_and_relevance(self, lacking: Floats, chunks: IntArray) -> tuple[Floats, Floats]:
+        """Return the share of lacking words in each chunk, and the relevance of the chunks.
 
         Args:
             lacking: Weights of lacking words, shape (words, sources).
             chunks: The chunks.
 
         Returns:
-            Shape (chunks, sources).
+            Shares by weight, in [0, 1], shape (chunks, sources), and the highest unsmoothed
+            relevance of any window of each chunk, shape (chunks,).
         """
         windows, owners = self._windows_of(chunks)
-        mask = _of_owners(self._relevance.contain(self._words, windows), owners, len(chunks))
+        terms = self._relevance.terms_in(windows)
+        mask = _of_owners(terms.contain(self._words), owners, len(chunks))
         found = mask.T.astype(np.float64) @ lacking
-        return np.asarray(found / np.maximum(lacking.sum(axis=0), 1e-9))
+        best = np.zeros(len(chunks))
+        np.maximum.at(best, owners, terms.unsmoothed)
+        return np.asarray(found / np.maximum(lacking.sum(axis=0), 1e-9)), best
 
     def _windows_of(self, chunks: IntArray) -> tuple[IntArray, IntArray]:
         return self._snapshot.dense.windows_of(self._snapshot.chunk_nodes[chunks])
@@ -308,7 +312,7 @@ def _links(
     values = (strengths[places] * _specificities(counts, total))[owners] * mentions / sums[owners]
     others = documents[chunks] != documents[sources][places[owners]]
     chunks, owners, values = chunks[others], owners[others], values[others]
-    order = np.argsort(-values, kind="stable")[:_MAX_TARGETS]
+    order = top_rows(values, _MAX_TARGETS)
     owners = owners[order]
     return _Links(chunks[order].astype(np.int64), values[order], names[owners], places[owners])
 

@@ -52,12 +52,11 @@ class NameSentences:
         weighed = [
             (weight, _joined(terms)) for terms in sentences if (weight := self._weight(terms))
         ]
-        found = dict.fromkeys(names, 0.0)
-        if not weighed:
-            return dict.fromkeys(found, 1.0)
-        for name in found:
+        weighed.sort(reverse=True)
+        found = {}
+        for name in names:
             own = _joined(terms_of(name))
-            found[name] = max((weight for weight, words in weighed if own in words), default=0.0)
+            found[name] = next((weight for weight, words in weighed if own in words), 0.0)
         most = max(found.values(), default=0.0)
         return {name: weight / most if most else 1.0 for name, weight in found.items()}
 

@@ -121,7 +121,7 @@ class Relevance:
         return {term: found for term, found in forms.items() if found}
 
     @lazy
-    def _searched(self) -> tuple[list[str], Mapping[str, float]]:
+    def searched(self) -> tuple[list[str], Mapping[str, float]]:
         """The terms of BM25, and the factors of those that do not have the factor 1.
 
         A form may be far rarer than the word of the question, but is worth no more than that word.
@@ -145,14 +145,15 @@ class Relevance:
         Returns:
             A mask of shape (words, n).
         """
-        spelled = [(row, one) for row, word in enumerate(words) for one in self._spelled(word)]
+        spelled = [(row, one) for row, word in enumerate(words) for one in self.spelled(word)]
         mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
         found = self.snapshot.bm25.contain([one for _, one in spelled], windows)
         for (row, _), own in zip(spelled, found, strict=True):
             mask[row] |= own
         return mask
 
-    def _spelled(self, word: str) -> tuple[str, ...]:
+    def spelled(self, word: str) -> tuple[str, ...]:
+        """Return a word of the question and its inflected forms in the index."""
         return (word, *self.forms.get(word, ()))
 
     @lazy
@@ -170,7 +171,7 @@ class Relevance:
         if not self.bm25_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
-        terms, weights = self._searched
+        terms, weights = self.searched
         return self.snapshot.bm25.search(
             terms, self.list_length, allowed, idf_power=self.idf_power, weights=weights
         )
@@ -280,31 +281,62 @@ class Relevance:
         return dict(zip(nodes.tolist(), scores[best].tolist(), strict=True))
 
     def unsmoothed(self, windows: IntArray) -> NDArray[np.float64]:
-        """Return `dense_weight * d + bm25_weight * c * b` for any windows, without neighbors.
+        """Return `WindowTerms.unsmoothed` of any windows."""
+        return self.terms_in(windows).unsmoothed
+
+    def terms_in(self, windows: IntArray) -> WindowTerms:
+        """Look up the terms of the question in windows, given by their numbers, shape (n,)."""
+        terms, _ = self.searched
+        return WindowTerms(self, windows, self.snapshot.bm25.saturations(terms, windows))
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTerms:
+    """The terms of the question in some windows, looked up once.
+
+    Attributes:
+        relevance: The relevance to the question.
+        windows: Window numbers, shape (n,).
+        saturations: BM25's saturated frequency of each term of the question and each inflected
+            form in each window.
+    """
+
+    relevance: Relevance
+    windows: IntArray
+    saturations: NDArray[np.float32]
+
+    def contain(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which windows contain which words of the question; see `Relevance.contain`."""
+        terms, _ = self.relevance.searched
+        place_of = {term: place for place, term in enumerate(terms)}
+        mask = np.zeros((len(words), len(self.windows)), dtype=np.bool_)
+        for row, word in enumerate(words):
+            for form in self.relevance.spelled(word):
+                mask[row] |= self.saturations[place_of[form]] > 0
+        return mask
+
+    @lazy
+    def unsmoothed(self) -> NDArray[np.float64]:
+        """`dense_weight * d + bm25_weight * c * b` of each window, without neighbors, shape (n,).
 
         Here, `d` and `b` are scores relative to the best score of their ranking. A window outside
         the dense ranking gets the lowest cosine of the ranking, because a vector store may be
-        unable to return the cosine of a given window.
-
-        Args:
-            windows: Window numbers, shape (n,).
-
-        Returns:
-            Values of at least 0, shape (n,).
+        unable to return the cosine of a given window. Values are at least 0.
         """
+        own, windows = self.relevance, self.windows
         values = np.zeros(len(windows))
-        ranked, cosines = self.dense
+        ranked, cosines = own.dense
         if len(ranked) and cosines[0] > 0:
             order = np.argsort(ranked)
             places = np.minimum(np.searchsorted(ranked[order], windows), len(ranked) - 1)
             is_ranked = ranked[order][places] == windows
             cosine = np.where(is_ranked, cosines[order][places], cosines[-1])
-            values += self.dense_weight * np.maximum(0, cosine) / cosines[0]
-        _, best = self.bm25
+            values += own.dense_weight * np.maximum(0, cosine) / cosines[0]
+        _, best = own.bm25
         if len(best):
-            terms, weights = self._searched
-            scores = self.snapshot.bm25.score_rows(
-                terms, windows, idf_power=self.idf_power, weights=weights
+            terms, weights = own.searched
+            scores = own.snapshot.bm25.scores_of(
+                terms, self.saturations, idf_power=own.idf_power, weights=weights
             )
-            values += self.bm25_weight * self.bm25_confidence * scores / best[0]
+            values += own.bm25_weight * own.bm25_confidence * scores / best[0]
         return values

@@ -256,7 +256,19 @@ class BM25Index:
     ) -> NDArray[np.float32]:
         """Return the scores of the given texts, shape (rows,). See `search`."""
         terms = list(terms)
-        scores = self.saturations(terms, rows)
+        saturations = self.saturations(terms, rows)
+        return self.scores_of(terms, saturations, idf_power=idf_power, weights=weights)
+
+    def scores_of(
+        self,
+        terms: Sequence[str],
+        saturations: NDArray[np.float32],
+        *,
+        idf_power: float = 0.0,
+        weights: Weights = _EQUAL,
+    ) -> NDArray[np.float32]:
+        """Return the scores of texts with the given `saturations`, shape (rows,). See `search`."""
+        scores = saturations.copy()
         factors = [self._idf_factor(term, idf_power, weights) for term in terms]
         for column in ([self.idf(term) for term in terms], factors):
             scores *= np.asarray(column, dtype=np.float32)[:, None]
