@@ -56,7 +56,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 
 run-tests: $(STAMP)
 	$(PYTEST) --dist worksteal -m "not slow"
 
-# The slow tier: tests marked slow, then 1,000 examples of each Hypothesis test. Begins no test after TIME_LIMIT seconds.
+# The slow tier: tests marked slow, then up to 1,000 examples of each Hypothesis test. Begins no test after TIME_LIMIT seconds.
 test-slow: $(STAMP)
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) --dist load --maxschedchunk 4 --verbose -m "slow or hypothesis" \
 		--time-limit $(TIME_LIMIT)

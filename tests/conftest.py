@@ -37,9 +37,8 @@ pytest_plugins = ["tiers"]
 
 # `strategies.examples` scales every test's number of examples with the profile.
 settings.register_profile("dev", max_examples=20, deadline=None)
-settings.register_profile("ci", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 OpenIndex = Callable[..., E2GraphRAG]
 

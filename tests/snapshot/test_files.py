@@ -431,6 +431,7 @@ def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(
     assert len(bm25_builds) == 1
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_bm25_index_never_changes_an_answer(path, open_index):
     expected, flips = answers(open_index(path)), 0
     for file in sorted(bm25_folder(path).iterdir()):
