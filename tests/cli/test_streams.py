@@ -82,6 +82,7 @@ def test_plain_text_is_not_wrapped(book_index, call):
     assert out.isascii()
 
 
+@pytest.mark.slow
 def test_pipe_closed_by_its_reader_is_not_an_error(book_index):
     command = f"{' '.join(PROGRAM)} stats {book_index} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - needs a real pipe
@@ -200,6 +201,7 @@ def test_terminal_shows_tables_and_colors_unless_no_color_is_set(book_index):
     assert "\x1b[32m" not in printed
 
 
+@pytest.mark.slow
 def test_dumb_terminal_gets_plain_text(book_index):
     code, printed = run_in_terminal("status", book_index, env={"TERM": "dumb"})
     assert (code, printed) == (0, f"{book_index}: 1 document(s): 1 done\r\ndone\tbook.txt\r\n")

@@ -40,7 +40,7 @@ from llama_fakes import OTHER
 from llama_stores import KINDS, NO_QDRANT_INDEXES, ONE_EACH, dump_index, new_store
 from strategies import examples
 
-pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(NO_QDRANT_INDEXES)]
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from fakes import NameExtractor
 from llama_fakes import Digests
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = ("What did Anna give Bert?", "Who built a mill?", "what is this about?")
 DOCSTORE, STRUCTS, VECTORS = "docstore.json", "index_store.json", "default__vector_store.json"
 

@@ -167,6 +167,7 @@ def old_folder(tmp_path):
     return tmp_path / "old"
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_change_of_a_file_leaves_all_old_or_all_new_files(old_folder):
     interrupted = []
     for folder in each_kill(old_folder, replace_by(NEW)):
@@ -242,6 +243,7 @@ def test_a_persist_that_fails_keeps_the_old_version_and_says_so(versions, tmp_pa
         index.persist(tmp_path / "file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["simple", "faiss-map"])
 def test_a_killed_persist_of_an_index_leaves_the_old_or_the_new_version(versions, tmp_path, kind):
     index, change = versions(kind)

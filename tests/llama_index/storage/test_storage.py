@@ -35,7 +35,7 @@ from llama_checks import (
 from llama_fakes import OTHER
 from llama_stores import NO_QDRANT_INDEXES, dump_index, new_store, stored_entries
 
-pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(NO_QDRANT_INDEXES)]
 
 
 @pytest.fixture

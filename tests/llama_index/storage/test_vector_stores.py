@@ -41,7 +41,7 @@ from llama_stores import (
 )
 from strategies import examples
 
-pytestmark = pytest.mark.filterwarnings(NO_QDRANT_INDEXES)
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(NO_QDRANT_INDEXES)]
 
 LOCAL = "What did Anna give Bert?"
 GLOBAL = "How did the winter at sea end?"
