@@ -1,9 +1,10 @@
-"""The slow tier of the tests in a limited time: its order, and a report of what did not run."""
+"""The slow tier of the tests: which cases belong to it, and as many as a time limit allows."""
 
 from __future__ import annotations
 
+import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -28,6 +29,21 @@ def pytest_configure(config: pytest.Config) -> None:
     limit = config.getoption("time_limit")
     if limit is not None:
         config.pluginmanager.register(TimeLimit(limit), "time-limit")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of tests with the marker `fast_cases` as slow, except for a fixed sample."""
+    cases = defaultdict(list)
+    for item in items:
+        if marker := item.get_closest_marker("fast_cases"):
+            cases[item.nodeid.partition("[")[0], marker.args[0]].append(item)
+    for (name, count), group in cases.items():
+        group.sort(key=lambda item: item.nodeid)
+        fast = random.Random(name).sample(group, min(count, len(group)))  # noqa: S311
+        for item in group:
+            if item not in fast:
+                item.add_marker(pytest.mark.slow)
 
 
 class TimeLimit:

@@ -67,6 +67,7 @@ def without_styles(printed):
 # Pipes
 
 
+@pytest.mark.slow
 def test_pipe_gets_plain_text_without_a_progress_bar(tmp_path, book, without_torch):
     out = tmp_path / "p.e2g"
     done = run_in_pipes("index", book, "--out", out, *SMALL_CHUNKS, env=without_torch)

@@ -92,6 +92,7 @@ def statements(monkeypatch):
 WITHOUT_BRIDGES = HybridStrategy(bridge_weight=0)
 
 
+@pytest.mark.fast_cases(3)
 @WITH_LLM
 @pytest.mark.parametrize(
     "options", [{}, {"token_budget": 200}, {"where": {"document_id": "d03"}}, {"mode": "global"}]

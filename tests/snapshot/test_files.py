@@ -416,6 +416,7 @@ def test_an_edit_builds_no_bm25_index_that_was_never_used(path, open_index, bm25
     assert len(bm25_builds) == 1
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "lengths.npy"])
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
 def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(

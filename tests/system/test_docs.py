@@ -35,6 +35,7 @@ MAX_README_WORDS = 1200
 
 GUIDES = [page for page in PAGES if re.match(r"howto_|quickstart(_\w+)?\.md", page.name)]
 """Pages whose steps build on each other."""
+FAST_GUIDES = {"quickstart.md", "howto_updating.md", "howto_postgres.md"}
 PDF_FILES = {
     "harbor.pdf": ["The harbor opened in 1902.", "Anna Holm built the lighthouse of the harbor."],
     "bridge.pdf": ["Carl Berg designed the bridge.", "A storm destroyed the bridge in 1911."],
@@ -162,7 +163,13 @@ def test_configurations_of_mcp_clients_start_the_command(name):
 
 @pytest.mark.usefixtures("models_loaded_once")
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
-@pytest.mark.parametrize("page", GUIDES, ids=[page.name for page in GUIDES])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=() if page.name in FAST_GUIDES else pytest.mark.slow)
+        for page in GUIDES
+    ],
+)
 def test_guide_leads_from_an_empty_folder_to_what_it_shows(
     page, tmp_path, monkeypatch, capfd, request
 ):

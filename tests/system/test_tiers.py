@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from shared_folder import made_once
-from tiers import TimeLimit
+from tiers import TimeLimit, pytest_collection_modifyitems
 
 
 def item(root, path, *markers):
@@ -52,3 +52,18 @@ def test_a_folder_is_made_again_if_making_it_failed(tmp_path):
         made_once(tmp_path / "shared", lambda _: 1 / 0)
     made_once(tmp_path / "shared", lambda folder: (folder / "file").touch())
     assert (tmp_path / "shared" / "file").exists()
+
+
+def test_a_fixed_sample_of_the_cases_is_fast(tmp_path):
+    def cases(order):
+        items = [item(tmp_path, "tests/test_a.py") for _ in range(12)]
+        for number, one in enumerate(items):
+            one.nodeid = f"tests/test_a.py::test[{number:02}]"
+            one.get_closest_marker = lambda name: name == "fast_cases" and SimpleNamespace(args=[4])
+            one.added = []
+            one.add_marker = one.added.append
+        pytest_collection_modifyitems(items[::order])
+        return {one.nodeid for one in items if not one.added}
+
+    assert len(cases(1)) == 4
+    assert cases(1) == cases(-1)
