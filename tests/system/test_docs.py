@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import json
 import re
@@ -13,17 +12,14 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import demo_text
-from e2graphrag_integrations.embedders import sentence_transformers
-from e2graphrag_integrations.entities import spacy_extractor
 from file_makers import make_pdf
 from graph_server import new_graph_store, running_graph_server
 from stub_server import running_stub
@@ -68,21 +64,6 @@ COMMANDS = sorted(
         if line.startswith("$ e2graphrag ")
     }
 )
-
-
-@pytest.fixture(scope="session")
-def loaders() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Functions that load each embedding model and each pipeline only once."""
-    return functools.cache(sentence_transformers._load_model), functools.cache(
-        spacy_extractor._load
-    )
-
-
-@pytest.fixture
-def models_loaded_once(loaders, monkeypatch) -> None:
-    load_embedder, load_pipeline = loaders
-    monkeypatch.setattr(sentence_transformers, "_load_model", load_embedder)
-    monkeypatch.setattr(spacy_extractor, "_load", load_pipeline)
 
 
 @pytest.mark.usefixtures("models_loaded_once")

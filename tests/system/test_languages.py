@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import pickle
 
@@ -15,7 +14,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.cli.main import main
-from e2graphrag_integrations.entities import han, spacy_extractor
+from e2graphrag_integrations.entities import han
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
@@ -37,12 +36,7 @@ WALD = SourceDocument(
 DOCUMENTS = [DREAM, TEA, WALD]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cached_pipeline():
-    """Load the spaCy pipeline once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spacy_extractor, "_load", functools.cache(spacy_extractor._load))
-        yield
+pytestmark = pytest.mark.usefixtures("models_loaded_once")
 
 
 @pytest.fixture
