@@ -125,15 +125,20 @@ def cached_loaders() -> tuple[Callable[..., Any], Callable[..., Any]]:
     )
 
 
-@pytest.fixture(scope="module")
-def models_loaded_once(
+@pytest.fixture(scope="module", autouse=True)
+def _models_loaded_once(
+    request: pytest.FixtureRequest,
     cached_loaders: tuple[Callable[..., Any], Callable[..., Any]],
 ) -> Iterator[None]:
-    """Open indexes with models that this process has loaded before, which saves half a second."""
+    """Open indexes with models that this process has loaded before, which saves half a second.
+
+    The tests of the models themselves load them anew.
+    """
     load_embedder, load_pipeline = cached_loaders
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sentence_transformers, "_load_model", load_embedder)
-        patch.setattr(spacy_extractor, "_load", load_pipeline)
+        if request.path.parent.name not in {"embedders", "entities"}:
+            patch.setattr(sentence_transformers, "_load_model", load_embedder)
+            patch.setattr(spacy_extractor, "_load", load_pipeline)
         yield
 
 

@@ -11,11 +11,6 @@ from cli_helpers import SMALL_CHUNKS, TEA_PARTY, Result
 from e2graphrag_integrations.cli.main import main
 
 
-@pytest.fixture(autouse=True)
-def _cached_models(models_loaded_once: None) -> None:
-    """Load each model once: loading takes most of the time of a command."""
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Run a command in this process."""

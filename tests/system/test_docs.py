@@ -66,7 +66,6 @@ COMMANDS = sorted(
 )
 
 
-@pytest.mark.usefixtures("models_loaded_once")
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
@@ -142,7 +141,6 @@ def test_configurations_of_mcp_clients_start_the_command(name):
     assert commands
 
 
-@pytest.mark.usefixtures("models_loaded_once")
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 @pytest.mark.parametrize(
     "page",

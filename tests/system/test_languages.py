@@ -36,9 +36,6 @@ WALD = SourceDocument(
 DOCUMENTS = [DREAM, TEA, WALD]
 
 
-pytestmark = pytest.mark.usefixtures("models_loaded_once")
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "mixed.e2g"

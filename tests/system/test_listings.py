@@ -14,7 +14,6 @@ LISTINGS = ROOT / "docs" / "maintainers"
 FILES = ["llamahub_readme.md", "langchain_provider.mdx", "langchain_retriever.mdx"]
 
 
-@pytest.mark.usefixtures("models_loaded_once")
 @pytest.mark.parametrize("file", FILES)
 def test_snippets_of_a_listing_run_in_their_order(file, tmp_path, monkeypatch, capsys):
     pytest.importorskip("llama_index.core" if file.startswith("llama") else "langchain_openai")

@@ -33,9 +33,6 @@ needs_langchain = pytest.mark.skipif(not find_spec("langchain_core"), reason="ne
 needs_llama = pytest.mark.skipif(not find_spec("llama_index"), reason="needs llama-index-core")
 
 
-pytestmark = pytest.mark.usefixtures("models_loaded_once")
-
-
 def loaded(value):
     """Pickle and unpickle with every protocol that Ray, joblib, Spark and multiprocessing use."""
     for protocol in (2, 4, pickle.HIGHEST_PROTOCOL):
