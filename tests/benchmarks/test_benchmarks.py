@@ -17,6 +17,8 @@ import concurrency
 from light_stub import SCRIPT
 from stub_server import LIGHT_STUB
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the benchmark forks")

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli_helpers import SMALL_CHUNKS, TEA_PARTY, Result
 from e2graphrag_integrations.cli.main import main
-from e2graphrag_integrations.embedders import sentence_transformers
-from e2graphrag_integrations.entities import spacy_extractor
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cached_models() -> Iterator[None]:
-    """Load each model once per module: loading takes most of the time of a command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spacy_extractor, "_load", functools.cache(spacy_extractor._load))
-        load_model = functools.cache(sentence_transformers._load_model)
-        patch.setattr(sentence_transformers, "_load_model", load_model)
-        yield
 
 
 @pytest.fixture

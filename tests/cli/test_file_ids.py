@@ -43,6 +43,7 @@ def texts(path="x.e2g"):
 BOTH = {"readme.md": ALPHA, "b/readme.md": GAMMA}
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "runs",
     [

@@ -41,7 +41,7 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
 
 
-@pytest.fixture(params=["pipe", "terminal"])
+@pytest.fixture(params=["pipe", pytest.param("terminal", marks=pytest.mark.slow)])
 def check(request, call) -> Callable[..., Result]:
     """Run a command and check that nothing hostile arrives in its output."""
     if request.param == "terminal":

@@ -67,6 +67,7 @@ def without_styles(printed):
 # Pipes
 
 
+@pytest.mark.slow
 def test_pipe_gets_plain_text_without_a_progress_bar(tmp_path, book, without_torch):
     out = tmp_path / "p.e2g"
     done = run_in_pipes("index", book, "--out", out, *SMALL_CHUNKS, env=without_torch)
@@ -84,6 +85,7 @@ def test_plain_text_is_not_wrapped(book_index, call):
     assert out.isascii()
 
 
+@pytest.mark.slow
 def test_pipe_closed_by_its_reader_is_not_an_error(book_index):
     command = f"{' '.join(PROGRAM)} indexes stats {book_index} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - needs a real pipe
@@ -202,6 +204,7 @@ def test_terminal_shows_tables_and_colors_unless_no_color_is_set(book_index):
     assert "\x1b[32m" not in printed
 
 
+@pytest.mark.slow
 def test_dumb_terminal_gets_plain_text(book_index):
     code, printed = run_in_terminal("documents", "list", book_index, env={"TERM": "dumb"})
     assert (code, printed) == (0, f"{book_index}: 1 document(s): 1 done\r\ndone\tbook.txt\r\n")

@@ -69,6 +69,7 @@ def test_any_text_has_the_vector_of_sentence_transformers(original, embedder, te
     np.testing.assert_allclose(embedder.embed([text]), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_default_model_is_used_without_importing_slow_packages():
     code = (
         "import sys; from e2graphrag_integrations import SentenceTransformerEmbedder\n"

@@ -29,6 +29,7 @@ def openai(monkeypatch):
     return lambda model, **options: cls(model=model, api_key="secret-key", **options)
 
 
+@pytest.mark.slow
 def test_an_index_of_langchain_names_its_openai_model(tmp_path, openai, capsys):
     from e2graphrag_integrations.cli.main import main
     from e2graphrag_integrations.langchain import E2GraphRAGIndex

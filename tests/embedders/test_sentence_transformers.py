@@ -60,6 +60,7 @@ def test_token_counter_uses_the_models_tokenizer_without_truncation(minilm):
     assert minilm.tokens.count(text) == minilm_counter().count(text) > 254
 
 
+@pytest.mark.hypothesis
 def test_no_window_exceeds_the_models_limit(minilm):
     windowed = WindowedEmbedder(minilm)
 

@@ -70,6 +70,7 @@ def test_without_a_tokenizer_windows_use_half_of_the_models_limit():
 
 
 @pytest.mark.parametrize("counter", [minilm_counter, byte_level_counter, metaspace_counter])
+@pytest.mark.hypothesis
 def test_windows_cover_the_text_within_the_limit_of_any_tokenizer(counter):
     tokens = counter()
 

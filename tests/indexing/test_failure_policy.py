@@ -192,6 +192,7 @@ def test_skip_failed_skips_exactly_two_documents_from_many_threads():
 # With an index
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("place", [0, 3])
 @pytest.mark.parametrize(("batch", "slice_"), [(1, 64), (1000, 2)])
 @pytest.mark.parametrize("kind", KINDS)

@@ -153,6 +153,7 @@ E2GraphRAG.open(sys.argv[1], embedder="hashing", extractor=Extractor()).reindex(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["extract", "write"])
 def test_a_killed_run_leaves_the_old_index(old, open_index, moment):
     with open_index(old, extractor=OldExtractor()) as rag:

@@ -457,6 +457,7 @@ def test_a_worker_survives_that_its_connections_are_ended(
     check_finished(rag, expected[0])
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_ends_the_worker_and_loses_nothing(
     tmp_path, monkeypatch, open_index, expected
 ):

@@ -21,7 +21,7 @@ API_KEY = "sk-never-to-be-written-0123456789"
 TEXT = " ".join(f"Anna met Bert in town number {n}. Cleo gave the map to Dora." for n in range(12))
 QUERY = "Where did Anna meet Bert?"
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.slow, pytest.mark.shared]
 
 
 @pytest.fixture(scope="module")

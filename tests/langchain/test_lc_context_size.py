@@ -18,7 +18,7 @@ QUERY = "How many barrels did Anna sell in Oslo on day 7?"
 TEXT = "\n\n".join(
     f"On day {day}, Anna sold {day * 3} barrels of herring to Bert in Oslo. "
     f"The harbour was quiet, and {day} ships waited for the tide below the bridge."
-    for day in range(600)
+    for day in range(150)
 )
 
 

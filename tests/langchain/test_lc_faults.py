@@ -310,6 +310,7 @@ def crashed_files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", KILLS)
 def test_a_killed_process_loses_no_document(lc_open, new_index, pages, crashed_files, when):
     path = crashed_files / f"{when}.e2g"

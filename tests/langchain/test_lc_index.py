@@ -350,6 +350,7 @@ print(json.dumps(retrieved(index)))
 """
 
 
+@pytest.mark.slow
 def test_a_saved_index_returns_the_same_results_in_a_new_process(lc_index_of, pages, tmp_path):
     index = lc_index_of(pages)
     index.save_local(tmp_path / "a.e2g")
@@ -672,6 +673,7 @@ def test_every_method_of_a_closed_index_raises(lc_index_of, pages, tmp_path):
                 call()
 
 
+@pytest.mark.slow
 def test_upsert_and_delete_scale_to_thousands_of_pages(lc_index_of):
     documents = split_into_pages(" ".join(f"Item {i} ends." for i in range(4000)), "long", 1)
     documents += [Document(id=f"d{i}", page_content=f"Item {i}.") for i in range(4000)]

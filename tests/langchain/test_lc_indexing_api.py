@@ -58,6 +58,7 @@ def new_index(lc_index_of):
     return build
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("cleanup", CLEANUPS)
 @pytest.mark.parametrize("batch_size", [2, 100])
 @pytest.mark.parametrize("is_async", [False, True])

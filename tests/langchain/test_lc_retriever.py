@@ -407,6 +407,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize("where", FILTERS)

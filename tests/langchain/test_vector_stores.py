@@ -104,7 +104,15 @@ STORES = {
 }
 
 
-@pytest.fixture(params=STORES)
+OTHER_METRICS = {"faiss ip", "qdrant dot", "qdrant euclid", "chroma l2", "chroma ip"}
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.slow) if name in OTHER_METRICS else name
+        for name in STORES
+    ]
+)
 def store(request) -> VectorStore:
     return STORES[request.param]()
 

@@ -473,6 +473,7 @@ def test_a_cypher_database_equals_a_first_update_after_edits(graph_server, rag):
     assert nodes["anna"][0] == ["Entity", "__Entity__"]
 
 
+@pytest.mark.slow
 def test_an_update_of_a_cypher_database_is_repaired_after_a_kill(graph_server, rag, monkeypatch):
     store = new_graph_store(graph_server)
     query = store.structured_query

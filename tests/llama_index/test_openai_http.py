@@ -20,7 +20,7 @@ SENTENCES = [f"Anna met Bert in town number {n}. Cleo gave the map to Dora." for
 QUESTION = "Where did Anna meet Bert?"
 DOCUMENT = Document(id_="towns", text=" ".join(SENTENCES), metadata={"title": "Towns"})
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.slow, pytest.mark.shared]
 
 
 @pytest.fixture(scope="module")

@@ -219,6 +219,7 @@ def test_the_limits_hold(name: str):
         read_data(data, name, limits=SMALL)
 
 
+@pytest.mark.slow
 def test_links_in_a_crafted_rtf_file_take_no_time():
     links = rb'{\field{\*\fldinst{HYPERLINK "' * 5000
     assert read_data(rb"{\rtf1 Bob." + links, "a.rtf").text.strip() == "Bob."

@@ -123,6 +123,7 @@ def one_more(values):
     return values
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -196,6 +197,7 @@ def test_a_bm25_index_that_differs_from_the_texts_is_reported(path, open_index, 
     assert problem.startswith("'words' in the snapshot does not match the rows")
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "name", ["vectors.npy", "ids.npy", "meta.json", "words/data.npy", "words/meta.json"]
 )

@@ -129,6 +129,7 @@ def test_a_node_has_the_mean_factor_of_its_segments(open_index):
     assert factors(rag, {"boost_field": "priority"}) == {"two": pytest.approx(2.5)}
 
 
+@pytest.mark.fast_cases(16)
 @pytest.mark.parametrize(
     "options",
     [{}, {"k": 2}, {"token_budget": 12}, {"fill": True}, {"mode": "local"}, {"expand": "leaves"}],

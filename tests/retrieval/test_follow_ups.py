@@ -142,6 +142,7 @@ def founders(real_embedder, real_extractor) -> Iterator[E2GraphRAG]:
         yield opened
 
 
+@pytest.mark.fast_cases(14)
 @pytest.mark.parametrize(
     ("question", "turns", "found"),
     [

@@ -117,6 +117,7 @@ def test_characters_with_several_tokens_fit_the_budget(open_index, bytes_counter
 
 
 @pytest.mark.parametrize("counter", ["approximate", "wordpiece", "bytes"])
+@pytest.mark.hypothesis
 def test_a_context_never_exceeds_its_budget(counter, request):
     counter = (
         ApproximateTokenCounter()

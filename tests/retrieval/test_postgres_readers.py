@@ -92,6 +92,7 @@ def statements(monkeypatch):
 WITHOUT_BRIDGES = HybridStrategy(bridge_weight=0)
 
 
+@pytest.mark.fast_cases(3)
 @WITH_LLM
 @pytest.mark.parametrize(
     "options", [{}, {"token_budget": 200}, {"where": {"document_id": "d03"}}, {"mode": "global"}]
@@ -210,6 +211,7 @@ def test_a_second_reader_loads_the_search_index_that_the_first_has_derived(opene
     assert "d20" in found(second)
 
 
+@pytest.mark.slow
 def test_every_answer_beside_writers_comes_from_one_state(opened):
     """Documents are complete and of one version; of each writer, the first ones are there."""
     writer, reopen = opened
@@ -330,6 +332,7 @@ def test_the_listener_ends_with_the_index(opened):
     assert not listeners()
 
 
+@pytest.mark.slow
 def test_neither_a_fork_nor_the_end_of_the_process_waits_for_the_listener(opened, postgres_url):
     code = f"""
 import os
@@ -419,6 +422,7 @@ def test_a_role_that_may_only_read_gets_notices(opened, postgres_url):
         reader.add(document(21))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("postgres_url")
 def test_a_standby_is_polled_and_a_restarted_server_answers_again(open_index, monkeypatch):
     monkeypatch.setattr(postgres_listener, "_POLL_SECONDS", 0.01)

@@ -120,10 +120,11 @@ def test_later_changes_of_the_filter_have_no_effect(two_tenants):
 # Leaks
 
 
-def test_answers_to_one_tenant_never_contain_words_of_another():
+@pytest.mark.parametrize("questions", [40, pytest.param(500, marks=pytest.mark.slow)])
+def test_answers_to_one_tenant_never_contain_words_of_another(questions):
     trials = Trials(seed=7)
-    trials.run(150, per_index=50)
-    assert trials.asked == 150
+    trials.run(questions, per_index=20)
+    assert trials.asked == questions
     assert not trials.leaks
 
 
@@ -553,7 +554,8 @@ def test_real_vectors_answer_in_a_scope(real_embedder, real_extractor, open_inde
     assert own.nodes[0].text.startswith("Ada Lovelace")
 
 
-def test_no_answer_shows_a_document_that_just_changed_hands(tmp_path, open_index):
+@pytest.mark.parametrize("questions", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_no_answer_shows_a_document_that_just_changed_hands(tmp_path, open_index, questions):
     path = tmp_path / "i.e2g"
     reader = open_index(path, read_your_writes=False)
     writer = open_index(path)
@@ -572,7 +574,7 @@ def test_no_answer_shows_a_document_that_just_changed_hands(tmp_path, open_index
     thread = threading.Thread(target=move)
     thread.start()
     try:
-        for number in range(60):
+        for number in range(questions):
             tenant, other = ("a", "secretb") if number % 2 else ("b", "secreta")
             scope = reader.scoped({"tenant": tenant})
             shown = repr(scope.retrieve("Whom did Bert meet, and who told him?", k=50))

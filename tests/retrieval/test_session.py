@@ -294,6 +294,7 @@ def test_an_unchanged_chunk_of_a_changed_document_is_left_out(index_file, open_i
     assert not ask(reader, where={"document_id": "d07"}).nodes
 
 
+@pytest.mark.slow
 def test_a_reader_keeps_an_old_state_while_fifty_changes_pass(index_file, open_index, gate):
     """Two of 30 documents change, each many times; all others are found at any time."""
     reader, writer = open_index(index_file), open_index(index_file)

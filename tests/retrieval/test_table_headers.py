@@ -21,6 +21,7 @@ def shop(request):
         yield rag, text
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("number", [0, 7, 150, 399])
 @pytest.mark.parametrize("options", [{"token_budget": 300}, {"k": 2}], ids=str)
 def test_a_row_comes_with_its_header_once(shop, number, options):

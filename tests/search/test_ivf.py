@@ -387,6 +387,7 @@ def test_persisted_lists_are_reused_by_other_processes(path, open_index, trainin
     assert names == ["centroids.npy", "meta.json", "of_vector.npy"]
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", ["centroids.npy", "of_vector.npy", "meta.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
 def test_damaged_list_files_are_rebuilt(path, open_index, trainings, name, damage):

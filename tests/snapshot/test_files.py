@@ -416,6 +416,7 @@ def test_an_edit_builds_no_bm25_index_that_was_never_used(path, open_index, bm25
     assert len(bm25_builds) == 1
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "lengths.npy"])
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
 def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(
@@ -431,6 +432,7 @@ def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(
     assert len(bm25_builds) == 1
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_bm25_index_never_changes_an_answer(path, open_index):
     expected, flips = answers(open_index(path)), 0
     for file in sorted(bm25_folder(path).iterdir()):

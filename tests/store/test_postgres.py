@@ -284,6 +284,7 @@ def test_a_writer_that_lost_its_lock_stops_and_the_next_call_continues(
     assert len(calls) - len(set(calls)) <= 1  # at most the call in flight is repeated
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("postgres_url")
 def test_a_server_that_restarts(open_index, story):
     with running_postgres() as server:

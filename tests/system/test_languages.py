@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import pickle
 
@@ -15,7 +14,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.cli.main import main
-from e2graphrag_integrations.entities import han, spacy_extractor
+from e2graphrag_integrations.entities import han
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
@@ -35,14 +34,6 @@ WALD = SourceDocument(
     "Kinder spielten wieder auf der Wiese. Anna Meier ging mit ihnen in den Wald.",
 )
 DOCUMENTS = [DREAM, TEA, WALD]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cached_pipeline():
-    """Load the spaCy pipeline once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spacy_extractor, "_load", functools.cache(spacy_extractor._load))
-        yield
 
 
 @pytest.fixture

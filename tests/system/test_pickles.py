@@ -197,6 +197,7 @@ def test_langchain_index_and_retriever_are_copied_and_pickled(tmp_path):
         index.close()
 
 
+@pytest.mark.slow
 @needs_langchain
 def test_langchain_llm_and_vector_store_are_not_pickled():
     from langchain_core.documents import Document
@@ -252,6 +253,7 @@ def test_llama_index_and_retriever_are_copied_and_pickled():
         assert len(other.docstore.docs) > len(index.docstore.docs)
 
 
+@pytest.mark.slow
 @needs_llama
 def test_llama_index_at_a_path_is_pickled_as_its_location(tmp_path):
     from llama_index.core import Document

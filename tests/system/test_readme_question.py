@@ -8,6 +8,8 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG
 
+pytestmark = pytest.mark.slow
+
 README = Path(__file__).parents[2] / "README.md"
 QUESTION = "What did Weena give to the Time Traveller?"
 

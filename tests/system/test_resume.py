@@ -237,6 +237,7 @@ with E2GraphRAG.open(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 7])
 def test_resume_after_a_crash_repeats_at_most_the_calls_in_flight(tmp_path, open_index, after):
     path, calls = tmp_path / "i.e2g", tmp_path / "calls"

@@ -190,6 +190,7 @@ CAUSES: list[Callable[[], None]] = [
 """What raises the messages of the page, in their order."""
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize(("number", "cause"), [*enumerate(CAUSES)])
 def test_message_on_the_page_is_the_one_that_is_raised(number, cause, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

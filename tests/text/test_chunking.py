@@ -406,10 +406,10 @@ def test_sentence_inserted_into_prose_changes_one_or_two_content_chunks(size):
 
 @pytest.mark.parametrize("size", [120, 1200])
 def test_sentence_inserted_into_a_novel_changes_few_content_chunks(size):
-    text = NOVEL.read_text(encoding="utf-8")
+    text = NOVEL.read_text(encoding="utf-8")[:70_000]
     before = set(content_chunks(text, size))
     changed = []
-    for start in sentence_starts(text)[::170]:
+    for start in sentence_starts(text)[::60]:
         new = f"{text[:start]}Nobody had yet heard of it. {text[start:]}"
         changed.append(len(set(content_chunks(new, size)) - before))
     assert len(changed) > 8

@@ -222,6 +222,7 @@ def test_lost_vectors_are_repaired_by_the_next_update(place, caplog):
         assert use(rag).reasons == ()
 
 
+@pytest.mark.slow
 def test_a_crash_in_the_middle_of_an_update_loses_nothing(place, monkeypatch):
     monkeypatch.setattr(writer, "_BATCH", 1)
     with place.open(vectors=None) as plain:
@@ -355,6 +356,7 @@ def test_pgvector_rejects_dimensions_that_it_cannot_index(in_postgres):
         rag.update_vectors()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("searches_everything")
 def test_older_versions_of_pgvector_have_the_same_answers(open_index, tmp_path, monkeypatch):
     """Version 0.6 has neither half precision nor iterative scans."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from chromium import running_page
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.evaluation import read_questions
@@ -70,6 +72,7 @@ def test_two_settings_are_compared_side_by_side(open_page, page_url):
             assert expected in hit.locator(".labels").inner_text()
 
 
+@pytest.mark.slow
 def test_gold_answers_give_recall_and_ndcg_of_both_settings(open_page, page_url):
     page = open_page(
         f"{page_url}#/ask?q=Who+found+the+treasure%3F&compare=1&a.k=2&b.k=1&b.mode=local"
@@ -98,6 +101,7 @@ def test_gold_answers_give_recall_and_ndcg_of_both_settings(open_page, page_url)
     assert "Answer in context" in text
 
 
+@pytest.mark.slow
 def test_a_question_without_vectors_shows_how_many_names_were_found(open_page, page_url):
     page = open_page(f"{page_url}#/ask?q=Where+did+Alice+meet+Bob%3F&a.k=1&a.mode=local&a.paths=1")
     figures = page.locator(".hit .figures")
@@ -110,6 +114,7 @@ def test_a_question_without_vectors_shows_how_many_names_were_found(open_page, p
     assert "No path joins" not in page.locator(".trace").inner_text()
 
 
+@pytest.mark.slow
 def test_a_small_set_has_no_intervals_and_names_the_setting_in_its_scores(
     open_page, page_url, tmp_path, console
 ):
@@ -140,6 +145,7 @@ def test_a_small_set_has_no_intervals_and_names_the_setting_in_its_scores(
     assert '"{""k"": 2}"' in path.read_text()
 
 
+@pytest.mark.slow
 def test_invalid_input_is_reported_where_it_belongs(open_page, page_url, console):
     page = open_page(page_url)
     page.locator("#ask").click()
@@ -171,6 +177,7 @@ def test_invalid_input_is_reported_where_it_belongs(open_page, page_url, console
         assert place.startswith(("letter-01", "letter-02"))
 
 
+@pytest.mark.slow
 def test_a_question_set_is_saved_exported_and_imported(open_page, page_url, tmp_path):
     page = open_page(f"{page_url}#/ask?q=Who+found+the+treasure%3F&gold=treasure.pdf&answers=Dora")
     page.locator(".hit").first.wait_for()
@@ -206,6 +213,7 @@ def test_a_question_set_is_saved_exported_and_imported(open_page, page_url, tmp_
     assert "line 1 has no gold_ids" in page.locator("#question-set [role=alert]").inner_text()
 
 
+@pytest.mark.slow
 def test_real_vectors_answer_in_the_page(open_page, real_embedder, real_extractor, tmp_path):
     texts = ["Zoe painted the lighthouse of Bergen.", "Ivan repairs old clocks.", "It rained."]
     path = tmp_path / "real.e2g"

@@ -11,6 +11,8 @@ from chromium import running_page
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.server.web import Client, WebOptions, make_app
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - for tests only
 MAX_PART = 20_000
 

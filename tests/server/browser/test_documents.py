@@ -74,6 +74,7 @@ def test_a_file_is_indexed_after_its_cost_was_shown(open_page, web_index):
         assert "Zoe" in page.locator(".hit").first.inner_text()
 
 
+@pytest.mark.slow
 def test_failed_and_skipped_files_stay_with_their_reasons(open_page, web_index, extractor):
     files = {
         "good.txt": b"Zoe painted the lighthouse.",
@@ -124,6 +125,7 @@ def test_failed_and_skipped_files_stay_with_their_reasons(open_page, web_index, 
         expect(page.locator("#unindexed")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_files_of_a_failed_job_stay_with_the_reason(open_page, web_index, extractor):
     with documents_page(open_page, web_index) as page:
         upload(page, "broken.txt", BROKEN.text)
@@ -153,6 +155,7 @@ def test_files_of_a_failed_job_stay_with_the_reason(open_page, web_index, extrac
         )
 
 
+@pytest.mark.slow
 def test_a_late_estimate_does_not_replace_that_of_files_chosen_later(open_page, web_index):
     with documents_page(open_page, web_index) as page:
         late = []
@@ -172,6 +175,7 @@ def test_a_late_estimate_does_not_replace_that_of_files_chosen_later(open_page, 
         expect(page.locator(".files li")).to_contain_text(["second.md"])
 
 
+@pytest.mark.slow
 def test_dropped_files_of_unknown_kind_or_size_are_refused_before_they_are_sent(
     open_page, web_index
 ):
@@ -207,6 +211,7 @@ def test_a_document_is_deleted_only_after_confirmation(open_page, web_index):
     assert [one.id for one in web_index.status()] == ["letter-01.txt", "letter-03.txt"]
 
 
+@pytest.mark.slow
 def test_replaced_documents_are_named_first_and_old_results_disappear(open_page, web_index):
     with documents_page(open_page, web_index) as page:
         finished = page.locator("[data-job]", has_text="Done: 1 document indexed")
@@ -234,6 +239,7 @@ def test_replaced_documents_are_named_first_and_old_results_disappear(open_page,
         expect(finished).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_failed_documents_are_indexed_again_on_request(open_page, web_index, extractor):
     web_index.add([BROKEN, SourceDocument("other.txt", "Zoe came back.")])
     with documents_page(open_page, web_index) as page:
@@ -246,6 +252,7 @@ def test_failed_documents_are_indexed_again_on_request(open_page, web_index, ext
         expect(page.locator('tr[data-document="broken.txt"] .status')).to_have_text("done")
 
 
+@pytest.mark.slow
 def test_a_running_job_is_followed_after_a_reload_and_stopped(open_page, web_index, extractor):
     extractor.gate.clear()
     try:

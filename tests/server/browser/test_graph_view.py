@@ -78,6 +78,7 @@ def test_most_mentioned_entity_is_shown_first_and_others_are_found(open_page, pa
     shown(page, "alice")
 
 
+@pytest.mark.slow
 def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=emil")
     shown(page, "emil")
@@ -97,6 +98,7 @@ def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_
     assert page.locator("#graph-title").inner_text() == "mallory"
 
 
+@pytest.mark.slow
 def test_neighbors_are_added_from_the_list_by_keyboard(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=mallory")
     shown(page, "mallory")
@@ -107,6 +109,7 @@ def test_neighbors_are_added_from_the_list_by_keyboard(open_page, page_url):
     assert "added" in page.locator("#announcements").text_content()
 
 
+@pytest.mark.slow
 def test_lists_are_extended_and_size_and_zoom_change_the_drawing(open_page, crowd_url):
     page = open_page(f"{crowd_url}#/graph?entity=anna")
     shown(page, "anna")
@@ -134,6 +137,7 @@ def test_lists_are_extended_and_size_and_zoom_change_the_drawing(open_page, crow
     assert page.evaluate(zoom) == pytest.approx(before)
 
 
+@pytest.mark.slow
 def test_equal_graphs_are_drawn_alike_with_readable_labels(open_page, crowd_url):
     places = []
     for width in (1280, 1280, 390):
@@ -149,6 +153,7 @@ def test_equal_graphs_are_drawn_alike_with_readable_labels(open_page, crowd_url)
     assert min(math.dist(one, other) for one, other in combinations(points, 2)) > 30
 
 
+@pytest.mark.slow
 def test_an_edge_shows_its_sentences_which_lead_to_the_tree(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=dora")
     shown(page, "dora")
@@ -190,6 +195,7 @@ def test_hostile_names_and_sentences_stay_text(open_page, page_url):
     assert page.locator("main img, main iframe").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1280, "dark"), (390, "light")])
 def test_graph_and_paths_are_accessible(open_page, page_url, check_access, width, theme):
     page = open_page(f"{page_url}#/graph?entity=alice", width=width)
@@ -202,6 +208,7 @@ def test_graph_and_paths_are_accessible(open_page, page_url, check_access, width
     check_access(page, width=width, theme=theme)
 
 
+@pytest.mark.slow
 def test_an_answer_that_arrives_late_does_not_replace_a_newer_one(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=alice")
     shown(page, "alice")
@@ -227,6 +234,7 @@ def test_an_answer_that_arrives_late_does_not_replace_a_newer_one(open_page, pag
     assert drawn(page) == expected
 
 
+@pytest.mark.slow
 def test_an_entity_that_could_not_be_loaded_is_tried_again(open_page, page_url, console):
     console.expected.add("status of 503")
     page = open_page(f"{page_url}#/graph?entity=alice")

@@ -48,6 +48,7 @@ def show(page, view):
     page.goto(f"{page.url.partition('#')[0]}#/{view}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
 def test_overview_and_answers_are_accessible(open_page, report_url, check_access, width, theme):
     page = open_page(report_url)
@@ -81,6 +82,7 @@ def test_answers_lead_to_the_tree_and_the_graph(open_page, report_url):
     assert page.locator(".graph-canvas canvas").count() > 0
 
 
+@pytest.mark.slow
 def test_overview_names_what_is_left_out(open_page, report_url):
     page = open_page(report_url)
     page.locator("a[data-view=overview]").click()
@@ -94,6 +96,7 @@ def test_overview_names_what_is_left_out(open_page, report_url):
     assert "does not contain" in page.locator("#view-graph [role=alert]").inner_text()
 
 
+@pytest.mark.slow
 def test_tree_shows_summaries_beside_their_text_and_loads_more(open_page, report_url):
     page = open_page(f"{report_url}#/tree?document=long")
     first = page.locator(".tree-node").first
@@ -133,6 +136,7 @@ def test_hostile_texts_do_nothing_and_nothing_is_requested(open_page, report_url
     assert {url.partition("#")[0] for url in requested} == {report_url}
 
 
+@pytest.mark.slow
 def test_keyboard_reaches_every_view_and_opens_the_tree(open_page, report_url):
     page = open_page(report_url)
     page.locator(".hit").first.wait_for()
@@ -166,6 +170,7 @@ def test_keyboard_reaches_every_view_and_opens_the_tree(open_page, report_url):
     page.locator(".tree-open[aria-expanded=true]").wait_for()
 
 
+@pytest.mark.slow
 def test_themes_can_be_chosen(open_page, report_url):
     page = open_page(report_url)
     color = "getComputedStyle(document.body).backgroundColor"

@@ -32,6 +32,7 @@ def show(page, view):
     page.locator(READY[view]).first.wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["ask", "documents", "tree"])  # the graph has tests of its own
 def test_views_are_accessible_in_both_themes_and_widths(open_page, page_url, check_access, view):
     question = (
@@ -48,6 +49,7 @@ def test_views_are_accessible_in_both_themes_and_widths(open_page, page_url, che
             check_access(page, width=width, theme=theme)
 
 
+@pytest.mark.slow
 def test_theme_follows_the_system_until_one_is_chosen(open_page, page_url):
     page = open_page(page_url, color_scheme="dark")
     background = "getComputedStyle(document.documentElement).backgroundColor"
@@ -93,6 +95,7 @@ def test_the_keyboard_alone_asks_a_question_and_switches_views(open_page, page_u
     assert page.locator('nav a[aria-current="page"]').inner_text() == "Documents"
 
 
+@pytest.mark.slow
 def test_a_link_opens_the_question_with_its_settings_and_a_reload_keeps_them(open_page, page_url):
     page = open_page(page_url)
     page.locator("#settings > summary").click()
@@ -141,6 +144,7 @@ def test_hostile_texts_do_nothing(open_page, page_url):
     assert page.evaluate("attacks") == []
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_reported_and_found_again(open_page, console, web_index):
     console.expected |= {"ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"}
     app = make_app(web_index)

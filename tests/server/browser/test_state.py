@@ -63,6 +63,7 @@ def test_every_view_says_first_that_documents_are_pending(open_page, pending_url
     expect(page.locator(".tree-documents li")).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium, extractor):
     with (
         E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=extractor) as rag,
@@ -78,6 +79,7 @@ def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium,
         page.locator("#view-tree [role=status]", has_text="The index has no").wait_for()
 
 
+@pytest.mark.slow
 def test_a_reader_gets_the_command_instead_of_the_button(open_page, console, web_index):
     console.expected.add("status of 401")
     web_index.add(NEW, wait=False)
@@ -98,6 +100,7 @@ def test_a_reader_gets_the_command_instead_of_the_button(open_page, console, web
         assert page.locator("#resume").is_hidden()
 
 
+@pytest.mark.slow
 def test_an_answer_without_hits_names_the_pending_documents(open_page, web_index):
     web_index.add(NEW, wait=False)
     with running_page(make_app(web_index)) as url:
@@ -112,6 +115,7 @@ def test_an_answer_without_hits_names_the_pending_documents(open_page, web_index
         expect(page.locator("#state")).to_have_text("6 documents are indexed.")
 
 
+@pytest.mark.slow
 def test_a_writer_is_named_and_refused_buttons_are_disabled(open_page, web_index):
     web_index.add([NEW[0], SourceDocument("broken.txt", "Unreadable")])
     note = {"name": "note.txt", "mimeType": "text/plain", "buffer": b"Zoe left."}
@@ -146,6 +150,7 @@ def test_a_writer_is_named_and_refused_buttons_are_disabled(open_page, web_index
         page.locator("[data-job]", has_text="Done: 1 document indexed").wait_for()
 
 
+@pytest.mark.slow
 def test_while_the_server_indexes_nothing_can_be_deleted(open_page, web_index, extractor):
     web_index.add(NEW, wait=False)
     extractor.gate.clear()
@@ -165,6 +170,7 @@ def test_while_the_server_indexes_nothing_can_be_deleted(open_page, web_index, e
         extractor.gate.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
 def test_the_state_is_accessible(open_page, pending_url, check_access, width, theme):
     page = open_page(pending_url, width=width)

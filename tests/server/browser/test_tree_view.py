@@ -74,6 +74,7 @@ def test_levels_open_beside_the_text_that_they_cover(open_page, tree_url):
     assert last.is_hidden()
 
 
+@pytest.mark.slow
 def test_a_range_opens_its_chunk(open_page, tree_url):
     start = TEXT.index("room 333 ")
     page = open_page(f"{tree_url}#/tree?document=castle&start={start}&end={start + 8}")
@@ -84,6 +85,7 @@ def test_a_range_opens_its_chunk(open_page, tree_url):
     assert page.locator(".is-target").count() == 1
 
 
+@pytest.mark.slow
 def test_the_title_is_shown_though_the_list_comes_late(open_page, tree_url):
     page = open_page("about:blank")
     late = []
@@ -100,6 +102,7 @@ def test_the_title_is_shown_though_the_list_comes_late(open_page, tree_url):
     page.locator("#tree-title", has_text="The Castle (castle)").wait_for()
 
 
+@pytest.mark.slow
 def test_a_short_document_and_an_unknown_one(open_page, tree_url, console):
     page = open_page(f"{tree_url}#/tree?document=a")
     page.locator("text=A short document").wait_for()
@@ -109,6 +112,7 @@ def test_a_short_document_and_an_unknown_one(open_page, tree_url, console):
     page.locator("#view-tree [role=alert]", has_text="nowhere").wait_for()
 
 
+@pytest.mark.slow
 def test_the_only_document_is_opened_at_once(open_page, chromium):
     with E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
         rag.add(SourceDocument("a", "Anna met Bert."))
@@ -117,6 +121,7 @@ def test_the_only_document_is_opened_at_once(open_page, chromium):
             page.locator(".tree-node", has_text="Anna met Bert.").wait_for()
 
 
+@pytest.mark.slow
 def test_levels_open_by_keyboard(open_page, tree_url):
     page = open_page(f"{tree_url}#/tree?document=castle")
     page.locator(".tree-open").first.wait_for()
@@ -132,7 +137,9 @@ def test_levels_open_by_keyboard(open_page, tree_url):
     page.locator(".tree-open[aria-expanded=true]").wait_for(state="hidden")
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(1280, "light"), pytest.param(390, "dark", marks=pytest.mark.slow)]
+)
 def test_trees_are_accessible(open_page, tree_url, check_access, width, theme):
     start = TEXT.index("room 333 ")
     page = open_page(f"{tree_url}#/tree?document=castle&start={start}&end={start + 8}", width=width)

@@ -72,6 +72,7 @@ def test_writers_of_a_database_are_named_but_block_nothing(rag, postgres_url, se
     assert client.get("/state").json()["writing"] == ""
 
 
+@pytest.mark.slow
 def test_the_server_survives_a_restart_of_the_database(tmp_path, monkeypatch, serve):
     monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(service_module, "_CHECK_SECONDS", 0.0)
