@@ -72,6 +72,7 @@ def test_the_limit_holds_for_matrix_products_after_set_num_threads():
     assert mkl_threads() == before
 
 
+@pytest.mark.slow
 def test_a_question_costs_the_cpu_of_one_thread_whatever_the_numbers():
     """Run in a new process, because OpenMP reads OMP_NUM_THREADS once."""
     code = """

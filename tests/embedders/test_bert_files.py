@@ -88,6 +88,7 @@ def test_a_model_in_a_folder_has_the_vectors_of_sentence_transformers(folder):
     )
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     ("file", "values"),
     [

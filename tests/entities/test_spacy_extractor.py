@@ -252,6 +252,7 @@ def test_bundled_pipeline_looks_up_vectors_by_lower_case_form(real_extractor):
     assert real_extractor.nlp.vocab.vectors.attr == LOWER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["Alice Bob ", "Alice met Bob. ", "( ", '"Alice" ', "Alice\n\n", "Bob-"]
 )

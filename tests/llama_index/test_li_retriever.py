@@ -337,6 +337,7 @@ def one(key: str, operator: FilterOperator, value: Any) -> MetadataFilters:
 STORY, OTHER, BOTH, NONE = {"story"}, {"other"}, {"story", "other"}, set[str]()
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize(
     ("key", "operator", "value", "expected"),
     [

@@ -137,6 +137,7 @@ def equals(key: str, value: Any, operator: str = "==") -> MetadataFilters:
 # The same nodes
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     "options",
     [
@@ -300,6 +301,7 @@ def test_real_vectors_give_the_same_nodes(tmp_path, real_embedder):
 # Filters
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize(
     ("key", "operator", "value"),
     [

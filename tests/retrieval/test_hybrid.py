@@ -90,6 +90,7 @@ def graph_weight(rag, question, strategy):
 # Scores and the gate.
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize(
     "settings",
@@ -128,6 +129,7 @@ def test_the_score_is_the_weighted_sum_of_reciprocal_ranks(rag, question, settin
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize(
     ("doc_freq", "chunks", "specificity"),
     [  # ln((N + 1) / (df + 1)) / ln((N + 1) / 2); N + 1 and df + 1 are powers of two

@@ -200,6 +200,7 @@ def llama_nodes_of_core(nodes):
     ]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25", "tree"])
 def test_llama_index_returns_the_nodes_of_the_core(core, llama, strategy):
     for question in QUESTIONS:

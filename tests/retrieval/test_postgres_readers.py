@@ -292,6 +292,7 @@ def test_a_reader_that_nobody_asks_prepares_only_one_state(opened, statements):
     assert generation_of(reader) == before
 
 
+@pytest.mark.slow
 def test_without_notices_every_promise_holds(opened, monkeypatch):
     """As if each notice was late: it never arrives."""
     monkeypatch.setattr(postgres_listener, "_run", lambda state, *_: state.close())

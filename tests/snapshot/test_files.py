@@ -99,6 +99,7 @@ def test_another_process_loads_the_snapshot(path, open_index):
     assert done.stdout.split() == node.text.split()
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("name", "content"),
     [

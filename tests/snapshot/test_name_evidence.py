@@ -31,6 +31,7 @@ def linked(rag, question):
     return [link.entity for link in rag.retrieve(question, k=3).trace.links]
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize(
     ("name", "entity"),
     [

@@ -527,3 +527,11 @@ def test_verify_and_export_see_one_state_while_another_thread_writes(open_index,
         thread.join()
     assert problems == {()}
     assert len(exports) <= 2
+
+
+def test_a_delete_counts_the_chunks_and_summaries_of_all_its_documents(open_index):
+    rag = open_index(group_size=2)
+    added = rag.add([numbered(12, "a"), numbered(9, "b", 100)])
+    deleted = rag.delete(["a", "b"])
+    assert added.summaries > 2
+    assert (deleted.chunks, deleted.summaries) == (added.chunks, added.summaries)

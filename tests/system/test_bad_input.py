@@ -144,6 +144,7 @@ def test_two_megabyte_line_is_indexed(open_index):
     assert rag.verify().ok
 
 
+@pytest.mark.slow
 def test_one_megabyte_word_is_indexed(open_index):
     rag = open_index(chunk_size=8000, chunk_overlap=100, summarizer=CountingLLM())
     report = rag.add(SourceDocument("word", "x" * 1_000_000))
@@ -481,6 +482,7 @@ def test_empty_query_is_rejected(guarded, query):
         guarded.rag.retrieve(query)
 
 
+@pytest.mark.slow
 def test_query_of_30_kilobytes_is_answered(guarded):
     query = "Did Anna meet Bert in Oslo, or was it Cleo in Rome? " * 600
     assert len(query) > 30_000

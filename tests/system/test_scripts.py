@@ -62,6 +62,7 @@ def mixed(request, tmp_path_factory):
         yield rag
 
 
+@pytest.mark.fast_cases(30)
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
 @pytest.mark.parametrize("code", DOCUMENTS)
 def test_question_in_any_script_and_encoding_finds_the_document(mixed, code, form):

@@ -1,0 +1,34 @@
+"""Errors of SQLite as errors of this package."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    NotAnIndexError,
+    StoreError,
+    StoreLockedError,
+)
+from e2graphrag_integrations.store.connection import translate_error
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "advice"),
+    [
+        ("database is locked", StoreLockedError, "wait for it"),
+        ("database table is busy", StoreLockedError, "wait for it"),
+        ("file is not a database", NotAnIndexError, "pass a different path"),
+        ("database disk image is malformed", CorruptStoreError, "restore a backup"),
+        ("no such table: nodes", CorruptStoreError, "restore a backup"),
+        ("attempt to write a readonly database", StoreError, "copy it to a writable folder"),
+        ("database or disk is full", StoreError, "free some space"),
+        ("disk I/O error", StoreError, "i.e2g: disk I/O error"),
+    ],
+)
+def test_an_error_of_sqlite_becomes_a_typed_error_with_advice(message, kind, advice):
+    error = translate_error(sqlite3.OperationalError(message), "i.e2g")
+    assert type(error) is kind
+    assert advice in str(error)
