@@ -244,7 +244,7 @@ def test_langchain_page_calls_save_and_open_one_file(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
     section = page.partition("## Files")[2].partition("\n## ")[0]
     calls = re.findall(r"`((?:index|E2GraphRAGIndex|E2GraphRAGRetriever)[.(][^`]+\))`", section)
-    save, load, open_retriever, _ = calls  # the last is LlamaIndex's
+    save, load, open_retriever = calls
     monkeypatch.chdir(tmp_path)
     names = {
         "E2GraphRAG": E2GraphRAG,

@@ -472,6 +472,7 @@ def test_resume_leaves_documents_of_a_pending_langchain_build(tmp_path, open_ind
     from langchain_core.documents import Document
 
     from e2graphrag_integrations.corpus.corpus import Corpus
+    from e2graphrag_integrations.langchain.conversion import LangChainDocuments
 
     class FailingExtractor(CountingExtractor):
         is_failing = True
@@ -485,7 +486,7 @@ def test_resume_leaves_documents_of_a_pending_langchain_build(tmp_path, open_ind
     rag = open_index(tmp_path / "i.e2g", extractor=extractor, **FOUR)
     with pytest.raises(ExtractionError):
         rag.add(SourceDocument("core", "Zzz came in."))
-    corpus = Corpus(rag)
+    corpus = Corpus(rag, LangChainDocuments())
     corpus.store([Document("Anna met Bert.", id="one"), Document("Zzz met Cleo.", id="two")])
     assert corpus.is_dirty
     assert statuses(rag) == {"core": "failed"}
