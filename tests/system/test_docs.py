@@ -50,7 +50,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{number}")
+    # A Ray cluster takes 20 seconds to start.
+    pytest.param(
+        code,
+        id=f"{page.name}-{number}",
+        marks=[pytest.mark.slow] if page.name == "ray.md" else [],
+    )
     for page in PAGES
     if page not in GUIDES
     for number, code in enumerate(blocks(page, "python"))
