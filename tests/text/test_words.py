@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.text.letters import MARKS
+from e2graphrag_integrations.text.letters import HANGUL_LETTERS, MARKS
 from e2graphrag_integrations.text.words import (
     count_words,
     has_unspaced,
@@ -77,13 +77,17 @@ def test_different_encodings_of_a_letter_are_equal(one, other):
     assert terms_of(one) == terms_of(other) != []
 
 
+_HANGUL = re.compile(f"[{HANGUL_LETTERS}]")
+
+
 @quick
 @given(texts())
 def test_terms_in_scripts_without_spaces_are_short_and_never_mixed(text):
     for term in terms_of(text):
         letters = [one for one in term if not unicodedata.category(one).startswith("M")]
         assert term == term.casefold()
-        assert not has_unspaced(term) or (len(letters) <= 3 and all(map(has_unspaced, letters)))
+        is_split = [has_unspaced(one) or _HANGUL.match(one) for one in letters]
+        assert not has_unspaced(term) or (len(letters) <= 3 and all(is_split))
 
 
 @quick

@@ -229,7 +229,7 @@ def index_location(struct: E2GraphRAGIndexStruct, path: str | os.PathLike[str]) 
     """
     location = checked_path(path)
     if location == MEMORY:
-        if struct.location != MEMORY and not index_exists(struct.location):
+        if struct.location != MEMORY and not index_exists(checked_path(struct.location)):
             raise InvalidInputError(
                 f"index {struct.index_id} was at {struct.location}, where there is none now: pass "
                 "path= with its new place, or restore a backup"

@@ -83,6 +83,7 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     chunks = len(snapshot.chunk_nodes)
     yield _are_rows(nodes.document, documents, count)
     yield _ascends(nodes.document)
+    yield bool((nodes.position <= np.arange(count)).all())
     yield bool((nodes.start <= nodes.end).all())
     yield bool((nodes.first_leaf < nodes.end_leaf).all())
     yield _are_rows(nodes.end_leaf, chunks + 1, count)
