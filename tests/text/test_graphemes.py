@@ -68,4 +68,5 @@ def test_no_chunk_begins_inside_a_small_cluster(counter, text, size):
     }
     for span in chunk_spans(text, counter, chunk_size=size, chunk_overlap=0):
         assert span.start not in small
-        assert span.end not in small
+        # A chunk ends with a token, and some tokenizers have none for the last mark of a cluster.
+        assert span.end not in small or counter.count(text[span.end]) == 0
