@@ -60,7 +60,7 @@ NOTES = {
     "tarn": "Pavel Orth founded the Tarn Observatory in 1911.",
     "orth": "Pavel Orth died of influenza in Ostby.",
     "vik": "Ida Brandt founded the Vik Theatre, and died of a fever in Moss.",
-    "lorne": "Who founded the Lorne Library, and of what the founder died, nobody knows.",
+    "lorne": "Nobody knows who founded the Lorne Library, or of what the founder died.",
     "sund": "The founder of the Sund Observatory died of a fever, too.",
     "tower": "The founder of the Elm Observatory died in a fall from its tower.",
 }

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
+from e2graphrag_integrations.retrieval import bridges
 
 LOCAL_NAMES = {"diversity": 0, "title_link_weight": 0}
 LIGHT = 0.01
@@ -173,6 +174,18 @@ def test_the_reason_quotes_the_sentence_that_has_the_name(notes):
         if one.startswith("bridges")
     ]
     assert reason == ("bridges: rank 1, through bert, in the sentence 'Oslo was mended by Bert.'")
+
+
+def test_the_reason_quotes_the_complete_name(notes):
+    rag = notes("The annual fair is big. Oslo was mended by Ann.", "Ann knows why.", *FILLER)
+    nodes = rag.retrieve(QUESTION, k=5, strategy=HybridStrategy(**LOCAL_NAMES)).nodes
+    reasons = [r for n in nodes if n.document_id == "d1" for r in n.reasons if "bridges" in r]
+    assert reasons == ["bridges: rank 1, through ann, in the sentence 'Oslo was mended by Ann.'"]
+
+
+def test_letters_that_grow_in_lower_case_do_not_move_the_quoted_sentence():
+    text = "İİİİİİİİİİ is old. Oslo was mended by Ann. It is a big place."
+    assert bridges._sentence_with("ann", text) == "Oslo was mended by Ann."
 
 
 def test_explain_names_the_bridges(notes):

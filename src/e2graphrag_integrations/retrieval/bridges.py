@@ -388,8 +388,14 @@ def _sentence_with(name: str, text: str) -> str:
 
 
 def _find(words: Sequence[str], text: str) -> tuple[int, int] | None:
-    """Return the span of the first place where words follow each other, in any case, or None."""
+    """Return the span of the first place where words follow each other, in any case, or None.
+
+    Complete words count first; in scripts without spaces, a name can be a part of a longer run.
+    """
     lowered = text.lower()
+    if len(lowered) != len(text):  # offsets must be those of the text
+        lowered = "".join(low if len(low := one.lower()) == 1 else one for one in text)
+    first = None
     start = lowered.find(words[0])
     while start >= 0:
         end = start + len(words[0])
@@ -399,6 +405,9 @@ def _find(words: Sequence[str], text: str) -> tuple[int, int] | None:
                 break
             end = between.end() + len(word)
         else:
-            return start, end
+            around = lowered[max(0, start - 1) : start] + lowered[end : end + 1]
+            if not any(one.isalnum() for one in around):
+                return start, end
+            first = first or (start, end)
         start = lowered.find(words[0], start + 1)
-    return None
+    return first
