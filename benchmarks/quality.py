@@ -52,6 +52,7 @@ def main() -> None:
     )
     parser.add_argument("--split", choices=("dev", "report"), default="dev")
     parser.add_argument("--every", type=int, default=1, help="use every n-th question")
+    parser.add_argument("--case", choices=("lower", "upper"), default="", help="of the questions")
     parser.add_argument("--workers", type=int, default=2, help="number of processes")
     options = parser.parse_args()
     labels = labels_of(options.sets.split(","))
@@ -67,6 +68,7 @@ def main() -> None:
         model=model,
         every=options.every,
         workers=options.workers,
+        case=options.case,
     ):
         scores |= {one.label: one for one in done}
         print(table({one.label: one.summary() for one in done}), flush=True)

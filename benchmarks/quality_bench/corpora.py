@@ -108,6 +108,7 @@ class Corpus:
         model: Name of the embedding model, a key of `EMBEDDERS`.
         default_extractors: Whether each document and question is read by the default extractor of
             its language, instead of one extractor that remembers the questions.
+        case: `lower` or `upper` changes the letters of the questions; empty leaves them.
         cache: Folder of the index files and of the vectors.
     """
 
@@ -121,6 +122,7 @@ class Corpus:
     headline: tuple[str, ...] = ()
     model: str = DEFAULT
     default_extractors: bool = False
+    case: str = ""
     cache: Path = CACHE
 
     @property
@@ -168,7 +170,8 @@ class Corpus:
         answer = str(row.get("answer", ""))
         evidence = " ".join(row.get("evidence", ())) or answer
         own_id = str(row.get("id", ""))
-        return Question(row["question"], gold, spans, evidence, answer, row["type"], where, own_id)
+        text = getattr(row["question"], self.case)() if self.case else row["question"]
+        return Question(text, gold, spans, evidence, answer, row["type"], where, own_id)
 
     @cached_property
     def extractor(self) -> CachedExtractor:
@@ -255,13 +258,16 @@ def labels_of(names: Sequence[str]) -> list[str]:
     return [label for name in names for label in GROUPS.get(name, (name,))]
 
 
-def corpora(data: Path, names: Sequence[str], model: str | None = None) -> list[Corpus]:
+def corpora(
+    data: Path, names: Sequence[str], model: str | None = None, case: str = ""
+) -> list[Corpus]:
     """Return sets by label: `hotpotqa` for the protocol `field`, or for example `hotpotqa-text`.
 
     Args:
         data: Folder of the sets.
         names: Labels, or names of groups.
         model: Name of the embedding model, a key of `EMBEDDERS`; None for that of the language.
+        case: `lower` or `upper` changes the letters of the questions.
     """
     found = []
     for label in labels_of(names):
@@ -274,7 +280,7 @@ def corpora(data: Path, names: Sequence[str], model: str | None = None) -> list[
             write_world(folder := CACHE / WORLD)
         own = model or MODELS.get(options.get("language", "en"), MULTILINGUAL)
         found.append(
-            Corpus(name, folder, protocol=protocol or "field", model=own, **options)  # type: ignore[arg-type] # checked above
+            Corpus(name, folder, protocol=protocol or "field", model=own, case=case, **options)  # type: ignore[arg-type] # checked above
         )
     return found
 

@@ -145,6 +145,7 @@ def evaluate_all(
     model: str | None = None,
     every: int = 1,
     workers: int = 2,
+    case: str = "",
 ) -> Iterator[list[Scores]]:
     """Yield the scores on each set as it is done; the order of the sets varies.
 
@@ -156,13 +157,14 @@ def evaluate_all(
         model: Name of the embedding model; None for that of each set's language.
         every: Use every n-th question.
         workers: Number of processes, each with one thread.
+        case: `lower` or `upper` changes the letters of the questions.
     """
     if workers == 1:
-        for corpus in corpora(data, labels, model):
+        for corpus in corpora(data, labels, model, case):
             yield evaluate(corpus, names, split, every)
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the processes
-    ordered = sorted(corpora(data, labels, model), key=_when)
+    ordered = sorted(corpora(data, labels, model, case), key=_when)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         jobs = [pool.submit(evaluate, corpus, names, split, every) for corpus in ordered]
