@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib.util import find_spec
 
 import pytest
 from llama_index.core import Document, StorageContext
-from llama_index.core.schema import TextNode
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import (
-    CorruptStoreError,
-    InvalidInputError,
-    NotAnIndexError,
     SettingsMismatchError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, E2GraphRAGRetriever
 from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
 from fakes import STORY, NameExtractor
-from llama_fakes import OTHER, Digests
+from llama_fakes import OTHER
 
 needs_langchain = pytest.mark.skipif(not find_spec("langchain_core"), reason="needs langchain-core")
 
@@ -186,61 +181,6 @@ def test_what_llama_index_writes_is_read_by_all(tmp_path, index_of, documents):
                 assert [one.page_content for one in lang] == texts
         theirs.delete(["story"])
         assert set(index.ref_doc_info) == {"other"}
-
-
-def test_an_index_in_memory_is_copied_to_a_file(tmp_path, index_of, documents):
-    index = index_of(documents, llm=Digests())
-    index.copy_to(tmp_path / "a.e2g")
-    with (
-        E2GraphRAGIndex.open(tmp_path / "a.e2g", **MODELS) as again,
-        E2GraphRAG.open(tmp_path / "a.e2g", **CORE) as rag,
-    ):
-        assert list(rag.export()) == list(index.reader.export())
-        assert_equals_core(again, rag)
-        assert_equals_core(index, rag)
-        assert again.ref_doc_info == index.ref_doc_info
-        again.copy_to(tmp_path / "b.e2g")
-    with E2GraphRAG.open(tmp_path / "b.e2g", **CORE) as rag:
-        assert list(rag.export()) == list(index.reader.export())
-
-
-def test_a_copy_of_an_empty_index_and_of_nodes(tmp_path, index_of):
-    index_of([]).copy_to(tmp_path / "empty.e2g")
-    with E2GraphRAGIndex.open(tmp_path / "empty.e2g", embed_model="hashing") as empty:
-        assert empty.as_retriever().retrieve("Anything?") == []
-    nodes = [TextNode(id_=f"n{n}", text=f"Anna met Bert{n} in Oslo.") for n in range(4)]
-    index = E2GraphRAGIndex(nodes, **MODELS)
-    index.copy_to(tmp_path / "nodes.e2g")
-    with E2GraphRAGIndex.open(tmp_path / "nodes.e2g", **MODELS) as again:
-        assert set(again.docstore.docs) == set(index.docstore.docs) >= {"n0", "n1", "n2", "n3"}
-        assert again.index_struct.roots() == index.index_struct.roots()
-
-
-def test_files_that_are_no_index_are_rejected(tmp_path, index_of, documents):
-    index = index_of(documents)
-    target = tmp_path / "there.e2g"
-    target.write_text("mine")
-    with pytest.raises(InvalidInputError, match=r"none\.e2g is not a file"):
-        E2GraphRAGIndex.open(tmp_path / "none.e2g", **MODELS)
-    with pytest.raises(NotAnIndexError):
-        E2GraphRAGIndex.open(target, **MODELS)
-    for wrong in ("", "  ", 3):
-        with pytest.raises(InvalidInputError):
-            index.copy_to(wrong)
-        with pytest.raises(InvalidInputError):
-            E2GraphRAGIndex.open(wrong, **MODELS)
-    assert target.read_text() == "mine"
-    assert {path.name for path in tmp_path.iterdir()} == {"there.e2g"}
-
-
-def test_a_damaged_file_is_reported(core_file, tmp_path):
-    damaged = tmp_path / "damaged.e2g"
-    shutil.copy(core_file, damaged)
-    content = damaged.read_bytes()
-    at = content.index(b"followed Bert")
-    damaged.write_bytes(content[:at] + b"F" + content[at + 1 :])
-    with pytest.raises(CorruptStoreError), E2GraphRAGIndex.open(damaged, **MODELS) as index:
-        index.docstore.docs  # noqa: B018 - reads every text
 
 
 def test_an_opened_file_is_mirrored_and_persisted_as_its_location(core_file, tmp_path):

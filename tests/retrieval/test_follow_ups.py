@@ -1,4 +1,4 @@
-"""Follow-up questions, on real vectors: what they take over from a history, and what not."""
+"""Follow-up questions on real vectors: which entities they take from the history."""
 
 from __future__ import annotations
 
