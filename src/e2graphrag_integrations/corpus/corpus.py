@@ -96,8 +96,7 @@ class Corpus(Generic[D]):
     Args:
         rag: The engine.
         format_: The documents of the framework.
-        tree_per: Determines which documents share a summary tree; None rejects new documents,
-            because the index was built with a function that was not passed.
+        tree_per: Determines which documents share a summary tree.
         summarizer: The engine's summarizer, if it calls a model of the framework.
         max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
         engine: Provides the runner of the stages of a build; None means this process.
@@ -343,14 +342,14 @@ class Corpus(Generic[D]):
         """
         with self._lock:
             self._refresh()
-            pending = set(self._pending)
+            pending = list(self._pending)
             waiting = {page.id for pages in self._pending.values() for page in pages}
         if not pending:
             return
         outdated = {
             source
-            for source, segments in self.rag.document_segments().items()
-            if source in pending and not waiting.issuperset(page_ids(source, segments))
+            for source, segments in self.rag.document_segments(pending).items()
+            if not waiting.issuperset(page_ids(source, segments))
         }
         if outdated:
             self.rag.delete(outdated)

@@ -91,16 +91,7 @@ class VectorStoreAdapter:
     def query(
         self, vector: FloatArray, limit: int, store_filter: Any = None
     ) -> list[tuple[str, float]]:
-        """Return the ids and cosines of the nearest vectors, best first.
-
-        Args:
-            vector: Unit vector, shape (dimension,).
-            limit: Maximum number of results.
-            store_filter: Filter in the store's own syntax.
-
-        Raises:
-            StoreError: If the store failed.
-        """
+        """Return the ids and cosines of the nearest vectors, best first; see `MirrorStore`."""
         arguments = {} if store_filter is None else {"filter": store_filter}
         hint = (
             "check the syntax of store_filter, and pass the vector store that the index was built "

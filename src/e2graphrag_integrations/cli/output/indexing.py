@@ -1,4 +1,4 @@
-"""Print what a run will cost, and what it has done."""
+"""Print the estimated cost and the result of an indexing run."""
 
 from __future__ import annotations
 
