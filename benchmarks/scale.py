@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.retrieval.filters import metadata_filter
+from e2graphrag_integrations.retrieval.filters.where import metadata_filter
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

@@ -29,7 +29,7 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.embedders import sentence_transformers
 from e2graphrag_integrations.entities import spacy_extractor
-from e2graphrag_integrations.retrieval.duplicates import Duplicates
+from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from fakes import STORY, NameExtractor
 from postgres_server import PostgresServer, missing_postgres, running_postgres
 from qdrant_server import QdrantServer, running_qdrant

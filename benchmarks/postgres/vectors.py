@@ -135,7 +135,7 @@ def _measure_index(
 
 
 def _mask(rag: E2GraphRAG, name: str) -> NDArray[np.bool_] | None:
-    from e2graphrag_integrations.retrieval.filters import metadata_filter
+    from e2graphrag_integrations.retrieval.filters.where import metadata_filter
 
     snapshot = rag._session.snapshot()  # noqa: SLF001 - no public access
     if name == "chunks only":

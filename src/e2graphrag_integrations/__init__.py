@@ -47,17 +47,17 @@ if TYPE_CHECKING:
         VectorReport,
         VerifyReport,
     )
-    from e2graphrag_integrations.retrieval.boosts import Boosts
-    from e2graphrag_integrations.retrieval.communities import Community, CommunitySelection
-    from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
-    from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
-    from e2graphrag_integrations.retrieval.filters import tagged
+    from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
+    from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath, Hop
+    from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.filters.where import tagged
     from e2graphrag_integrations.retrieval.freshness import Freshness
-    from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-    from e2graphrag_integrations.retrieval.paper import PaperStrategy
+    from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+    from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
+    from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
+    from e2graphrag_integrations.retrieval.strategies.tree_traversal import TreeTraversalStrategy
     from e2graphrag_integrations.retrieval.trace import Trace
-    from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
     from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.store.location import IndexInfo, drop_index, list_indexes
@@ -159,17 +159,17 @@ _HOMES = {
         "VectorReport",
         "VerifyReport",
     ),
-    "retrieval.boosts": ("Boosts",),
-    "retrieval.entity_view": ("EntityDetails", "EntityInfo"),
-    "retrieval.filters": ("tagged",),
-    "retrieval.communities": ("Community", "CommunitySelection"),
-    "retrieval.entity_paths": ("EntityPath", "Hop"),
+    "retrieval.ranking.boosts": ("Boosts",),
+    "retrieval.entities.entity_view": ("EntityDetails", "EntityInfo"),
+    "retrieval.filters.where": ("tagged",),
+    "retrieval.entities.communities": ("Community", "CommunitySelection"),
+    "retrieval.entities.entity_paths": ("EntityPath", "Hop"),
     "retrieval.freshness": ("Freshness",),
-    "retrieval.hybrid": ("HybridStrategy",),
-    "retrieval.paper": ("PaperStrategy",),
+    "retrieval.strategies.hybrid": ("HybridStrategy",),
+    "retrieval.strategies.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),
-    "retrieval.tree_traversal": ("TreeTraversalStrategy",),
+    "retrieval.strategies.tree_traversal": ("TreeTraversalStrategy",),
     "scoped_reader": ("ScopedReader",),
     "search.rerankers": ("CrossEncoderReranker",),
     "summarizers.callable": ("CallableSummarizer",),

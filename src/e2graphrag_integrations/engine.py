@@ -91,21 +91,21 @@ from e2graphrag_integrations.reports import (
     VectorReport,
     VerifyReport,
 )
-from e2graphrag_integrations.retrieval.communities import (
+from e2graphrag_integrations.retrieval.entities.communities import (
     Community,
     CommunitySelection,
     communities_with_sources,
     select_communities,
 )
-from e2graphrag_integrations.retrieval.entity_editing import changed_edits
-from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.entities.entity_editing import changed_edits
+from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
-from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.retrieval.session import RetrievalSession
+from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy, check_strategy
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.search.dense import NodeSearch

@@ -21,13 +21,13 @@ from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.reports import Stats
-from e2graphrag_integrations.retrieval.communities import (
+from e2graphrag_integrations.retrieval.entities.communities import (
     Community,
     CommunitySelection,
     communities_with_sources,
     select_communities,
 )
-from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.outline import find_document
 from e2graphrag_integrations.retrieval.reader import IndexReader

@@ -11,7 +11,7 @@ from langchain_core.runnables import ConfigurableField
 from e2graphrag_integrations import HybridStrategy, RelevanceCalibration
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever, create_e2graphrag_tool
-from e2graphrag_integrations.retrieval.context_size import DEFAULT_TOKEN_BUDGET
+from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_TOKEN_BUDGET
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 QUERY = "How many barrels did Anna sell in Oslo on day 7?"

@@ -31,7 +31,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from e2graphrag_integrations.langchain.options import OpenOptions, RetrieverOptions
-from e2graphrag_integrations.retrieval.duplicates import Duplicates
+from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from fakes import STORY, NameExtractor, numbered
 from langchain_fakes import (
     MILL,

@@ -48,8 +48,8 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, GraphProximitySelector
-from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from fakes import NameExtractor
 from llama_fakes import Digests
 

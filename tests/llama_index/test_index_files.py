@@ -29,7 +29,7 @@ from e2graphrag_integrations.errors import (
     NotAnIndexError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.retrieval.node_relevance import falling_relevance
+from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER, Digests
 

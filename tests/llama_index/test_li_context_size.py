@@ -11,7 +11,7 @@ from llama_index.core.schema import MetadataMode, NodeRelationship
 from e2graphrag_integrations import HybridStrategy, RelevanceCalibration
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGRetriever
-from e2graphrag_integrations.retrieval.context_size import DEFAULT_TOKEN_BUDGET
+from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_TOKEN_BUDGET
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 QUERY = "How many barrels did Anna sell in Oslo on day 7?"

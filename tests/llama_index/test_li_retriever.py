@@ -50,9 +50,9 @@ from e2graphrag_integrations.llama_index import (
     RetrieverMode,
 )
 from e2graphrag_integrations.llama_index.options import EngineOptions
-from e2graphrag_integrations.retrieval.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.paper import PaperStrategy
-from e2graphrag_integrations.retrieval.tree_traversal import TreeTraversalStrategy
+from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
+from e2graphrag_integrations.retrieval.strategies.tree_traversal import TreeTraversalStrategy
 from fakes import AnonymousEmbedder, NameExtractor
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes

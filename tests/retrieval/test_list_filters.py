@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations.errors import FilterError
-from e2graphrag_integrations.retrieval.filters import compile_where
+from e2graphrag_integrations.retrieval.filters.where import compile_where
 
 TAGS = {"tags": ["Oslo", "Rome"], "years": [1890, 1920], "one": "Oslo"}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
-from e2graphrag_integrations.retrieval.title_links import _links_from
+from e2graphrag_integrations.retrieval.names.title_links import _links_from
 from strategies import FakeEmbedder
 
 ENTRIES = (

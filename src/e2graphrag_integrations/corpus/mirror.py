@@ -23,7 +23,7 @@ from e2graphrag_integrations.pages import (
     with_page_lists,
 )
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.filters import NodeMask, Where, metadata_filter
+from e2graphrag_integrations.retrieval.filters.where import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.external import VectorStoreSearch

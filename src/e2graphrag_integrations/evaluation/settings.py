@@ -12,9 +12,9 @@ from typing import Any
 
 from e2graphrag_integrations._utils.validation import check_bool, check_name, short_repr
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
-from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
-from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
-from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES, make_strategy
+from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.strategies.by_name import STRATEGIES, make_strategy
 from e2graphrag_integrations.retrieval.strategy import (
     DEFAULT_K,
     Expand,

@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from e2graphrag_integrations.retrieval.history import History, Turn, TurnLike, as_turns
+from e2graphrag_integrations.retrieval.history.turns import History, Turn, TurnLike, as_turns
 
 ChatHistory = Sequence[BaseMessage | TurnLike] | Callable[[], History]
 """Messages or other turns, oldest first; or a function that returns them, called at each query."""

@@ -22,8 +22,8 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import START, marked, position_keys
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.pages import DOCUMENT_ID, PAGE_ID, SOURCE_ID, user_metadata
-from e2graphrag_integrations.retrieval.filter_tree import Filter
-from e2graphrag_integrations.retrieval.filters import NodeMask, Predicate, compile_where
+from e2graphrag_integrations.retrieval.filters.tree import Filter
+from e2graphrag_integrations.retrieval.filters.where import NodeMask, Predicate, compile_where
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
 from e2graphrag_integrations.store.records import canonical_json
 

@@ -79,13 +79,13 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats, VectorReport
-from e2graphrag_integrations.retrieval.boosts import Boost
-from e2graphrag_integrations.retrieval.communities import Community
-from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
-from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.entities.communities import Community
+from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.freshness import Freshness
-from e2graphrag_integrations.retrieval.history import History
+from e2graphrag_integrations.retrieval.history.turns import History
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy

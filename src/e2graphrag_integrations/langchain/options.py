@@ -15,9 +15,9 @@ from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.langchain.chat_history import ChatHistory
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, TokenCounter
-from e2graphrag_integrations.retrieval.boosts import Boost
-from e2graphrag_integrations.retrieval.context_size import TokenBudget
-from e2graphrag_integrations.retrieval.filters import NodeMask
+from e2graphrag_integrations.retrieval.filters.where import NodeMask
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost
+from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts

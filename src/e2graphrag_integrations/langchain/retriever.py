@@ -55,16 +55,16 @@ from e2graphrag_integrations.pages import (
     with_page_lists,
 )
 from e2graphrag_integrations.portability.reopening import check_fields
-from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
-from e2graphrag_integrations.retrieval.context_size import (
+from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.results.context_size import (
     DEFAULT_BUDGET,
     TokenBudget,
     token_budget_for,
 )
-from e2graphrag_integrations.retrieval.entity_paths import EntityPath
-from e2graphrag_integrations.retrieval.hybrid import MAX_POOL
-from e2graphrag_integrations.retrieval.paper import PaperStrategy
-from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.strategies.hybrid import MAX_POOL
+from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.types import Segment, Span

@@ -22,7 +22,7 @@ from e2graphrag_integrations.langchain.retriever import (
     to_documents,
 )
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.vector_strategy import VectorStrategy
+from e2graphrag_integrations.retrieval.strategies.by_vector import VectorStrategy
 
 _BY_VECTOR = "search by vector"
 """The question in the trace of a search by vector."""

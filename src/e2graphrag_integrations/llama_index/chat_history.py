@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemory
 
-from e2graphrag_integrations.retrieval.history import History, Turn, TurnLike, as_turns
+from e2graphrag_integrations.retrieval.history.turns import History, Turn, TurnLike, as_turns
 
 ChatHistory = Sequence[ChatMessage | TurnLike] | BaseMemory | Callable[[], History]
 """Messages or other turns, oldest first; a memory, or a function that returns turns, both read at

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations.llama_index.filters import node_filter
-from e2graphrag_integrations.retrieval.entity_view import (
+from e2graphrag_integrations.retrieval.entities.entity_view import (
     EntityDetails,
     EntityInfo,
     describe_entity,

@@ -24,7 +24,8 @@ from e2graphrag_integrations.pages import (
     USER_PREFIX,
     source_ids,
 )
-from e2graphrag_integrations.retrieval.filter_tree import (
+from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes
+from e2graphrag_integrations.retrieval.filters.tree import (
     MISSING,
     Filter,
     Group,
@@ -32,7 +33,7 @@ from e2graphrag_integrations.retrieval.filter_tree import (
     Not,
     Part,
 )
-from e2graphrag_integrations.retrieval.filters import (
+from e2graphrag_integrations.retrieval.filters.where import (
     MAX_CONDITIONS,
     MAX_DEPTH,
     Predicate,
@@ -40,7 +41,6 @@ from e2graphrag_integrations.retrieval.filters import (
     metadata_filter,
     ordered_kind,
 )
-from e2graphrag_integrations.retrieval.page_filters import all_pass, any_passes
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 from e2graphrag_integrations.snapshot.tags import nodes_with_tags

@@ -122,11 +122,11 @@ from e2graphrag_integrations.portability.reopening import (
 )
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
-from e2graphrag_integrations.retrieval.boosts import Boost
-from e2graphrag_integrations.retrieval.communities import Community
-from e2graphrag_integrations.retrieval.context_size import DEFAULT_BUDGET, TokenBudget
-from e2graphrag_integrations.retrieval.filters import NodeMask
+from e2graphrag_integrations.retrieval.entities.communities import Community
+from e2graphrag_integrations.retrieval.filters.where import NodeMask
 from e2graphrag_integrations.retrieval.freshness import Freshness
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost
+from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_BUDGET, TokenBudget
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.settings import Cut, Settings

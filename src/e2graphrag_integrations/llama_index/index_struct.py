@@ -16,7 +16,7 @@ from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds
-from e2graphrag_integrations.retrieval.entity_view import describe_entity
+from e2graphrag_integrations.retrieval.entities.entity_view import describe_entity
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY

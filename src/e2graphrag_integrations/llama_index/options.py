@@ -20,8 +20,8 @@ from e2graphrag_integrations.indexing.ray_engine import EngineArgument
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter
-from e2graphrag_integrations.retrieval.boosts import Boost
-from e2graphrag_integrations.retrieval.context_size import TokenBudget
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost
+from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import Prompts

@@ -44,16 +44,16 @@ from e2graphrag_integrations.portability.reopening import (
     reject,
 )
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
-from e2graphrag_integrations.retrieval.context_size import (
+from e2graphrag_integrations.retrieval.history.turns import Turn
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.reader import IndexReader
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.results.context_size import (
     DEFAULT_BUDGET,
     TokenBudget,
     token_budget_for,
 )
-from e2graphrag_integrations.retrieval.history import Turn
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.reader import IndexReader
-from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import (
     DEFAULT_K,
     Expand,

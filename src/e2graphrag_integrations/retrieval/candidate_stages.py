@@ -8,17 +8,17 @@ from typing import Any
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.retrieval.boosting import boost_candidates
-from e2graphrag_integrations.retrieval.breadth import cover_topics
-from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.endings import (
+from e2graphrag_integrations.retrieval.question.endings import (
     asks_for_ending,
     endings_first,
     starts_with_ending,
 )
-from e2graphrag_integrations.retrieval.relevance_floor import above_floor
-from e2graphrag_integrations.retrieval.reranking import rerank
+from e2graphrag_integrations.retrieval.ranking.boosting import boost_candidates
+from e2graphrag_integrations.retrieval.ranking.breadth import cover_topics
+from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
+from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.ranking.reranking import rerank
 from e2graphrag_integrations.retrieval.strategy import (
     Candidate,
     DiverseStrategy,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.retrieval.duplicates import Duplicates
-from e2graphrag_integrations.retrieval.entity_paths import EntityPath
+from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query, Strategy
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

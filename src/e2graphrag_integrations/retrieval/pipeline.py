@@ -19,9 +19,7 @@ from e2graphrag_integrations.retrieval.candidate_stages import (
     rank_nodes,
     rerank_best,
 )
-from e2graphrag_integrations.retrieval.candidates import with_deeper
 from e2graphrag_integrations.retrieval.draft import Draft, Stage
-from e2graphrag_integrations.retrieval.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.question_stages import (
     apply_filter,
@@ -31,6 +29,7 @@ from e2graphrag_integrations.retrieval.question_stages import (
     find_names,
     translate_aliases,
 )
+from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.result_stages import (
     explain,
@@ -39,6 +38,7 @@ from e2graphrag_integrations.retrieval.result_stages import (
     pack,
     quote_bridges,
 )
+from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

@@ -14,9 +14,9 @@ from e2graphrag_integrations.entities.known_names import (
     with_known_names,
 )
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.follow_ups import carry_over, has_names
-from e2graphrag_integrations.retrieval.foreign_words import without_function_words
-from e2graphrag_integrations.retrieval.relevance_floor import check_floor
+from e2graphrag_integrations.retrieval.history.follow_ups import carry_over, has_names
+from e2graphrag_integrations.retrieval.question.foreign_words import without_function_words
+from e2graphrag_integrations.retrieval.ranking.relevance_floor import check_floor
 from e2graphrag_integrations.retrieval.strategy import Query, VectorOptionalStrategy
 from e2graphrag_integrations.retrieval.trace import measure
 

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from e2graphrag_integrations.retrieval.boosts import Boost, as_boosts
-from e2graphrag_integrations.retrieval.entity_view import (
+from e2graphrag_integrations.retrieval.entities.entity_view import (
     EntityDetails,
     EntityInfo,
     describe_entity,
     list_entities,
 )
-from e2graphrag_integrations.retrieval.filters import Where, metadata_filter
-from e2graphrag_integrations.retrieval.history import History, as_turns
+from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
+from e2graphrag_integrations.retrieval.history.turns import History, as_turns
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

@@ -17,7 +17,7 @@ from e2graphrag_integrations._utils.html import (
 )
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import describe_pages, merge_metadata
-from e2graphrag_integrations.retrieval.entity_paths import EntityPath
+from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from e2graphrag_integrations.retrieval.bridges import with_sentences
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.duplicates import Duplicates
-from e2graphrag_integrations.retrieval.expansion import expand, fill_to_k
+from e2graphrag_integrations.retrieval.entities.path_evidence import find_paths as paths_between
 from e2graphrag_integrations.retrieval.hydrate import hydrate, hydrate_in_batches
-from e2graphrag_integrations.retrieval.node_relevance import add_relevance
-from e2graphrag_integrations.retrieval.packing import pack_nodes, pack_windows
-from e2graphrag_integrations.retrieval.path_evidence import find_paths as paths_between
+from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
-from e2graphrag_integrations.retrieval.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.ranking.node_relevance import add_relevance
+from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
+from e2graphrag_integrations.retrieval.results.expansion import expand, fill_to_k
+from e2graphrag_integrations.retrieval.results.packing import pack_nodes, pack_windows
+from e2graphrag_integrations.retrieval.results.table_headers import TableHeaders
+from e2graphrag_integrations.retrieval.results.tree_budget import mix_summaries as mixed
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
-from e2graphrag_integrations.retrieval.table_headers import TableHeaders
 from e2graphrag_integrations.retrieval.trace import measure
-from e2graphrag_integrations.retrieval.tree_budget import mix_summaries as mixed
 
 _CHARS_PER_TOKEN = 8
 """Number of characters per budgeted token to read in the first batch of windows. Few texts have

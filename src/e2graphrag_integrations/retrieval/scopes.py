@@ -22,11 +22,11 @@ from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations._utils.validation import check_choice, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, FilterError, InvalidInputError
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.retrieval.entity_editing import known_forms
-from e2graphrag_integrations.retrieval.filter_tree import Filter, Group, KeyCondition, Part
-from e2graphrag_integrations.retrieval.filters import Predicate, RecordsFilter, compile_where
+from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
+from e2graphrag_integrations.retrieval.filters.pages import all_pass
+from e2graphrag_integrations.retrieval.filters.tree import Filter, Group, KeyCondition, Part
+from e2graphrag_integrations.retrieval.filters.where import Predicate, RecordsFilter, compile_where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.page_filters import all_pass
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex

@@ -15,9 +15,9 @@ from e2graphrag_integrations._utils.validation import check_fraction, check_int,
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
-from e2graphrag_integrations.retrieval.boosts import Boosts
-from e2graphrag_integrations.retrieval.history import NOTHING, Carried, Turn
-from e2graphrag_integrations.retrieval.question_words import search_terms
+from e2graphrag_integrations.retrieval.history.turns import NOTHING, Carried, Turn
+from e2graphrag_integrations.retrieval.question.question_words import search_terms
+from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span

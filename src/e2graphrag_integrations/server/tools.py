@@ -17,8 +17,8 @@ from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import describe_pages
-from e2graphrag_integrations.retrieval.entity_view import EntityDetails
-from e2graphrag_integrations.retrieval.filters import Where
+from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails
+from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.outline import document_row, list_documents
 from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode

@@ -12,14 +12,14 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int, check_name
-from e2graphrag_integrations.retrieval.entity_paths import EntityPath, Hop
-from e2graphrag_integrations.retrieval.entity_view import (
+from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath, Hop
+from e2graphrag_integrations.retrieval.entities.entity_view import (
     EntityDetails,
     EntityInfo,
     EntityView,
     describe_entity,
 )
-from e2graphrag_integrations.retrieval.path_evidence import connect, shared_sentences
+from e2graphrag_integrations.retrieval.entities.path_evidence import connect, shared_sentences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.views.source import SnapshotReader
 

@@ -95,7 +95,7 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --scope '{"document_id": "the_time_machine.txt"}'
     """
     from e2graphrag_integrations import tagged
-    from e2graphrag_integrations.retrieval.named_strategies import make_strategy
+    from e2graphrag_integrations.retrieval.strategies.by_name import make_strategy
 
     boost = {
         "tag": parse_weights("--boost-tag", boost_tag or ()),

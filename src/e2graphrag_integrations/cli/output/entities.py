@@ -17,8 +17,8 @@ from e2graphrag_integrations.text.spacing import on_one_line
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.entities.edits import EntityEdits
-    from e2graphrag_integrations.retrieval.communities import Community
-    from e2graphrag_integrations.retrieval.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.entities.communities import Community
+    from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
 
 _MAX_DOCUMENTS = 5
 """Maximum number of documents that are listed for a community."""

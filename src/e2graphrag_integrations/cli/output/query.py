@@ -17,7 +17,7 @@ from e2graphrag_integrations.cli.output.terminal import (
 from e2graphrag_integrations.languages.language import ENGLISH
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.retrieval.entity_paths import EntityPath
+    from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 
 _HIT_CHARACTERS = 240

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 from pydantic import Field
 
-from e2graphrag_integrations.retrieval.entity_view import EntityDetails
+from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails
 from e2graphrag_integrations.server.web.calls import ACall, DocumentId, Offset, PathText, Text
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.views.answer import PathView

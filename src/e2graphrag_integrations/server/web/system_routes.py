@@ -14,7 +14,7 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.loaders.files import READERS
 from e2graphrag_integrations.reports import Stats
-from e2graphrag_integrations.retrieval.named_strategies import STRATEGIES
+from e2graphrag_integrations.retrieval.strategies.by_name import STRATEGIES
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, MODES
 from e2graphrag_integrations.server.web.calls import ACall, Call, as_response
 from e2graphrag_integrations.server.web.problems import Problem

@@ -1,0 +1,1 @@
+"""Entities for readers: their evidence, edits, paths and communities."""

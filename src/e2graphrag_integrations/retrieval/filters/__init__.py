@@ -1,0 +1,1 @@
+"""Filters on metadata, compiled and applied before ranking."""

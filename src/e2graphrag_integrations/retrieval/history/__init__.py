@@ -1,0 +1,1 @@
+"""Earlier turns of a conversation: what a question takes over from them."""

@@ -1,0 +1,1 @@
+"""Ranking through names: seeds of a question, bridges, title links, paths and codes."""

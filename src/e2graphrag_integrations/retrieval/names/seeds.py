@@ -1,0 +1,215 @@
+"""Seeds: the indexed entities that a query names, and their specificity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.linking import Link, Linking, link
+from e2graphrag_integrations.retrieval.names.specificity import specificity
+from e2graphrag_integrations.retrieval.question.foreign_words import content_words
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.types import NOUN
+
+_MAX_SEEDS = 32
+"""Maximum number of query entities, rarest first, that seed personalized PageRank. Limits the cost
+of a very long query."""
+
+_FEW_CHUNKS = 3
+"""Maximum number of chunks with a full name that identifies what the query is about."""
+
+_MAX_PAIRED = 16
+"""Maximum number of seeds, rarest first, that form pairs. This gives at most 120 pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """An entity that the query names.
+
+    Attributes:
+        entity: Row in the `subjects` of the snapshot.
+        score: Confidence of the entity link, in (0, 1].
+        doc_freq: Number of allowed chunks, at least 1, that mention the entity or have it as their
+            title.
+    """
+
+    entity: int
+    score: float
+    doc_freq: int
+
+
+class Seeds:
+    """The entities of one query from which personalized PageRank starts.
+
+    Args:
+        query: The query.
+        snapshot: The search index.
+        allowed: Mask over chunks, shape (chunks,); None allows all.
+        use_aliases: Whether surnames, initials and misspellings link to entities.
+
+    Attributes:
+        linking: The entity links of the query's mentions, and the mentions without a link.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        snapshot: Snapshot,
+        allowed: NDArray[np.bool_] | None,
+        *,
+        use_aliases: bool,
+    ) -> None:
+        self._query = query
+        self._snapshot = snapshot
+        self._allowed = allowed
+        self.linking = _link_names(query, snapshot, use_aliases=use_aliases)
+
+    @lazy
+    def ranked(self) -> Sequence[Seed]:
+        """At most 32 seeds, rarest first."""
+        index = self._snapshot.subjects.index
+        seeds, carried = [], self._query.carried.names
+        for one in self.linking.links:
+            entity = index[one.entity]
+            doc_freq = self._count_allowed(self._snapshot.personalized_pagerank.chunks_of(entity))
+            if doc_freq:
+                score = one.score * carried.get(one.mention, 1.0)
+                seeds.append(Seed(entity, score, doc_freq))
+        return sorted(seeds, key=lambda seed: seed.doc_freq)[:_MAX_SEEDS]
+
+    @property
+    def paired(self) -> Sequence[Seed]:
+        """At most 16 seeds that form pairs, rarest first."""
+        return self.ranked[:_MAX_PAIRED]
+
+    @lazy
+    def specificity(self) -> float:
+        """The highest specificity of a seed, or of a pair of seeds that share a chunk, in [0, 1].
+
+        The specificity of a seed among the allowed chunks (`names/specificity.py`), or of both
+        seeds of a pair, is weighted by the link score. A pair gets the lower link score of its
+        seeds. Pairs are included because the paper retrieves locally if two entities share chunks
+        (arXiv 2505.24226, section 3.3).
+        """
+        chunks = self.allowed_count
+        if not self.ranked or chunks < 2:  # noqa: PLR2004 - the formula needs two chunks
+            return 0.0
+        pairs = (
+            (min(a.score, b.score), shared)
+            for a, b in combinations(self.paired, 2)
+            if (shared := self._count_shared(a, b))
+        )
+        return max(
+            score * specificity(doc_freq, chunks)
+            for score, doc_freq in [*((one.score, one.doc_freq) for one in self.ranked), *pairs]
+        )
+
+    @lazy
+    def coverage(self) -> float:
+        """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
+        bm25, carried = self._snapshot.bm25, self._query.carried.terms
+        terms = {*content_words(self._query.terms, bm25), *carried}
+        names = {t for one in self.linking.links for t in terms_of(one.mention)}
+        names.update(
+            term
+            for one in self.linking.links
+            if one.how == "user alias"  # may be translated
+            for term in terms_of(one.entity)
+        )
+        # Sorted, because a sum in the order of a set would differ between processes.
+        total = bm25.reference_score(sorted(terms), weights=carried)
+        covered = bm25.reference_score(sorted(terms & names), weights=carried)
+        return covered / total if total else 0.0
+
+    @property
+    def has_full_name(self) -> bool:
+        """Whether the query has a name of several words as a few chunks have it."""
+        index = self._snapshot.subjects.index
+        exact = {index[one.entity] for one in self.linking.links if one.how == "exact"}
+        return any(
+            seed.entity in exact
+            and seed.doc_freq <= _FEW_CHUNKS
+            and " " in self._snapshot.subjects.names[seed.entity]
+            for seed in self.ranked
+        )
+
+    def personalized_pagerank(
+        self, damping: float, n_iter: int
+    ) -> tuple[IntArray, NDArray[np.float64]]:
+        """Return the allowed chunks that personalized PageRank reaches, and their scores.
+
+        The restart distribution gives each seed `score / doc_freq`, as in HippoRAG's node
+        specificity (Gutiérrez et al. 2024).
+
+        Args:
+            damping: Probability of following an edge instead of restarting at a seed.
+            n_iter: Power iterations.
+
+        Returns:
+            Chunk numbers, ascending, and scores, both of shape (reached chunks,).
+        """
+        weights = {seed.entity: seed.score / seed.doc_freq for seed in self.ranked}
+        return self._snapshot.personalized_pagerank.rank(
+            weights, damping=damping, n_iter=n_iter, allowed=self._allowed
+        )
+
+    def _count_shared(self, a: Seed, b: Seed) -> int:
+        """Return the number of allowed chunks with both seeds."""
+        chunks_of = self._snapshot.personalized_pagerank.chunks_of
+        fewer, more = sorted((chunks_of(a.entity), chunks_of(b.entity)), key=len)
+        places = np.minimum(np.searchsorted(more, fewer), len(more) - 1)
+        return self._count_allowed(fewer[more[places] == fewer])
+
+    @property
+    def allowed_count(self) -> int:
+        """The number of allowed chunks."""
+        allowed = self._allowed
+        return len(self._snapshot.chunk_nodes) if allowed is None else int(allowed.sum())
+
+    def allowed_chunks(self, entity: int) -> IntArray:
+        """Return the allowed chunks that mention an entity, ascending."""
+        return self.allowed_among(self._snapshot.personalized_pagerank.chunks_of(entity))
+
+    def allowed_among(self, chunks: IntArray) -> IntArray:
+        """Return the allowed ones of some chunks."""
+        return chunks if self._allowed is None else chunks[self._allowed[chunks]]
+
+    def _count_allowed(self, chunks: IntArray) -> int:
+        return len(chunks) if self._allowed is None else int(self._allowed[chunks].sum())
+
+
+def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linking:
+    """Link the names in the query to entities.
+
+    A common noun is linked only to the subject of a document or section, so that "person" does not
+    mean a band of that name; BM25 covers the others. A name is not linked to a common noun either.
+    """
+    if not query.mentions:
+        return Linking((), ())
+    subjects, named = snapshot.subjects, snapshot.graph.named
+    found = link(
+        query.mentions,
+        subjects.index,
+        snapshot.aliases if use_aliases else None,
+        subjects.subject_index,
+        edits=snapshot.edits,
+    )
+
+    def is_name_or_subject(one: Link) -> bool:
+        row = subjects.index[one.entity]
+        return one.how == "user alias" or one.entity in subjects.subject_index or bool(named[row])
+
+    nouns = {mention.entity for mention in query.mentions if mention.label == NOUN}
+    return Linking(
+        tuple(one for one in found.links if is_name_or_subject(one)),
+        tuple(name for name in found.unlinked if name not in nouns),
+        found.ties,
+    )

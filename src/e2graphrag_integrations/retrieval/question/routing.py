@@ -1,0 +1,147 @@
+"""The route of a question: whether it is about something particular or about a text as a whole.
+
+The paper (arXiv 2505.24226, section 3.3) retrieves locally if entities of the question are near
+each other in the graph. `HybridStrategy` fuses both sides, so its route does not affect the
+ranking. It tells a caller that branches on it, such as a router, what kind of question this is. The
+question and the index decide it, before anything is ranked:
+
+1. `global` if the words ask about a text as a whole ("the main themes", "summarize the meeting",
+   "how does it end"), and no name leads elsewhere;
+2. `local` if the index knows a code or a name in the question;
+3. `local` if the nouns of the question meet in few passages;
+4. `global` otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
+from e2graphrag_integrations.retrieval.names.seeds import Seeds
+from e2graphrag_integrations.retrieval.question.question_words import (
+    asks_for_aspect,
+    asks_for_content,
+    asks_for_overview,
+    topic_terms,
+)
+from e2graphrag_integrations.retrieval.question.request_kinds import request_kind
+from e2graphrag_integrations.retrieval.ranking.breadth import is_overview
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.retrieval.trace import Route
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+_MAX_MET = 1 / 3
+"""Maximum fraction of the chunks in which the nouns of a question meet for a local route."""
+
+_MAX_NOUNS = 16
+"""Maximum number of nouns of a question that are looked up."""
+
+_SHOWN = 3
+"""Maximum number of names that the reason states."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChoice:
+    """The route of a question.
+
+    Attributes:
+        route: `local` or `global`.
+        reason: Why, in one sentence for the user.
+    """
+
+    route: Route
+    reason: str
+
+
+def choose_route(query: Query, seeds: Seeds, codes: CodeMatches, snapshot: Snapshot) -> RouteChoice:
+    """Return the route of a question, before anything is ranked.
+
+    Args:
+        query: The question.
+        seeds: Its names in the index.
+        codes: Its codes in the index.
+        snapshot: The search index.
+    """
+    if query.mode != "auto":
+        return RouteChoice(query.mode, f"the mode is {query.mode}")
+    if not codes.found and _asks_about_whole(query, seeds, snapshot):
+        return RouteChoice("global", "the question is about a text as a whole")
+    total = f"{seeds.allowed_count} chunks"
+    counts = [(one.text, len(one.chunks)) for one in codes.found]
+    counts += [(str(snapshot.subjects.names[one.entity]), one.doc_freq) for one in seeds.ranked]
+    if counts:
+        known = [repr(name) for name, _ in counts]
+        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        return RouteChoice(
+            "local",
+            f"the index knows {', '.join(known[:_SHOWN])}{more}; "
+            f"{known[0]} leads to {counts[0][1]} of {total}",
+        )
+    return _by_nouns(*_meeting(query, seeds, snapshot), seeds.allowed_count)
+
+
+def _by_nouns(nouns: Sequence[str], chunks: IntArray, allowed: int) -> RouteChoice:
+    if not nouns:
+        return RouteChoice("global", "the index knows no name or noun of the question")
+    together = " together" if len(nouns) > 1 else ""
+    where = f"{' and '.join(map(repr, nouns))}{together} in {len(chunks)} of {allowed} chunks"
+    if len(chunks) <= max(1.0, _MAX_MET * allowed):
+        return RouteChoice("local", f"no name, but few chunks with its nouns: {where}")
+    return RouteChoice("global", f"no name, and many chunks with its nouns: {where}")
+
+
+def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
+    """Return whether a question asks about a text as a whole, and names nothing else."""
+    rest = without_titles(query.question, snapshot)
+    others = [one.mention for one in seeds.linking.links if one.mention in rest]
+    for mention in others:
+        rest = rest.replace(mention, " ")
+    if asks_for_content(query.question):
+        return is_overview(rest, snapshot.bm25)
+    if others:
+        return False
+    if asks_for_aspect(rest) or (request_kind(rest) != "other" and not query.carried.terms):
+        return True
+    if seeds.ranked and not asks_for_overview(rest):
+        return False
+    return is_overview(rest, snapshot.bm25, query.carried.terms)
+
+
+def without_titles(question: str, snapshot: Snapshot) -> str:
+    """Return a question without the titles of documents that are longer than a passage."""
+    found = snapshot.text_titles.find(question)
+    if found is None:
+        return question
+    start, end = found
+    return f"{question[:start]} {without_titles(question[end:], snapshot)}"
+
+
+def _meeting(query: Query, seeds: Seeds, snapshot: Snapshot) -> tuple[list[str], IntArray]:
+    """Return known nouns of the question, and the allowed chunks in which they meet.
+
+    If no chunk has all of them, these are the two, or the one, that meet in the fewest chunks.
+    """
+    nouns = {one.entity for one in query.mentions if not one.named and topic_terms(one.entity)}
+    found = {}
+    for noun in sorted(nouns)[:_MAX_NOUNS]:
+        row = snapshot.subjects.index.get(normal_form(noun))
+        if row is not None and len(chunks := seeds.allowed_chunks(row)):
+            found[noun] = chunks
+    if not found:
+        return [], np.empty(0, dtype=np.int64)
+    everywhere = reduce(np.intersect1d, found.values())
+    if len(everywhere):
+        return list(found), everywhere
+    pairs = [
+        ([a, b], shared)
+        for i, (a, of_a) in enumerate(found.items())
+        for b, of_b in list(found.items())[:i]
+        if len(shared := np.intersect1d(of_a, of_b))
+    ]
+    return min(pairs, key=lambda pair: len(pair[1]), default=([], np.empty(0, dtype=np.int64)))

@@ -1,0 +1,1 @@
+"""From ranked lists to one order: fusion, relevance, reranking, breadth and boosts."""

@@ -1,0 +1,342 @@
+"""Relevance of windows to a query: cosine similarity and BM25, smoothed over neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.question.foreign_words import (
+    content_words,
+    is_english,
+    is_foreign,
+)
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.search.fusion import (
+    Floats,
+    first_occurrences,
+    scale_scores,
+    smooth_over_neighbors,
+)
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.inflections import inflections
+from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.types import Span
+
+_MAX_NEIGHBOR_DISTANCE = 8
+"""Maximum distance, in windows, over which a window adds relevance to its neighbors. At the default
+decay of 0.5, a window 9 positions away would get only 0.2 %."""
+
+_TRUSTED_FRACTION = 0.25
+"""BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
+docs/constants.md compares other values."""
+
+_INFLECTED = 0.8
+"""Weight of an inflected form in BM25, relative to the word in the question."""
+
+_MIN_RELEVANCE = 1e-3
+"""Minimum combined score, before the exponent, so the last hit still scores above zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """The relevance of windows to one query.
+
+    `d` and `b` are the dense and BM25 scores, each scaled to [0, 1] from the lowest to the highest
+    score of its ranking, and `c` is the confidence in BM25 (`bm25_confidence`)::
+
+        combined = (dense_weight * d + bm25_weight * c * b) / (dense_weight + bm25_weight)
+        relevance(window) = sum over neighbors of neighbor_decay ** distance
+                            * combined(neighbor) ** relevance_power
+
+    Neighbors are the windows of the same document and tree level up to 8 positions away, including
+    the window itself at distance 0. Scaling each ranking before a weighted sum is known as
+    convex combination with min-max normalization (Bruch et al. 2023).
+
+    Attributes:
+        query: The query.
+        snapshot: The search index.
+        dense_weight: Weight of cosine similarity.
+        bm25_weight: Weight of BM25.
+        idf_power: Exponent of the extra IDF factor of each BM25 term.
+        relevance_power: Exponent of the combined score, before smoothing.
+        neighbor_decay: Fraction of its relevance that a window adds to each adjacent window.
+        list_length: Number of windows to take from each of the two rankings.
+        leaves_only: Whether to exclude windows of summaries.
+    """
+
+    query: Query
+    snapshot: Snapshot
+    dense_weight: float
+    bm25_weight: float
+    idf_power: float
+    relevance_power: float
+    neighbor_decay: float
+    list_length: int
+    leaves_only: bool = False
+
+    @lazy
+    def _allowed(self) -> NDArray[np.bool_] | None:
+        allowed = self.query.allowed
+        if not self.leaves_only:
+            return allowed
+        return self.snapshot.is_chunk if allowed is None else allowed & self.snapshot.is_chunk
+
+    @property
+    def _window_nodes(self) -> NDArray[np.int64]:
+        return self.snapshot.dense.window_nodes
+
+    @lazy
+    def terms(self) -> list[str]:
+        """The words of the question, and those carried over from earlier turns.
+
+        Question words in Chinese are left out, and English function words if the index is in
+        another language.
+        """
+        own = content_words(self.query.terms, self.snapshot.bm25)
+        return [*own, *self._carried]
+
+    @property
+    def _carried(self) -> Mapping[str, float]:
+        return self.query.carried.terms
+
+    @lazy
+    def forms(self) -> Mapping[str, tuple[str, ...]]:
+        """The inflected forms of the question's words that the index contains, by word.
+
+        A form that the question contains itself is left out. An index whose language is not
+        English has none.
+        """
+        bm25, own = self.snapshot.bm25, frozenset(self.terms)
+        if not is_english(bm25):
+            return {}
+        forms = {
+            term: tuple(one for one in inflections(term) if one not in own and bm25.doc_freq(one))
+            for term in dict.fromkeys(self.terms)
+        }
+        return {term: found for term, found in forms.items() if found}
+
+    @lazy
+    def searched(self) -> tuple[list[str], Mapping[str, float]]:
+        """The terms of BM25, and the factors of those that do not have the factor 1.
+
+        A form may be far rarer than the word of the question, but is worth no more than that word.
+        """
+        bm25 = self.snapshot.bm25
+        factors: dict[str, float] = {}
+        for term, forms in self.forms.items():
+            for form in forms:
+                rarity = (bm25.idf(term) / bm25.idf(form)) ** (1 + self.idf_power)
+                factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
+                factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(term, 1.0))
+        return [*self.terms, *factors], {**self._carried, **factors}
+
+    def contain(self, words: Sequence[str], windows: IntArray) -> NDArray[np.bool_]:
+        """Return which windows contain which words of the question, in any form.
+
+        Args:
+            words: Some of the words of the question.
+            windows: Window numbers, shape (n,).
+
+        Returns:
+            A mask of shape (words, n).
+        """
+        spelled = [(row, one) for row, word in enumerate(words) for one in self.spelled(word)]
+        mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
+        found = self.snapshot.bm25.contain([one for _, one in spelled], windows)
+        for (row, _), own in zip(spelled, found, strict=True):
+            mask[row] |= own
+        return mask
+
+    def spelled(self, word: str) -> tuple[str, ...]:
+        """Return a word of the question and its inflected forms in the index."""
+        return (word, *self.forms.get(word, ()))
+
+    @lazy
+    def dense(self) -> tuple[IntArray, Floats]:
+        """The windows with the highest cosine similarity, best first, and their cosines."""
+        if not len(self._window_nodes) or not self.dense_weight:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        return self.snapshot.dense.search_windows(
+            self.query.unit_vector, self.list_length, self._allowed
+        )
+
+    @lazy
+    def bm25(self) -> tuple[IntArray, Floats]:
+        """The windows with the highest BM25 score, best first, and their scores."""
+        if not self.bm25_weight:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        allowed = None if self._allowed is None else self._allowed[self._window_nodes]
+        terms, weights = self.searched
+        return self.snapshot.bm25.search(
+            terms, self.list_length, allowed, idf_power=self.idf_power, weights=weights
+        )
+
+    @lazy
+    def bm25_confidence(self) -> float:
+        """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
+
+        This is the best score divided by a quarter of the query's full score, but at most 1. The
+        full score is that of a window of average length that contains every query term once. For
+        a question in English about texts in another language, it is divided by the full score
+        itself: such texts contain English words by chance.
+        """
+        _, scores = self.bm25
+        full = self._full_score
+        if not len(scores) or not full:
+            return 0.0
+        trusted = 1.0 if self._is_foreign else _TRUSTED_FRACTION
+        return min(1.0, float(scores[0]) / (full * trusted))
+
+    @lazy
+    def _is_foreign(self) -> bool:
+        return is_foreign(terms_of(self.query.question), self.snapshot.bm25)
+
+    @lazy
+    def _full_score(self) -> float:
+        return self.snapshot.bm25.reference_score(
+            self.terms, idf_power=self.idf_power, weights=self._carried
+        )
+
+    @lazy
+    def windows(self) -> tuple[IntArray, Floats]:
+        """All windows with a positive relevance, ascending, and their relevance."""
+        (near, cosines), (matching, scores) = self.dense, self.bm25
+        # A BM25 ranking shorter than its limit contains every match, so its scores are scaled
+        # from 0.
+        floor = float(scores[-1]) if len(scores) == self.list_length else 0.0
+        lowest = float(cosines[-1]) if len(cosines) else 0.0
+        values = [
+            self.dense_weight * scale_scores(cosines, lowest),
+            self.bm25_weight * self.bm25_confidence * scale_scores(scores, floor),
+        ]
+        windows, sums = sum_by_key(
+            np.concatenate([near, matching]), np.concatenate(values), len(self._window_nodes)
+        )
+        combined = sums / max(self.dense_weight + self.bm25_weight, 1e-9)
+        windows, relevance = smooth_over_neighbors(
+            windows,
+            np.maximum(combined, _MIN_RELEVANCE) ** self.relevance_power,
+            self.snapshot.level_window_starts,
+            self.neighbor_decay,
+            _MAX_NEIGHBOR_DISTANCE,
+        )
+        if self._allowed is None:
+            return windows, relevance
+        found = self._allowed[self._window_nodes[windows]]
+        return windows[found], relevance[found]
+
+    @lazy
+    def nodes(self) -> tuple[IntArray, IntArray, Floats]:
+        """Nodes ranked by the relevance of their best window: rows, windows, relevance."""
+        windows, relevance = self.windows
+        order = np.argsort(-relevance, kind="stable")  # windows ascend
+        owners = self._window_nodes[windows[order]]
+        best = first_occurrences(owners)
+        return owners[best], windows[order[best]], relevance[order[best]]
+
+    def best_spans(self, rows: IntArray) -> list[Span | None]:
+        """Return the span of each node's most relevant window; None if no window is relevant."""
+        nodes, windows, _ = self.nodes
+        if not len(nodes):
+            return [None] * len(rows)
+        order = np.argsort(nodes)
+        places = order[np.minimum(np.searchsorted(nodes, rows, sorter=order), len(nodes) - 1)]
+        found = (nodes[places] == rows).tolist()
+        spans = self.snapshot.window_spans[windows[places]].tolist()
+        return [Span(*span) if has else None for span, has in zip(spans, found, strict=True)]
+
+    def of_chunks(self, chunks: IntArray) -> NDArray[np.float64]:
+        """Return the highest unsmoothed relevance of any window of each chunk, shape (n,)."""
+        windows, owners = self.snapshot.dense.windows_of(self.snapshot.chunk_nodes[chunks])
+        best = np.zeros(len(chunks))
+        np.maximum.at(best, owners, self.unsmoothed(windows))
+        return best
+
+    def of_node(self, row: int) -> float | None:
+        """Return a node's relevance for the result, or None if no list contains the node.
+
+        This is the calibrated cosine of its best window. Without dense search, it is the BM25 score
+        of its best window, as a fraction of the query's full score.
+        """
+        if self.query.vector is None:
+            return self._scores_of_nodes.get(row, 0.0)
+        cosine = self._scores_of_nodes.get(row)
+        return None if cosine is None else self.query.calibration(cosine)
+
+    @lazy
+    def _scores_of_nodes(self) -> Mapping[int, float]:
+        if self.query.vector is None:
+            windows, scores = self.bm25
+            full = self._full_score
+            scores = scores / full if full else scores
+        else:
+            windows, scores = self.dense
+        best = first_occurrences(self._window_nodes[windows])
+        nodes = self._window_nodes[windows[best]]
+        return dict(zip(nodes.tolist(), scores[best].tolist(), strict=True))
+
+    def unsmoothed(self, windows: IntArray) -> NDArray[np.float64]:
+        """Return `WindowTerms.unsmoothed` of any windows."""
+        return self.terms_in(windows).unsmoothed
+
+    def terms_in(self, windows: IntArray) -> WindowTerms:
+        """Look up the terms of the question in windows, given by their numbers, shape (n,)."""
+        terms, _ = self.searched
+        return WindowTerms(self, windows, self.snapshot.bm25.saturations(terms, windows))
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTerms:
+    """The terms of the question in some windows, looked up once.
+
+    Attributes:
+        relevance: The relevance to the question.
+        windows: Window numbers, shape (n,).
+        saturations: BM25's saturated frequency of each term of the question and each inflected
+            form in each window.
+    """
+
+    relevance: Relevance
+    windows: IntArray
+    saturations: NDArray[np.float32]
+
+    def contain(self, words: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which windows contain which words of the question; see `Relevance.contain`."""
+        terms, _ = self.relevance.searched
+        place_of = {term: place for place, term in enumerate(terms)}
+        mask = np.zeros((len(words), len(self.windows)), dtype=np.bool_)
+        for row, word in enumerate(words):
+            for form in self.relevance.spelled(word):
+                mask[row] |= self.saturations[place_of[form]] > 0
+        return mask
+
+    @lazy
+    def unsmoothed(self) -> NDArray[np.float64]:
+        """`dense_weight * d + bm25_weight * c * b` of each window, without neighbors, shape (n,).
+
+        Here, `d` and `b` are scores relative to the best score of their ranking. A window outside
+        the dense ranking gets the lowest cosine of the ranking, because a vector store may be
+        unable to return the cosine of a given window. Values are at least 0.
+        """
+        own, windows = self.relevance, self.windows
+        values = np.zeros(len(windows))
+        ranked, cosines = own.dense
+        if len(ranked) and cosines[0] > 0:
+            order = np.argsort(ranked)
+            places = np.minimum(np.searchsorted(ranked[order], windows), len(ranked) - 1)
+            is_ranked = ranked[order][places] == windows
+            cosine = np.where(is_ranked, cosines[order][places], cosines[-1])
+            values += own.dense_weight * np.maximum(0, cosine) / cosines[0]
+        _, best = own.bm25
+        if len(best):
+            terms, weights = own.searched
+            scores = own.snapshot.bm25.scores_of(
+                terms, self.saturations, idf_power=own.idf_power, weights=weights
+            )
+            values += own.bm25_weight * own.bm25_confidence * scores / best[0]
+        return values

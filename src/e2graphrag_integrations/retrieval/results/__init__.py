@@ -1,0 +1,1 @@
+"""From candidates to a context: packing, expansion, duplicates and table headers."""

@@ -1,0 +1,79 @@
+"""Expansion: replacing summaries with their children or leaves, and filling up a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.strategy import Candidate, Expand, Query
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+
+def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> list[Candidate]:
+    """Replace each summary with its children or leaves, and drop duplicates."""
+    added: set[int] = set()
+    expanded: list[Candidate] = []
+    for candidate in candidates:
+        for row in _rows_below(candidate.row, snapshot, how):
+            if row in added:
+                continue
+            added.add(row)
+            if row == candidate.row:
+                expanded.append(candidate)
+            else:
+                reason = f"under summary {snapshot.nodes.ids[candidate.row]}"
+                reasons = (reason, *candidate.reasons)
+                below = replace(candidate, row=row, reasons=reasons, best_span=None, relevance=None)
+                expanded.append(below)
+    return expanded
+
+
+def fill_to_k(
+    candidates: Sequence[Candidate], query: Query, snapshot: Snapshot
+) -> Sequence[Candidate]:
+    """Append the nodes nearest to the question by cosine until there are `query.k` candidates.
+
+    No appended candidate scores higher than the candidates before it, and none is below
+    `query.min_relevance`.
+    """
+    filled = list(candidates)
+    added = {candidate.row for candidate in candidates}
+    # A summary may expand to nothing new, so with expansion, the search covers every node.
+    limit = query.k + len(filled) if query.expand == "none" else len(snapshot.nodes.ids)
+    for row, cosine in snapshot.dense.search(query.unit_vector, limit, query.allowed):
+        score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
+        reasons = (f"filled up to k: cosine {cosine:.4f}",)
+        relevance = query.calibration(cosine)
+        neighbor = Candidate(row, score, "dense", reasons, relevance=relevance)
+        relevant, _ = above_floor(expand([neighbor], snapshot, query.expand), query, snapshot)
+        for candidate in relevant:
+            if candidate.row not in added and len(filled) < query.k:
+                added.add(candidate.row)
+                filled.append(candidate)
+        if len(filled) >= query.k:
+            break
+    return filled
+
+
+def children(row: int, snapshot: Snapshot) -> range:
+    """Return the rows of a summary's children, which are adjacent in the snapshot."""
+    nodes = snapshot.nodes
+    first, end = np.searchsorted(nodes.document, [nodes.document[row], nodes.document[row] + 1])
+    below = nodes.level[row] - 1
+    level = first + np.searchsorted(nodes.level[first:end], [below, below + 1])
+    leaves = nodes.first_leaf[level[0] : level[1]]
+    inside = np.searchsorted(leaves, [nodes.first_leaf[row], nodes.end_leaf[row]])
+    return range(int(level[0] + inside[0]), int(level[0] + inside[1]))
+
+
+def _rows_below(row: int, snapshot: Snapshot, how: Expand) -> Iterator[int]:
+    nodes = snapshot.nodes
+    if how == "none" or nodes.level[row] == 0:
+        yield row
+    elif how == "leaves":
+        yield from snapshot.chunk_nodes[nodes.first_leaf[row] : nodes.end_leaf[row]].tolist()
+    else:
+        yield from children(row, snapshot)

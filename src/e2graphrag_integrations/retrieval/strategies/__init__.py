@@ -1,0 +1,1 @@
+"""The strategies: which lists find the nodes for a question, and how they are combined."""

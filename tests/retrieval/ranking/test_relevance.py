@@ -1,0 +1,363 @@
+"""Relevance of windows: the formula by hand, neighbors, and filters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
+from e2graphrag_integrations.retrieval.strategy import Query
+from fakes import CountingLLM, LineCounter, NameExtractor
+from strategies import FakeEmbedder, WordCounter, quick
+
+DENSE = {
+    "dense_weight": 1,
+    "bm25_weight": 0,
+    "idf_power": 1,
+    "relevance_power": 2,
+    "neighbor_decay": 0.5,
+    "list_length": 200,
+}
+BM25 = dict(DENSE, dense_weight=0, bm25_weight=1)
+BOTH = dict(DENSE, bm25_weight=1)
+ONE_LINE_CHUNKS = {"token_counter": LineCounter(), "chunk_size": 1, "chunk_overlap": 0}
+
+
+def relevance_of(rag, question, settings, allowed=None, **options):
+    vector = rag._index.components.embedder.embed_query(question)
+    query = Query(question, vector=vector, allowed=allowed)
+    return Relevance(query, rag._session.snapshot(), **settings, **options)
+
+
+def by_window(ranking):
+    return {int(window): float(value) for window, value in zip(*ranking, strict=True)}
+
+
+def about(expected):
+    """Compare with a tolerance above the minimum relevance of the last hit."""
+    return pytest.approx(expected, abs=1e-4)
+
+
+@pytest.fixture
+def with_cosines(open_index):
+    """Index documents given as {line: cosine with any query}; every line is a chunk."""
+
+    def make(*documents, **options):
+        vectors = {t: [c, math.sqrt(1 - c * c)] for lines in documents for t, c in lines.items()}
+        options = {"embedder": FakeEmbedder(vectors=vectors), **ONE_LINE_CHUNKS, **options}
+        rag = open_index(**options)
+        rag.add([SourceDocument(str(n), "\n".join(lines)) for n, lines in enumerate(documents)])
+        return rag
+
+    return make
+
+
+def test_cosines_scale_from_lowest_to_highest_and_are_raised_to_the_power(with_cosines):
+    rag = with_cosines({"best": 0.9}, {"middle": 0.6}, {"worst": 0.3})
+    assert by_window(relevance_of(rag, "?", DENSE).windows) == about({0: 1, 1: 0.25, 2: 0})
+    cubed = relevance_of(rag, "?", dict(DENSE, relevance_power=3)).windows
+    assert by_window(cubed) == about({0: 1, 1: 0.125, 2: 0})
+
+
+def test_the_last_hit_of_a_ranking_scores_above_zero(with_cosines):
+    rag = with_cosines({"best": 0.9}, {"worst": 0.3})
+    windows, relevance = relevance_of(rag, "?", DENSE).windows
+    assert windows.tolist() == [0, 1]
+    assert 0 < relevance[1] < 1e-3
+
+
+def test_a_window_beyond_the_ranking_has_no_relevance(with_cosines):
+    rag = with_cosines({"a": 0.9}, {"b": 0.6}, {"c": 0.3}, {"d": 0.3})
+    ranking = relevance_of(rag, "?", dict(DENSE, list_length=3)).windows
+    assert by_window(ranking) == about({0: 1, 1: 0.25, 2: 0})
+
+
+def test_windows_with_equal_cosines_all_have_relevance_1(with_cosines):
+    rag = with_cosines({"a": 0.4}, {"b": 0.4})
+    assert by_window(relevance_of(rag, "?", DENSE).windows) == {0: 1, 1: 1}
+
+
+def test_bm25_scales_from_zero_if_the_ranking_contains_every_match(with_cosines):
+    # Texts of 1, 4 and 1 words, 2 on average: 1 / (1 + 1.5 (0.25 + 0.75 l / 2)) for length l.
+    rag = with_cosines({"map": 0}, {"map of it all": 0}, {"else": 0})
+    ratio = (1 + 1.5 * (0.25 + 0.75 / 2)) / (1 + 1.5 * (0.25 + 0.75 * 4 / 2))
+    ranking = relevance_of(rag, "map", BM25).windows
+    assert by_window(ranking) == pytest.approx({0: 1, 1: ratio**2}, rel=1e-5)
+    cut = relevance_of(rag, "map", dict(BM25, list_length=2)).windows
+    assert by_window(cut) == about({0: 1, 1: 0})
+
+
+@pytest.mark.parametrize("idf_power", [0, 1, 2.5])
+def test_idf_power_multiplies_each_term_by_a_power_of_its_idf(with_cosines, idf_power):
+    rag = with_cosines({"rare bird": 0}, {"common bird": 0}, {"common fish": 0}, {"other fish": 0})
+    settings = dict(BM25, idf_power=idf_power, relevance_power=1)
+    relevance = by_window(relevance_of(rag, "rare common", settings).windows)
+    common = (math.log(1 + 2.5 / 2.5) / math.log(1 + 3.5 / 1.5)) ** (1 + idf_power)
+    assert relevance == pytest.approx({0: 1, 1: common, 2: common}, rel=1e-5)
+
+
+def test_dense_and_bm25_scores_add_up_by_their_weights(with_cosines):
+    rag = with_cosines({"red map": 0.9}, {"blue map": 0.6}, {"red sea": 0.3})
+    bm25 = by_window(relevance_of(rag, "blue map?", dict(BM25, relevance_power=1)).windows)
+    assert bm25 == {0: bm25[0], 1: 1}
+    assert 0 < bm25[0] < 0.5
+    mixed = relevance_of(rag, "blue map?", dict(BOTH, dense_weight=3)).windows
+    assert by_window(mixed) == about(
+        {0: ((3 + bm25[0]) / 4) ** 2, 1: ((3 * 0.5 + 1) / 4) ** 2, 2: 0}
+    )
+
+
+@pytest.mark.parametrize(("more", "unknown"), [("", 0), (" zed", 1), (" zed yak wug", 3)])
+def test_bm25_confidence_falls_if_rare_query_terms_do_not_match(with_cosines, more, unknown):
+    rag = with_cosines({"common bird": 0}, {"common fish": 0}, {"other fish": 0}, {"old sea": 0})
+    common, rare = math.log(1 + 2.5 / 2.5) ** 2, math.log(1 + 4.5 / 0.5) ** 2
+    relevance = relevance_of(rag, f"common{more}", dict(BM25, relevance_power=1))
+    confidence = min(1, 4 * common / (common + unknown * rare))
+    assert relevance.bm25_confidence == pytest.approx(confidence)
+    assert by_window(relevance.windows) == pytest.approx({0: confidence, 1: confidence})
+    assert relevance.unsmoothed(np.array([0, 3])) == pytest.approx([confidence, 0])
+
+
+def test_bm25_confidence_is_zero_without_a_matching_term(with_cosines):
+    assert relevance_of(with_cosines({"map": 0}), "sea", BM25).bm25_confidence == 0
+    assert relevance_of(with_cosines({"map": 0}), "?!", BM25).bm25_confidence == 0
+
+
+def test_no_window_is_relevant_if_both_weights_are_zero(with_cosines):
+    rag = with_cosines({"map": 1})
+    relevance = relevance_of(rag, "map", dict(DENSE, dense_weight=0))
+    assert len(relevance.dense[0]) == len(relevance.bm25[0]) == len(relevance.windows[0]) == 0
+    assert relevance.unsmoothed(np.array([0])).tolist() == [0]
+
+
+def test_an_empty_index_has_no_relevant_windows(open_index):
+    relevance = relevance_of(open_index(), "map", BOTH)
+    rankings = relevance.windows, relevance.dense, relevance.bm25
+    assert [len(array) for ranking in rankings for array in ranking] == [0] * 6
+
+
+def test_a_window_adds_decayed_relevance_to_its_neighbors(with_cosines):
+    rag = with_cosines({"a": 0, "b": 0, "c": 1, "d": 0})
+    assert by_window(relevance_of(rag, "?", DENSE, leaves_only=True).windows) == about(
+        {0: 0.25, 1: 0.5, 2: 1, 3: 0.5}
+    )
+
+
+def test_smoothing_adds_both_sides_after_the_power(with_cosines):
+    rag = with_cosines({"a": 1, "b": 0, "c": 0.5})
+    settings = dict(DENSE, neighbor_decay=0.1)
+    assert by_window(relevance_of(rag, "?", settings, leaves_only=True).windows) == about(
+        {0: 1 + 0.01 * 0.25, 1: 0.1 + 0.1 * 0.25, 2: 0.25 + 0.01}
+    )
+
+
+def test_smoothing_reaches_eight_windows_on_either_side(with_cosines):
+    rag = with_cosines({f"line {n}": float(n == 10) for n in range(21)})
+    settings = dict(DENSE, neighbor_decay=1)
+    relevance = by_window(relevance_of(rag, "?", settings, leaves_only=True).windows)
+    assert relevance == about({n: float(abs(n - 10) <= 8) for n in range(21)})
+
+
+def test_smoothing_stays_within_a_document(with_cosines):
+    rag = with_cosines({"a": 0, "b": 1}, {"c": 0, "d": 0})
+    settings = dict(DENSE, neighbor_decay=0.9)
+    relevance = by_window(relevance_of(rag, "?", settings, leaves_only=True).windows)
+    assert relevance == about({0: 0.9, 1: 1, 3: 0, 4: 0})  # Window 2 belongs to a summary.
+
+
+def test_smoothing_stays_within_a_tree_level(with_cosines):
+    lines = {f"line {n}": float(n == 5) for n in range(6)}
+    rag = with_cosines(lines, summarizer=CountingLLM(), group_size=3)
+    snapshot = rag._session.snapshot()
+    levels = snapshot.nodes.level[snapshot.dense.window_nodes].tolist()
+    assert levels == [0] * 6 + [1] * 2
+    # The fake embedder gives both summaries the query's vector, so they neighbor each other.
+    relevance = by_window(relevance_of(rag, "?", DENSE).windows)
+    assert [relevance[w] for w in (4, 5, 6, 7)] == about([0.5, 1, 1.5, 1.5])
+
+
+def test_the_windows_of_one_chunk_are_neighbors(open_index):
+    near = [1, 0]
+    far = [0, 1]
+    windows = {"Red fish swims.": far, "Blue fish sinks.": near, "Old fish sleeps.": far}
+    embedder = FakeEmbedder(max_tokens=3, tokens=WordCounter(), vectors=windows)
+    rag = open_index(embedder=embedder, chunk_size=100)
+    rag.add(SourceDocument("d", " ".join(windows)))
+    assert rag.stats().chunks == 1
+    assert by_window(relevance_of(rag, "?", DENSE).windows) == about({0: 0.5, 1: 1, 2: 0.5})
+
+
+def test_leaves_only_leaves_out_the_windows_of_summaries(with_cosines):
+    rag = with_cosines({"line a": 1, "line b": 0.5}, summarizer=CountingLLM(), group_size=2)
+    both = relevance_of(rag, "digest line", BOTH)
+    assert 2 in both.dense[0]
+    assert 2 in both.bm25[0]
+    leaves = relevance_of(rag, "digest line", BOTH, leaves_only=True)
+    for windows, _ in (leaves.dense, leaves.bm25, leaves.windows):
+        assert sorted(windows.tolist()) == [0, 1]
+    allowed = np.array([False, True, True])
+    one = relevance_of(rag, "digest line", BOTH, allowed, leaves_only=True)
+    assert one.windows[0].tolist() == one.dense[0].tolist() == one.bm25[0].tolist() == [1]
+
+
+def test_a_filtered_window_has_no_relevance_and_adds_none_to_neighbors(with_cosines):
+    rag = with_cosines({"a": 0.2, "b": 1, "c": 0.1})
+    allowed = rag._session.snapshot().nodes.level == 0
+    allowed[1] = False
+    relevance = relevance_of(rag, "b", BOTH, allowed)
+    assert len(relevance.bm25[0]) == 0
+    # Cosines scale among allowed windows; windows 0 and 2 are two positions apart.
+    assert by_window(relevance.windows) == about({0: 0.25, 2: 0.25 * 0.25})
+
+
+def test_no_window_is_relevant_if_the_filter_allows_none(with_cosines):
+    rag = with_cosines({"a": 0.2, "b": 1})
+    relevance = relevance_of(rag, "a b", BOTH, np.zeros(3, dtype=bool))
+    rankings = relevance.windows, relevance.dense, relevance.bm25
+    assert [len(array) for ranking in rankings for array in ranking] == [0] * 6
+
+
+def test_unsmoothed_relevance_is_relative_to_the_best_score_of_each_ranking(with_cosines):
+    rag = with_cosines({"red map": 0.8, "map": -0.4, "sea": 0.2})
+    windows = np.array([2, 0, 1])
+
+    def unsmoothed(settings):
+        return relevance_of(rag, "red map?", settings, leaves_only=True).unsmoothed(windows)
+
+    assert unsmoothed(DENSE) == pytest.approx([0.25, 1, 0])
+    scores = by_window(relevance_of(rag, "red map?", BM25, leaves_only=True).bm25)
+    ratio = scores[1] / scores[0]
+    assert unsmoothed(BM25) == pytest.approx([0, 1, ratio])
+    doubled = dict(BOTH, bm25_weight=2)
+    assert unsmoothed(doubled) == pytest.approx([0.25, 1 + 2, 2 * ratio])
+
+
+def test_a_window_beyond_the_ranking_has_its_lowest_cosine_as_unsmoothed_relevance(with_cosines):
+    rag = with_cosines({"a": 0.8}, {"b": 0.4}, {"c": 0.2})
+    relevance = relevance_of(rag, "?", dict(DENSE, list_length=2))
+    assert relevance.unsmoothed(np.array([2, 1, 0])) == pytest.approx([0.5, 0.5, 1])
+
+
+def test_unsmoothed_relevance_is_zero_if_no_cosine_is_positive(with_cosines):
+    rag = with_cosines({"a": -0.2}, {"b": -0.4})
+    assert relevance_of(rag, "?", DENSE).unsmoothed(np.array([0, 1])).tolist() == [0, 0]
+
+
+WORD = st.sampled_from(["map", "sea", "Anna", "Bert", "harbour", "ran", "量子", "!"])
+SENTENCE = st.lists(WORD, min_size=1, max_size=6).map(lambda words: " ".join(words) + ".")
+TEXT = st.lists(SENTENCE, min_size=1, max_size=12).map(" ".join)
+
+
+def relevance_by_formula(rag, question, settings):
+    """Return the relevance of every window, summed over all pairs of windows."""
+    snapshot = rag._session.snapshot()
+    nodes, window_nodes = snapshot.nodes, snapshot.dense.window_nodes
+    relevance = relevance_of(rag, question, settings)
+    cosines, bm25 = by_window(relevance.dense), by_window(relevance.bm25)
+    exact = snapshot.dense.vectors @ rag._index.components.embedder.embed_query(question)
+    assert cosines == pytest.approx(dict(enumerate(exact.tolist())), abs=1e-6)
+
+    def unsmoothed(window):
+        lowest, highest = min(cosines.values()), max(cosines.values())
+        equal = highest - lowest < 1e-6  # Vector stores round the last digits.
+        d = 1.0 if equal else (cosines[window] - lowest) / (highest - lowest)
+        b = relevance.bm25_confidence * bm25.get(window, 0) / max(bm25.values(), default=1)
+        combined = settings["dense_weight"] * d + settings["bm25_weight"] * b
+        total = settings["dense_weight"] + settings["bm25_weight"]
+        return (combined / total) ** settings["relevance_power"]
+
+    def group(window):
+        row = window_nodes[window]
+        return int(nodes.document[row]), int(nodes.level[row])
+
+    return {
+        window: sum(
+            settings["neighbor_decay"] ** abs(window - other) * unsmoothed(other)
+            for other in range(len(window_nodes))
+            if group(other) == group(window) and abs(window - other) <= 8
+        )
+        for window in range(len(window_nodes))
+    }
+
+
+@quick
+@given(
+    documents=st.lists(TEXT, min_size=1, max_size=3),
+    question=SENTENCE,
+    neighbor_decay=st.sampled_from([0, 0.3, 0.6, 1]),
+    relevance_power=st.sampled_from([2, 3]),
+    bm25_weight=st.sampled_from([0.5, 1, 3]),
+)
+def test_relevance_equals_the_formula(
+    documents, question, neighbor_decay, relevance_power, bm25_weight
+):
+    settings = dict(
+        BOTH,
+        bm25_weight=bm25_weight,
+        relevance_power=relevance_power,
+        neighbor_decay=neighbor_decay,
+    )
+    with E2GraphRAG.open(
+        ":memory:",
+        embedder=HashingEmbedder(64, max_tokens=8),
+        extractor=NameExtractor(),
+        chunk_size=14,
+        chunk_overlap=4,
+        group_size=2,
+    ) as rag:
+        rag.add([SourceDocument(str(n), text) for n, text in enumerate(documents)])
+        expected = relevance_by_formula(rag, question, settings)
+        relevance = by_window(relevance_of(rag, question, settings).windows)
+        assert relevance == about(expected)
+
+
+def english(open_index, *lines):
+    """Index lines as chunks, in an index that is English by its function words."""
+    rag = open_index(**ONE_LINE_CHUNKS)
+    rag.add([SourceDocument(str(n), f"It is the {line} of the") for n, line in enumerate(lines)])
+    return rag
+
+
+def test_bm25_finds_inflected_forms_below_the_word_itself(open_index):
+    rag = english(open_index, "king died", "king dies", "queen slept", "king die", "prince spoke")
+    found = relevance_of(rag, "die", BM25).bm25
+    nodes = rag._session.snapshot().dense.window_nodes
+    ids = [rag._session.snapshot().nodes.document[nodes[window]] for window in found[0].tolist()]
+    assert ids[0] == 3
+    assert sorted(ids[1:]) == [0, 1]
+    assert found[1][1] / found[1][0] == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_form_that_the_question_contains_counts_once_as_a_word(open_index):
+    rag = english(open_index, "king died", "king dies", "queen slept")
+    relevance = relevance_of(rag, "die died", BM25)
+    assert relevance.forms == {"die": ("dies",), "died": ("dies",)}
+
+
+def test_a_rare_form_is_worth_no_more_than_the_word_of_the_question(open_index):
+    lines = [*["meeting"] * 8, "meetings", *[f"word{n}" for n in range(20)]]
+    rag = english(open_index, *lines)
+    [*_, last], scores = relevance_of(rag, "meeting", BM25).bm25
+    snapshot = rag._session.snapshot()
+    assert snapshot.documents[snapshot.nodes.document[snapshot.dense.window_nodes[last]]] == "8"
+    assert scores[-1] < scores[0]
+
+
+def test_an_index_in_another_language_has_no_inflected_forms(open_index):
+    rag = open_index(**ONE_LINE_CHUNKS)
+    rag.add(
+        [SourceDocument("1", "die Katze und der Hund"), SourceDocument("2", "dies ist ein Tag")]
+    )
+    assert relevance_of(rag, "die Katze", BM25).forms == {}
+
+
+def test_windows_contain_a_word_in_any_form(open_index):
+    rag = english(open_index, "king died", "queen slept")
+    relevance = relevance_of(rag, "king die", BOTH)
+    windows = np.arange(2)
+    assert relevance.contain(["king", "die"], windows).tolist() == [[True, False], [True, False]]
