@@ -32,10 +32,10 @@ from e2graphrag_integrations import (
     SourceDocument,
     SpacyEntityExtractor,
 )
-from e2graphrag_integrations._utils.event_loop import OwnLoop
+from e2graphrag_integrations._utils.concurrency.event_loop import OwnLoop
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.indexing.planning import plan_document
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
+from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.retry import RetryPolicy

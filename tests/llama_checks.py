@@ -11,7 +11,7 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.store.mirrored_vectors import read_mirrored
+from e2graphrag_integrations.store.tables.mirrored_vectors import read_mirrored
 from fakes import NameExtractor
 from llama_stores import Distinct, docstore_texts, stored_entries
 

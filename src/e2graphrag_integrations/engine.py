@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import (
@@ -32,11 +32,6 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors, recorded_extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.indexing.community_reports import (
-    Reports,
-    ReportWriter,
-    check_reports,
-)
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
@@ -45,7 +40,6 @@ from e2graphrag_integrations.indexing.inputs import (
     as_ids,
     check_language,
 )
-from e2graphrag_integrations.indexing.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.pending import PendingDocuments
 from e2graphrag_integrations.indexing.pipeline import (
@@ -60,9 +54,15 @@ from e2graphrag_integrations.indexing.planning import (
     MayShareChunk,
     Splitter,
 )
-from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
+from e2graphrag_integrations.indexing.ray.engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.stages.community_reports import (
+    Reports,
+    ReportWriter,
+    check_reports,
+)
+from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
 from e2graphrag_integrations.indexing.worker import Worker, WorkOptions
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.languages.notices import LanguageNotices
@@ -112,12 +112,12 @@ from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.index_state import IndexState, read_state
 from e2graphrag_integrations.store.location import shown_path
-from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase, check_replaceable
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
+from e2graphrag_integrations.store.tables.queue import queue_states, queued_ids
 from e2graphrag_integrations.summarizers.prompts import Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags

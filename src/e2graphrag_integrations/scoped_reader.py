@@ -15,10 +15,10 @@ from e2graphrag_integrations.errors import (
     NotPicklableError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.indexing.community_reports import ReportWriter
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.stages.community_reports import ReportWriter
 from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.retrieval.entities.communities import (

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.indexing.stages import LocalEngine
-from e2graphrag_integrations.store.source_files import read_source_files
+from e2graphrag_integrations.indexing.stages.work import LocalEngine
+from e2graphrag_integrations.store.tables.source_files import read_source_files
 
 ALPHA, GAMMA = "Alpha met Beta.", "Gamma met Delta."
 

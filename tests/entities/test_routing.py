@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import RuleBasedExtractor, SpacyEntityExtractor
-from e2graphrag_integrations.entities.chinese import ChineseEntityExtractor
+from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
 from e2graphrag_integrations.entities.routing import (
     ExtractorRouter,
     question_languages,

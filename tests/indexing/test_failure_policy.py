@@ -17,8 +17,9 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing import claims, embedding, extraction, planning
+from e2graphrag_integrations.indexing import claims, planning
 from e2graphrag_integrations.indexing.run import FailurePolicy
+from e2graphrag_integrations.indexing.stages import embedding, extraction
 from fakes import CountingLLM, NameExtractor, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0, "concurrency": 1}

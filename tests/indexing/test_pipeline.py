@@ -13,7 +13,8 @@ import pytest
 
 from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument
 from e2graphrag_integrations.errors import IndexingError, SummaryError
-from e2graphrag_integrations.indexing import embedding, extraction, planning
+from e2graphrag_integrations.indexing import planning
+from e2graphrag_integrations.indexing.stages import embedding, extraction
 from fakes import CountingEmbedder, CountingExtractor, CountingLLM, Failing, NameExtractor, numbered
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.002)

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from e2graphrag_integrations import Progress, RetryPolicy, SourceDocument
-from e2graphrag_integrations.indexing import embedding, extraction, planning
+from e2graphrag_integrations.indexing import planning
 from e2graphrag_integrations.indexing.progress import ProgressBar
+from e2graphrag_integrations.indexing.stages import embedding, extraction
 from fakes import CountingLLM, numbered
 
 STAGES = ("chunk", "extract", "embed", "summarize", "write")

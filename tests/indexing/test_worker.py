@@ -29,7 +29,7 @@ from e2graphrag_integrations.errors import (
     SummaryError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.store.postgres_schema import POSTGRES_VERSION
+from e2graphrag_integrations.store.postgres.schema import POSTGRES_VERSION
 from fakes import BlockingLLM, CountingLLM, Failing, NameExtractor, numbered, start_in_thread
 from postgres_server import running_postgres
 

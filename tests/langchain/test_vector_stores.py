@@ -22,7 +22,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError,
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.vector_stores import VectorStoreAdapter, adapt_vector_store
-from e2graphrag_integrations.store.mirrored_vectors import read_mirrored
+from e2graphrag_integrations.store.tables.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor
 
 DIMENSION = 256

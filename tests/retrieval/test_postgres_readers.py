@@ -17,7 +17,8 @@ import pytest
 from e2graphrag_integrations import HashingEmbedder, HybridStrategy, SourceDocument
 from e2graphrag_integrations._utils.postgres_urls import parse_postgres_url
 from e2graphrag_integrations.errors import StoreConnectionError, StoreError
-from e2graphrag_integrations.store import postgres_connection, postgres_listener
+from e2graphrag_integrations.store.postgres import connection as postgres_connection
+from e2graphrag_integrations.store.postgres import listener as postgres_listener
 from fakes import CountingLLM, NameExtractor
 from postgres_server import running_postgres
 
@@ -394,7 +395,7 @@ def test_a_connection_lost_in_the_middle_of_a_question(opened, postgres, monkeyp
 
 
 def test_more_threads_than_connections_take_turns(opened, monkeypatch):
-    monkeypatch.setattr("e2graphrag_integrations.store.postgres._READERS", 2)
+    monkeypatch.setattr("e2graphrag_integrations.store.postgres.database._READERS", 2)
     _, reopen = opened
     reader = reopen()
     expected, answers = found(reader), []

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, Freshness, HashingEmbedder, SourceDocument
-from e2graphrag_integrations._utils import background
+from e2graphrag_integrations._utils.concurrency import background
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.retrieval import generations, session
 from e2graphrag_integrations.retrieval.freshness import FreshnessPolicy

@@ -351,7 +351,7 @@ def use_struct(struct):
     from llama_index.core import StorageContext
 
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-    from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
+    from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 
     context = StorageContext.from_defaults()
     kvstore = context.index_store._kvstore

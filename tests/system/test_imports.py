@@ -111,7 +111,7 @@ def test_modules_import_without_cycles():
 
 def test_only_the_ray_engine_imports_ray():
     users = {name for name, path in MODULES.items() if "ray" in {top(m) for m in imported(path)}}
-    assert users == {"indexing.ray_engine", "indexing.ray_worker"}
+    assert users == {"indexing.ray.engine", "indexing.ray.worker"}
 
 
 def test_only_the_server_imports_web_frameworks():

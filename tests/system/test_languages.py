@@ -14,7 +14,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.cli.main import main
-from e2graphrag_integrations.entities import han
+from e2graphrag_integrations.entities.chinese import han
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,

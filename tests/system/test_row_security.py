@@ -11,10 +11,10 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
-from e2graphrag_integrations.store import postgres_schema
 from e2graphrag_integrations.store.location import list_indexes
-from e2graphrag_integrations.store.mirrored_vectors import put_mirrored
-from e2graphrag_integrations.store.pending_documents import put_pending
+from e2graphrag_integrations.store.postgres import schema as postgres_schema
+from e2graphrag_integrations.store.tables.mirrored_vectors import put_mirrored
+from e2graphrag_integrations.store.tables.pending_documents import put_pending
 from fakes import CountingLLM, NameExtractor
 from langchain_fakes import SMALL
 

@@ -13,7 +13,7 @@ import pytest
 from llama_index.core import Document
 
 from e2graphrag_integrations import E2GraphRAG, OpenAISummarizer, PaperStrategy, SourceDocument
-from e2graphrag_integrations.indexing.summaries import summary_key
+from e2graphrag_integrations.indexing.stages.summaries import summary_key
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # the recorded answers contain them

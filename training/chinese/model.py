@@ -1,4 +1,4 @@
-"""The tagger in PyTorch, for training. `entities/chinese_tagger.py` runs its weights with numpy."""
+"""The tagger in PyTorch, for training. `entities/chinese/tagger.py` runs its weights with numpy."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Tagger(nn.Module):
 
 
 def write(model: Tagger, lac: Lac, version: str, path: Path) -> None:
-    """Write the weights for `entities/chinese_tagger.py`, in half precision."""
+    """Write the weights for `entities/chinese/tagger.py`, in half precision."""
     state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     transitions, start, end = (part.detach().numpy() for part in model.field.parts())
     arrays = {

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import kl_div
 
 from data import LABELS, Name, Sentence, exchange, f1, read, tags_of
-from e2graphrag_integrations.entities.chinese_tagger import ChineseTagger
+from e2graphrag_integrations.entities.chinese.tagger import ChineseTagger
 
 LOG = logging.getLogger("train")
 VERSION = "0.1.0"

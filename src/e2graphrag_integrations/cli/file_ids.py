@@ -41,8 +41,8 @@ class FileIds:
     @classmethod
     def of(cls, index: str) -> Self:
         """Return the ids of an index, which need not exist."""
-        from e2graphrag_integrations.store.source_files import read_source_files
         from e2graphrag_integrations.store.store import Store
+        from e2graphrag_integrations.store.tables.source_files import read_source_files
 
         is_url = is_postgres_url(index)
         folder = None if is_url else os.path.realpath(Path(index).absolute().parent)
@@ -86,7 +86,7 @@ class FileIds:
         self._write(store)
 
     def _write(self, store: Store) -> None:
-        from e2graphrag_integrations.store.source_files import write_source_files
+        from e2graphrag_integrations.store.tables.source_files import write_source_files
 
         ids = _document_ids(store)
         paths = {id_: path for id_, path in self.paths.items() if path and id_ in ids}
@@ -120,7 +120,7 @@ class FileIds:
 
 def _document_ids(store: Store) -> set[str]:
     """Return the ids of all documents, also of those in the queue."""
-    from e2graphrag_integrations.store.queue import queued_ids
+    from e2graphrag_integrations.store.tables.queue import queued_ids
 
     return {*store.content_hashes(), *queued_ids(store)}
 

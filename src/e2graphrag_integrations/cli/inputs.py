@@ -22,7 +22,7 @@ from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output.indexing import print_skipped
 from e2graphrag_integrations.cli.where import parse_object, parse_value
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
-from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
+from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.loaders import (
     SkippedFile,
@@ -376,7 +376,7 @@ def make_engine(name: str, address: str | None) -> IndexingEngine:
         if address is not None:
             raise InvalidInputError("--address requires --engine ray")
         return LocalEngine()
-    from e2graphrag_integrations.indexing.ray_engine import RayEngine
+    from e2graphrag_integrations.indexing.ray.engine import RayEngine
 
     return RayEngine(address)
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, run_in_thread
-from e2graphrag_integrations._utils.processes import process_lock, process_rlock
+from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.concurrency.processes import process_lock, process_rlock
 from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import (
     Page,
@@ -39,7 +39,7 @@ from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
-from e2graphrag_integrations.indexing.stages import IndexingEngine, LocalEngine
+from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.processes import process_lock
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.pages import (
@@ -29,8 +29,8 @@ from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.external import VectorStoreSearch
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.mirrored_vectors import put_mirrored, read_mirrored
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.mirrored_vectors import put_mirrored, read_mirrored
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Namespace of the vector ids. A new value would orphan all copied vectors."""

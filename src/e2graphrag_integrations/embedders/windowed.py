@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from e2graphrag_integrations._utils.processes import use_one_thread_after_fork
-from e2graphrag_integrations._utils.threads import SingleThread
+from e2graphrag_integrations._utils.concurrency.processes import use_one_thread_after_fork
+from e2graphrag_integrations._utils.concurrency.threads import SingleThread
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
 from e2graphrag_integrations.text.chunking import chunk_spans
-from e2graphrag_integrations.text.noise import clean_text
+from e2graphrag_integrations.text.layout.noise import clean_text
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from e2graphrag_integrations.entities.chinese_names import without_chinese_address
+from e2graphrag_integrations.entities.chinese.names import without_chinese_address
 from e2graphrag_integrations.text.words import has_unspaced
 
 ARTICLES = frozenset({"the", "a", "an"})

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import check_name, check_protocol, short_repr
-from e2graphrag_integrations.entities.chinese import ChineseEntityExtractor
+from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
 from e2graphrag_integrations.entities.chunk_extractor import EXTRACTOR_KEY
 from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
 from e2graphrag_integrations.entities.spacy_extractor import BUNDLED_PIPELINE, SpacyEntityExtractor

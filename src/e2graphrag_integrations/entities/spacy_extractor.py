@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.processes import process_lock
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import (
     NameSpan,
@@ -27,9 +27,9 @@ from e2graphrag_integrations.errors import (
     NotPicklableError,
 )
 from e2graphrag_integrations.protocols import EntityExtractor
-from e2graphrag_integrations.text.headings import first_line_heading
+from e2graphrag_integrations.text.layout.headings import first_line_heading
+from e2graphrag_integrations.text.layout.lines import name_ends
 from e2graphrag_integrations.text.letters import UNSPACED
-from e2graphrag_integrations.text.lines import name_ends
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from e2graphrag_integrations.entities.chinese_definitions import chinese_defined_names
+from e2graphrag_integrations.entities.chinese.definitions import chinese_defined_names
 from e2graphrag_integrations.entities.definitions import defined_names
-from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
+from e2graphrag_integrations.text.layout.headings import first_line_heading, markdown_headings
 from e2graphrag_integrations.types import (
     DEFINITION,
     HEADING,

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap

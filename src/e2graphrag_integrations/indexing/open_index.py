@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from e2graphrag_integrations._utils.event_loop import CallerLoop, OwnLoop
-from e2graphrag_integrations._utils.processes import ProcessLock, process_rlock
+from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, OwnLoop
+from e2graphrag_integrations._utils.concurrency.processes import ProcessLock, process_rlock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import (
     InvalidInputError,
@@ -20,7 +20,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
 from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder
+from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.settings import Settings, resolve_settings
 from e2graphrag_integrations.store.records import DocumentSink

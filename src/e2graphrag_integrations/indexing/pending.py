@@ -10,7 +10,7 @@ from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.pipeline import add_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.reports import IndexReport
-from e2graphrag_integrations.store.pending_documents import (
+from e2graphrag_integrations.store.tables.pending_documents import (
     drop_pending,
     file_state,
     put_pending,

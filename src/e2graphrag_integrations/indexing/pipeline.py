@@ -19,7 +19,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from types import MappingProxyType
 
-from e2graphrag_integrations._utils.event_loop import ContextThreads
+from e2graphrag_integrations._utils.concurrency.event_loop import ContextThreads
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import StoppedError, StoreError
 from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
@@ -32,8 +32,6 @@ from e2graphrag_integrations.indexing.classify import (
 )
 from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
 from e2graphrag_integrations.indexing.cost import CostCounter
-from e2graphrag_integrations.indexing.embedding import embed_nodes
-from e2graphrag_integrations.indexing.extraction import extract_chunks
 from e2graphrag_integrations.indexing.inputs import (
     OnCopy,
     OnDuplicate,
@@ -42,25 +40,27 @@ from e2graphrag_integrations.indexing.inputs import (
     with_languages,
 )
 from e2graphrag_integrations.indexing.language_checks import warn_about_languages
-from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.splitting import split_remotely
-from e2graphrag_integrations.indexing.stages import StageRunner
-from e2graphrag_integrations.indexing.summaries import summarize_trees
-from e2graphrag_integrations.indexing.summary_waves import summarize_in_waves
+from e2graphrag_integrations.indexing.stages.embedding import embed_nodes
+from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
+from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, plan_llm_calls
+from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
+from e2graphrag_integrations.indexing.stages.summary_waves import summarize_in_waves
+from e2graphrag_integrations.indexing.stages.work import StageRunner
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.store.queue import (
+from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.store.tables.queue import (
     dequeue,
     enqueue_selected,
     queued_documents,
     read_queue,
 )
-from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 

@@ -16,10 +16,10 @@ from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor
 from e2graphrag_integrations.entities.routing import MODEL, without_extractors
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.graph.builder import GraphBuilder
-from e2graphrag_integrations.indexing.extraction import extract_chunks
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
 from e2graphrag_integrations.reports import IndexReport
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.records import ContentCache

@@ -11,7 +11,12 @@ import numpy as np
 
 from e2graphrag_integrations.errors import IndexingError
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, Splitter
-from e2graphrag_integrations.indexing.stages import ComponentName, Slice, StageRunner, StageWork
+from e2graphrag_integrations.indexing.stages.work import (
+    ComponentName,
+    Slice,
+    StageRunner,
+    StageWork,
+)
 from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.store.records import document_fields, document_from_fields
 from e2graphrag_integrations.types import SourceDocument, Span

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from e2graphrag_integrations._utils.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.concurrency.event_loop import AwaitableRunner
 from e2graphrag_integrations.errors import (
     ClosedError,
     LeaseLostError,
@@ -39,18 +39,18 @@ from e2graphrag_integrations.indexing.run import (
     StopSignal,
     WorkStopped,
 )
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, SummaryUsage
+from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, SummaryUsage
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.store.database import Leases, Transaction
-from e2graphrag_integrations.store.queue import (
+from e2graphrag_integrations.store.records import StoredNode, content_hash
+from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.queue import (
     dequeue,
     has_unfinished,
     queued_documents,
     queued_ids,
     set_queue_status,
 )
-from e2graphrag_integrations.store.records import StoredNode, content_hash
-from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)

@@ -44,11 +44,11 @@ from e2graphrag_integrations.entities.edit_arguments import (
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError, StoreError
-from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
-from e2graphrag_integrations.indexing.llm_calls import check_call_limit
-from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
+from e2graphrag_integrations.indexing.ray.engine import EngineArgument, as_engine
+from e2graphrag_integrations.indexing.stages.community_reports import Reports
+from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
 from e2graphrag_integrations.langchain.conversion import LangChainDocuments
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer

@@ -13,7 +13,6 @@ try:
         update_property_graph,
     )
     from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex, register
-    from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
     from e2graphrag_integrations.llama_index.models import EmbedModel
     from e2graphrag_integrations.llama_index.node_parser import SummaryTreeNodeParser
     from e2graphrag_integrations.llama_index.nodes import PagePart, pages_of
@@ -24,6 +23,7 @@ try:
         RetrieverMode,
     )
     from e2graphrag_integrations.llama_index.selector import GraphProximitySelector
+    from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("llama_index"):
         raise

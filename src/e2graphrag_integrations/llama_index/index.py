@@ -28,8 +28,8 @@ from llama_index.core.vector_stores import MetadataFilters
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from e2graphrag_integrations._utils.concurrency.processes import process_rlock
 from e2graphrag_integrations._utils.on_error import on_error
-from e2graphrag_integrations._utils.processes import process_rlock
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,
@@ -60,19 +60,17 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.indexing.community_reports import Reports
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.indexing.llm_calls import check_call_limit
-from e2graphrag_integrations.indexing.ray_engine import EngineArgument, as_engine
+from e2graphrag_integrations.indexing.ray.engine import EngineArgument, as_engine
+from e2graphrag_integrations.indexing.stages.community_reports import Reports
+from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
-from e2graphrag_integrations.llama_index.docstore import document_nodes
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments, distinct_documents
 from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
-from e2graphrag_integrations.llama_index.index_struct import E2GraphRAGIndexStruct
 from e2graphrag_integrations.llama_index.models import (
     EmbedModelType,
     ExtractorType,
@@ -94,14 +92,16 @@ from e2graphrag_integrations.llama_index.options import (
 from e2graphrag_integrations.llama_index.readers import check_existing
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
 from e2graphrag_integrations.llama_index.scopes import ScopedIndex, user_scope
-from e2graphrag_integrations.llama_index.storage_context import (
+from e2graphrag_integrations.llama_index.storage.docstore import document_nodes
+from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.storage_context import (
     SafeStorageContext,
     check_storage_context,
     find_struct,
     index_location,
     load_context,
 )
-from e2graphrag_integrations.llama_index.vector_stores import adapt_vector_store
+from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
 from e2graphrag_integrations.llama_index.writes import (
     Change,
     document_change,

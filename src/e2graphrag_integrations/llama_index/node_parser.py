@@ -16,7 +16,7 @@ from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document
 from llama_index.core.utils import get_tqdm_iterable
 
-from e2graphrag_integrations._utils.event_loop import (
+from e2graphrag_integrations._utils.concurrency.event_loop import (
     AwaitableRunner,
     CallerLoop,
     ContextThreads,
@@ -27,9 +27,9 @@ from e2graphrag_integrations._utils.validation import check_items, reject_unknow
 from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
 from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per, page_tree
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
-from e2graphrag_integrations.indexing.llm_calls import announce_llm_calls, plan_llm_calls
 from e2graphrag_integrations.indexing.planning import plan_document
-from e2graphrag_integrations.indexing.summaries import SummaryBuilder, summarize_trees
+from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, plan_llm_calls
+from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
 from e2graphrag_integrations.llama_index.models import summarizer_for

@@ -28,7 +28,6 @@ from e2graphrag_integrations.llama_index.chat_history import (
     aread_history,
     read_history,
 )
-from e2graphrag_integrations.llama_index.docstore import ReaderDocstore
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
 from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
@@ -37,6 +36,7 @@ from e2graphrag_integrations.llama_index.readers import (
     searched,
     stable_location,
 )
+from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     check_fields,

@@ -14,7 +14,6 @@ from e2graphrag_integrations._utils.validation import check_instance
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.llama_index.docstore import read_nodes
 from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
 from e2graphrag_integrations.llama_index.filters import user_predicate
 from e2graphrag_integrations.llama_index.options import (
@@ -24,6 +23,7 @@ from e2graphrag_integrations.llama_index.options import (
     reject_engine_options,
 )
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.llama_index.storage.docstore import read_nodes
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.scoped_reader import ScopedReader
 

@@ -15,7 +15,6 @@ from e2graphrag_integrations.entities.edits import EntityEdit
 from e2graphrag_integrations.entities.routing import used_entries
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
-from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.records import (
     StoredNode,
     canonical_json,
@@ -23,6 +22,7 @@ from e2graphrag_integrations.store.records import (
     document_fields,
 )
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.types import SourceDocument
 
 

@@ -42,7 +42,6 @@ from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
@@ -52,6 +51,7 @@ from e2graphrag_integrations.store.records import (
     encode_sentences,
 )
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.types import Mention, Node, SourceDocument, Span

@@ -18,11 +18,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.background import BackgroundTask
+from e2graphrag_integrations._utils.concurrency.background import BackgroundTask
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations._utils.lazy import compute_like
 from e2graphrag_integrations._utils.memory import release_free_memory
 from e2graphrag_integrations._utils.on_error import on_error
-from e2graphrag_integrations._utils.processes import process_lock
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.files import merge_segments

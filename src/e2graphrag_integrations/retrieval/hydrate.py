@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from e2graphrag_integrations.entities.linking import Link
+from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.pages import merge_metadata
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.expansion import children

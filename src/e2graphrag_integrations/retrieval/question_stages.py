@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
-from e2graphrag_integrations.entities.alias_mentions import translated, with_alias_mentions
-from e2graphrag_integrations.entities.known_names import (
+from e2graphrag_integrations.entities.matching.alias_mentions import translated, with_alias_mentions
+from e2graphrag_integrations.entities.matching.known_names import (
     as_written,
     known_names,
     with_capitals,

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.processes import process_lock, use_one_thread_after_fork
+from e2graphrag_integrations._utils.concurrency.processes import (
+    process_lock,
+    use_one_thread_after_fork,
+)
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.sentence_transformers import (
     INSTALL_LOCAL,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.mention_forms import normalize_mentions
+from e2graphrag_integrations.entities.matching.mention_forms import normalize_mentions
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
@@ -34,7 +34,6 @@ from e2graphrag_integrations.snapshot.snapshot import (
     Snapshot,
 )
 from e2graphrag_integrations.snapshot.tags import assign_tags
-from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -42,6 +41,7 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.types import Node, Segment
 
 logger = logging.getLogger(__name__)

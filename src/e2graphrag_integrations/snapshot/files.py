@@ -54,8 +54,8 @@ from e2graphrag_integrations.snapshot.validation import (
     is_consistent_ivf,
     is_consistent_tags,
 )
-from e2graphrag_integrations.store.entity_edits import read_edits
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import TERM_RULES
 

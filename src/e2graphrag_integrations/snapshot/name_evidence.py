@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.bounded_cache import cached_method
-from e2graphrag_integrations.entities.aliases import Aliases
-from e2graphrag_integrations.entities.name_keys import key_letters
+from e2graphrag_integrations.entities.matching.aliases import Aliases
+from e2graphrag_integrations.entities.matching.name_keys import key_letters
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.text.common_words import is_common_word

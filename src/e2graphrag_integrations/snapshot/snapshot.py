@@ -21,8 +21,8 @@ from e2graphrag_integrations._utils.arrays import (
 )
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.aliases import Aliases
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
+from e2graphrag_integrations.entities.matching.aliases import Aliases
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.communities import Communities, find_communities
 from e2graphrag_integrations.graph.edited_mentions import apply_edits

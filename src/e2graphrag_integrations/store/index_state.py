@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.store.pending_documents import pending_ids
-from e2graphrag_integrations.store.queue import queued_ids
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.pending_documents import pending_ids
+from e2graphrag_integrations.store.tables.queue import queued_ids
 
 RESUME = "e2graphrag documents resume"
 """The command that indexes the documents in the queue."""

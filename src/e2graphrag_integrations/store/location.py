@@ -19,7 +19,7 @@ from e2graphrag_integrations.store.database import Database
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.store.postgres import PostgresDatabase
+    from e2graphrag_integrations.store.postgres.database import PostgresDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def drop_index(url: str, *, lock_timeout: float = 30.0) -> None:
 
 def _postgres() -> type[PostgresDatabase]:
     try:
-        from e2graphrag_integrations.store.postgres import PostgresDatabase
+        from e2graphrag_integrations.store.postgres.database import PostgresDatabase
     except ImportError as error:  # without psycopg, or psycopg without libpq
         raise MissingDependencyError(
             f"an index in Postgres needs psycopg ({error}): pip install "

@@ -19,11 +19,6 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
-from e2graphrag_integrations.store.community_reports import (
-    REPORT,
-    REPORT_INDEX,
-    drop_stale_reports,
-)
 from e2graphrag_integrations.store.database import Database, Transaction, WriteLock
 from e2graphrag_integrations.store.location import open_database
 from e2graphrag_integrations.store.newest_generation import KnownGeneration
@@ -52,6 +47,11 @@ from e2graphrag_integrations.store.rows import (
 )
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
+from e2graphrag_integrations.store.tables.community_reports import (
+    REPORT,
+    REPORT_INDEX,
+    drop_stale_reports,
+)
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
 

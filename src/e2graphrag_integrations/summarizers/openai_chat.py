@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from e2graphrag_integrations._utils.processes import process_lock
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.sentences import sentence_starts

@@ -1,7 +1,7 @@
 """Simplified characters for comparing Chinese texts, character by character.
 
-Unlike OpenCC, which names need (`entities/han.py`), the table ignores the words that a character
-occurs in. It needs no dependency, and no offset changes.
+Unlike OpenCC, which names need (`entities/chinese/han.py`), the table ignores the words that a
+character occurs in. It needs no dependency, and no offset changes.
 """
 
 from __future__ import annotations

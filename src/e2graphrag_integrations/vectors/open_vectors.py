@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from e2graphrag_integrations._utils.background import BackgroundTask
-from e2graphrag_integrations._utils.processes import process_lock
+from e2graphrag_integrations._utils.concurrency.background import BackgroundTask
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, StoreError, VectorIndexError
@@ -65,7 +65,7 @@ def open_vectors(vectors: VectorsArgument, store: Store) -> OpenVectors:
             f"vectors={PGVECTOR!r} needs an index in Postgres, and {store.path} is a file: copy it "
             "with copy_index, or use Qdrant"
         )
-    from e2graphrag_integrations.store.postgres import PostgresDatabase
+    from e2graphrag_integrations.store.postgres.database import PostgresDatabase
     from e2graphrag_integrations.vectors.pgvector import PgVectorIndex
 
     if not isinstance(store.database, PostgresDatabase):

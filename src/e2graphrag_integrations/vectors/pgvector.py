@@ -27,9 +27,9 @@ from e2graphrag_integrations.search.vector_index import (
     IndexContents,
     IndexedDocument,
 )
-from e2graphrag_integrations.store.postgres import PostgresDatabase
-from e2graphrag_integrations.store.postgres_connection import Connection
-from e2graphrag_integrations.store.postgres_schema import VECTOR_TABLES
+from e2graphrag_integrations.store.postgres.connection import Connection
+from e2graphrag_integrations.store.postgres.database import PostgresDatabase
+from e2graphrag_integrations.store.postgres.schema import VECTOR_TABLES
 from e2graphrag_integrations.vectors.writer import NewDocument, Target, new_token
 
 _M, _EF_CONSTRUCTION = 32, 128

@@ -21,7 +21,7 @@ from e2graphrag_integrations.cli.where import parse_where
 from e2graphrag_integrations.store.location import shown_path
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.indexing.community_reports import Reports
+    from e2graphrag_integrations.indexing.stages.community_reports import Reports
 
 command = group(
     "entities",

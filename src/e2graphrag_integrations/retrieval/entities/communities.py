@@ -32,9 +32,9 @@ from e2graphrag_integrations.retrieval.entities.sentence_text import sentence_sp
 from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.community_reports import ReportSource
+from e2graphrag_integrations.store.tables.community_reports import ReportSource
+from e2graphrag_integrations.text.layout.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.text.sentences import sentence_spans
-from e2graphrag_integrations.text.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.types import Sentences, Span
 
 _SHOWN_ENTITIES = 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from e2graphrag_integrations.entities.aliases import Tie
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -14,11 +13,12 @@ from e2graphrag_integrations.entities.edit_arguments import (
     new_edits,
 )
 from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
+from e2graphrag_integrations.entities.matching.aliases import Tie
 from e2graphrag_integrations.entities.normalize import without_honorifics
 from e2graphrag_integrations.errors import UnknownEntityError
 from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.title_rules import section_name
+from e2graphrag_integrations.text.layout.title_rules import section_name
 
 NAMES_HINT = "entities(prefix=) lists the names"
 """How a user of the Python API finds the names."""

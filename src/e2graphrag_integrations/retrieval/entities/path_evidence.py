@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.linking import Link
+from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.chains import Chain, find_chains

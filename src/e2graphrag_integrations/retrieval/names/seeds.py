@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.linking import Link, Linking, link
+from e2graphrag_integrations.entities.matching.linking import Link, Linking, link
 from e2graphrag_integrations.retrieval.names.specificity import specificity
 from e2graphrag_integrations.retrieval.question.foreign_words import content_words
 from e2graphrag_integrations.retrieval.strategy import Query

@@ -10,7 +10,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
-from e2graphrag_integrations.entities.linking import Link, link
+from e2graphrag_integrations.entities.matching.linking import Link, link
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace

@@ -12,7 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.lazy import LazySequence
 from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
-from e2graphrag_integrations.entities.linking import link
+from e2graphrag_integrations.entities.matching.linking import link
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Trace, TreeLayer

@@ -1,0 +1,1 @@
+"""Names and terms in Chinese texts."""

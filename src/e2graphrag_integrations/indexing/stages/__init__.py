@@ -1,0 +1,1 @@
+"""The stages of indexing: what each makes, and how it is cached."""

@@ -1,0 +1,1 @@
+"""The index in a `StorageContext`: index struct, document store, vector stores."""

@@ -1,0 +1,1 @@
+"""Tables that one feature reads and writes."""

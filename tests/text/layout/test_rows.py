@@ -1,0 +1,82 @@
+"""Rows of tables and logs are found, and prose has none."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from e2graphrag_integrations.cli.demo import demo_text
+from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+from e2graphrag_integrations.text.chunking import chunk_spans
+from e2graphrag_integrations.text.layout.rows import row_blocks
+from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
+
+
+def csv(separator, rows=300, header=("sku", "product", "price")):
+    lines = [separator.join(header)]
+    lines += [separator.join([f"SKU-{n:05}", "lamp" * (n % 3 + 1), str(n)]) for n in range(rows)]
+    return "\n".join(lines) + "\n"
+
+
+MARKDOWN = "Prices:\n\n| sku | price |\n|---|---:|\n| A1 | 30 |\n| B2 | 40 |\n\nPrices change."
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "rows"),
+    [
+        (csv(","), "sku,product,price", 301),
+        (csv("\t"), "sku\tproduct\tprice", 301),
+        (csv(";"), "sku;product;price", 301),
+        (csv(" | "), "sku | product | price", 301),
+        (csv(", "), "sku, product, price", 301),
+        (MARKDOWN, "| sku | price |\n|---|---:|", 4),
+        ('name,note\n"Krog, Anna",met\n"Moe, Ida",left 2 keys\n', "name,note", 3),
+        ("1,2,3\n4,5,6\n7,8,9", None, 3),
+        ("2024-03-05 10:00 on\n2024-03-05 10:01 off, cold\n2024-03-05 10:02 on", None, 3),
+    ],
+)
+def test_a_table_or_log_is_found_with_its_header(text, header, rows):
+    [block] = row_blocks(text)
+    assert (block.header and text[slice(*block.header)]) == header
+    assert len(block.starts) == rows
+    assert all(start == 0 or text[start - 1] == "\n" for start in block.starts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He came, he saw,\nshe went, and so,\nthey met, at last,\nin Rome, or so.",
+        "One, two, and three.\nFour, five, and six.\nSeven, eight, and nine.\nTen, or, so.",
+        "Anna met Bert;\nhe left;\nshe stayed;\n",
+        "",
+        "a\nb\nc",
+    ],
+)
+def test_prose_has_no_rows(text):
+    assert row_blocks(text) == []
+
+
+def test_prose_keeps_its_chunks_and_windows():
+    """They decide which vectors an index needs, so rules for tables must not change them."""
+    text = demo_text("en").read_text(encoding="utf-8")
+    counter = ApproximateTokenCounter()
+    chunks = chunk_spans(text, counter, chunk_size=300, chunk_overlap=30)
+    windows = [WindowedEmbedder(HashingEmbedder()).windows(text[a:b]) for a, b in chunks[:20]]
+    found = hashlib.sha256(repr((chunks, windows)).encode()).hexdigest()[:16]
+    assert found == "3cce18bc5bbf9f31"
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", " | ", ", "])
+def test_chunks_begin_and_end_with_rows(separator):
+    text = csv(separator)
+    rows = set(text.splitlines())
+    for start, end in chunk_spans(text, ApproximateTokenCounter(), chunk_size=60, chunk_overlap=20):
+        assert set(text[start:end].splitlines()) <= rows
+
+
+def test_a_row_longer_than_a_chunk_is_split():
+    text = "a,b\n" + ",".join(["word " * 200, "1"]) + "\nc,2\n"
+    spans = chunk_spans(text, ApproximateTokenCounter(), chunk_size=50, chunk_overlap=0)
+    assert "".join("".join(text[a:b].split()) for a, b in spans) == "".join(text.split())

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2graphrag_integrations.text.layout.title_rules import (
+    is_junk_title,
+    name_of_file,
+    section_name,
+)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Microsoft Word - x.doc",
+        "Microsoft PowerPoint - Talk",
+        "untitled",
+        "Untitled-1",
+        "Document1",
+        "PowerPoint Presentation",
+        "slide 1",
+        "report_final.docx",
+        "scan.pdf",
+        "10.1017/s0034670500032745",
+        "doi:10.2307/2672986",
+        "https://example.org/a",
+        "20260106_0900",
+        "d41d8cd98f00b204e9800998ecf8427e",
+        "2024-01-05",
+        "January 5, 2024",
+        "5 May 2024",
+        "***",
+    ],
+)
+def test_title_without_a_name_is_junk(title):
+    assert is_junk_title(title)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Dune (novel)",
+        "1984",
+        "Mars",
+        "Augere",
+        "May",
+        "Apollo 13",
+        "2001: A Space Odyssey",
+        "The Document",
+        "Microsoft Word",
+        "Facebook",
+        "时间机器",
+    ],
+)
+def test_title_with_a_name_is_not_junk(title):
+    assert not is_junk_title(title)
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("Weena", "Weena"),
+        ("3.1 The Palace", "The Palace"),
+        ("IV. The Time Machine", "The Time Machine"),
+        ("Appendix A: Palaces", "Palaces"),
+        ("I, Claudius", "I, Claudius"),
+        ("Civil War", "Civil War"),
+        ("Vitamin C", "Vitamin C"),
+        ("Introduction", None),
+        ("Results and Discussion", None),
+        ("1.2 Results", None),
+        ("Chapter 3", None),
+        ("Part II", None),
+        ("Table of Contents", None),
+        ("See also", None),
+        ("May 2024", None),
+        ("", None),
+    ],
+)
+def test_section_name_is_the_heading_without_its_number(heading, name):
+    assert section_name(heading) == name
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("Palace of Green Porcelain.pdf", "Palace of Green Porcelain"),
+        ("books/Jeff_Porcaro.txt", "Jeff Porcaro"),
+        ("C:\\books\\Weena.docx", "Weena"),
+        ("Apollo 13.pdf", "Apollo 13"),
+        ("时间机器.txt", "时间机器"),
+        ("scan_0042.pdf", None),
+        ("final-v2.docx", None),
+        ("Report Final.docx", None),
+        ("README.md", None),
+        ("Introduction.md", None),
+        ("notes.txt", None),
+        ("Weena", None),
+        ("Mr. Smith", None),
+        ("https://example.org/Weena.html", None),
+        (".pdf", None),
+    ],
+)
+def test_file_name_counts_only_if_it_reads_as_a_name(path, name):
+    assert name_of_file(path) == name
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_judged_without_an_error(text):
+    assert is_junk_title(text) in (True, False)
+    for found in (section_name(text), name_of_file(text), name_of_file(f"{text}.pdf")):
+        assert found is None or found.strip()
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("第三章 赤壁之战", "赤壁之战"),
+        ("第一回 宴桃园豪杰三结义", "宴桃园豪杰三结义"),
+        ("二、诸葛亮", "诸葛亮"),
+        ("第十二章", None),
+        ("一、简介", None),
+        ("參考文獻", None),
+        ("三国演义", "三国演义"),
+    ],
+)
+def test_chinese_headings_lose_their_number(heading, name):
+    assert section_name(heading) == name
+
+
+@pytest.mark.parametrize(
+    "title", ["未命名文档", "新建文本文档 (2)", "第12页", "2024年1月5日", "幻灯片3"]
+)
+def test_chinese_templates_and_dates_are_junk(title):
+    assert is_junk_title(title)
+    assert not is_junk_title("三国演义")
