@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.on_error import on_error
@@ -32,6 +32,7 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors, recorded_extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.engines import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
@@ -41,7 +42,6 @@ from e2graphrag_integrations.indexing.inputs import (
     check_language,
 )
 from e2graphrag_integrations.indexing.open_index import OpenIndex
-from e2graphrag_integrations.indexing.pending import PendingDocuments
 from e2graphrag_integrations.indexing.pipeline import (
     add_documents,
     estimate_documents,
@@ -54,31 +54,17 @@ from e2graphrag_integrations.indexing.planning import (
     MayShareChunk,
     Splitter,
 )
-from e2graphrag_integrations.indexing.ray.engine import EngineArgument, as_engine
-from e2graphrag_integrations.indexing.reindex import reindex_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
-from e2graphrag_integrations.indexing.stages.community_reports import (
-    Reports,
-    ReportWriter,
-    check_reports,
-)
 from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
-from e2graphrag_integrations.indexing.worker import Worker, WorkOptions
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.languages.notices import LanguageNotices
-from e2graphrag_integrations.portability.canonical import export_lines
-from e2graphrag_integrations.portability.copying import copy_store
-from e2graphrag_integrations.portability.export_import import export_folder, import_folder
-from e2graphrag_integrations.portability.graph_files import GraphExports
-from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
+from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
     arguments_of,
     check_exists,
     picklable_arguments,
 )
-from e2graphrag_integrations.portability.stats import index_stats
-from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.protocols import Embedder, Summarizer, TokenCounter
 from e2graphrag_integrations.reports import (
     CompactReport,
@@ -91,13 +77,6 @@ from e2graphrag_integrations.reports import (
     VectorReport,
     VerifyReport,
 )
-from e2graphrag_integrations.retrieval.entities.communities import (
-    Community,
-    CommunitySelection,
-    communities_with_sources,
-    select_communities,
-)
-from e2graphrag_integrations.retrieval.entities.entity_editing import changed_edits
 from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
@@ -107,7 +86,6 @@ from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy, check_strategy
-from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -123,12 +101,15 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
-from e2graphrag_integrations.vectors.open_vectors import (
-    OpenVectors,
-    VectorsArgument,
-    as_vectors,
-    open_vectors,
-)
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.indexing.pending import PendingDocuments
+    from e2graphrag_integrations.indexing.stages.community_reports import Reports, ReportWriter
+    from e2graphrag_integrations.indexing.worker import Worker
+    from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
+    from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
+    from e2graphrag_integrations.scoped_reader import ScopedReader
+    from e2graphrag_integrations.vectors.open_vectors import OpenVectors, VectorsArgument
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search for a snapshot; may also update an external vector store."""
@@ -285,6 +266,8 @@ class E2GraphRAG(IndexReader, GraphExports):
         freshness = FreshnessPolicy(max_staleness, read_your_writes)
         language = check_language(language)
         if vectors is not None:
+            from e2graphrag_integrations.vectors.open_vectors import as_vectors
+
             as_vectors(vectors)
             if vector_search is not None:
                 raise InvalidInputError("vectors and a vector store exclude each other: pass one")
@@ -331,7 +314,7 @@ class E2GraphRAG(IndexReader, GraphExports):
             manifest = store.manifest()
             settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
             components.check_embedder()
-            opened_vectors = None if vectors is None else open_vectors(vectors, store)
+            opened_vectors = _opened_vectors(vectors, store)
         planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
         index = OpenIndex(
             *(store, settings, components, planner, concurrency, retry, language),
@@ -362,6 +345,11 @@ class E2GraphRAG(IndexReader, GraphExports):
             UnknownDocumentError: If a document in `update` is not in the index.
             InvalidInputError: If the index does not have the level.
         """
+        from e2graphrag_integrations.retrieval.entities.communities import (
+            CommunitySelection,
+            communities_with_sources,
+        )
+
         updated = as_documents(() if update is None else update)
         cost = estimate_documents(as_documents(documents, "replace"), updated, self._index)
         if communities is None:
@@ -586,6 +574,8 @@ class E2GraphRAG(IndexReader, GraphExports):
         progress: ProgressListener | None,
         runner: CallerLoop | None = None,
     ) -> Worker:
+        from e2graphrag_integrations.indexing.worker import Worker, WorkOptions
+
         limit = None if llm_limit is None else check_int("llm_limit", llm_limit, 1, _MAX_LLM_LIMIT)
         seconds = check_seconds("lease", lease)
         if seconds < _MIN_LEASE:
@@ -624,10 +614,14 @@ class E2GraphRAG(IndexReader, GraphExports):
             CorruptStoreError: If a stored row does not match its checksum.
             StoppedError: If `stop` or `close` was called.
         """
+        from e2graphrag_integrations.indexing.reindex import reindex_documents
+
         return self._run(partial(reindex_documents, self._index), IndexingRun(progress=progress))
 
     async def areindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
+        from e2graphrag_integrations.indexing.reindex import reindex_documents
+
         run = IndexingRun(progress=progress)
         work = partial(reindex_documents, self._index)
         return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
@@ -728,6 +722,8 @@ class E2GraphRAG(IndexReader, GraphExports):
                 name of a pair.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
+        from e2graphrag_integrations.retrieval.entities.entity_editing import changed_edits
+
         with self.write_lock():
             current = read_edits(self._store)
             edits = changed_edits(
@@ -840,6 +836,8 @@ class E2GraphRAG(IndexReader, GraphExports):
             FilterError: If `where` is empty or invalid.
             InvalidInputError: If `statistics` is invalid.
         """
+        from e2graphrag_integrations.scoped_reader import ScopedReader
+
         return ScopedReader(*self.parts_for_scopes(), Scope.of(where, statistics))
 
     def tag_set(self) -> tuple[Tag, ...]:
@@ -880,6 +878,8 @@ class E2GraphRAG(IndexReader, GraphExports):
                 longer than `lock_timeout`.
             StoppedError: If `stop` or `close` was called.
         """
+        from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
+
         selection = CommunitySelection(level, top, where, seed)
         run = _run_options(max_llm_calls, None)
         return self._with_reports(selection, reports, run)
@@ -895,6 +895,8 @@ class E2GraphRAG(IndexReader, GraphExports):
         max_llm_calls: int | None = None,
     ) -> tuple[Community, ...]:
         """Run `communities` in a thread; an async summarizer runs in the caller's event loop."""
+        from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
+
         selection = CommunitySelection(level, top, where, seed)
         run = _run_options(max_llm_calls, None)
         run = replace(run, runner=CallerLoop(asyncio.get_running_loop()))
@@ -905,6 +907,12 @@ class E2GraphRAG(IndexReader, GraphExports):
     def _with_reports(
         self, selection: CommunitySelection, reports: Reports | None, run: IndexingRun
     ) -> tuple[Community, ...]:
+        from e2graphrag_integrations.indexing.stages.community_reports import check_reports
+        from e2graphrag_integrations.retrieval.entities.communities import (
+            communities_with_sources,
+            select_communities,
+        )
+
         check_reports(reports)
         if reports is None:
             return tuple(self.read_snapshot(lambda one, _: select_communities(selection, one)))
@@ -922,6 +930,8 @@ class E2GraphRAG(IndexReader, GraphExports):
         return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
 
     def _report_writer(self, reports: Reports, level: int, run: IndexingRun) -> ReportWriter:
+        from e2graphrag_integrations.indexing.stages.community_reports import ReportWriter
+
         summaries = self._index.summary_builder(run)
         return ReportWriter.of(reports, summaries, self._store, level)
 
@@ -1009,10 +1019,14 @@ class E2GraphRAG(IndexReader, GraphExports):
 
     def stats(self) -> Stats:
         """Return counts of documents, nodes, entities, edges and vectors, and the file size."""
+        from e2graphrag_integrations.portability.stats import index_stats
+
         return index_stats(self._store, self._session.snapshot())
 
     def verify(self) -> VerifyReport:
         """Check the file for damage; see `VerifyReport.problems`."""
+        from e2graphrag_integrations.portability.verify import verify_store
+
         return verify_store(self._store)
 
     def export(self) -> Iterator[str]:
@@ -1021,6 +1035,8 @@ class E2GraphRAG(IndexReader, GraphExports):
         Indexes with equal content yield equal lines, except that vectors may differ by up to 1e-6
         if the embedder is not deterministic.
         """
+        from e2graphrag_integrations.portability.canonical import export_lines
+
         return iter(export_lines(self._store))
 
     def export_to(self, folder: str | os.PathLike[str]) -> None:
@@ -1032,6 +1048,8 @@ class E2GraphRAG(IndexReader, GraphExports):
             InvalidInputError: If the folder already exists, or its name has the suffix of a file.
             StoreError: If the folder cannot be written.
         """
+        from e2graphrag_integrations.portability.export_import import export_folder
+
         export_folder(self._store, checked_path(folder))
 
     @staticmethod
@@ -1054,11 +1072,15 @@ class E2GraphRAG(IndexReader, GraphExports):
             StoreLockedError: If another process is writing for longer than `lock_timeout`.
             StoreError: If the index cannot be written.
         """
+        from e2graphrag_integrations.portability.export_import import import_folder
+
         seconds = check_seconds("lock_timeout", lock_timeout)
         import_folder(checked_path(folder), checked_path(path), lock_timeout=seconds)
 
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
         """Return the result of a function of the property graph; see `GraphExports`."""
+        from e2graphrag_integrations.portability.property_graph import PropertyGraph
+
         name = absolute_path(self.path)
         return self._session.read(
             lambda snapshot, _: work(PropertyGraph(snapshot, self._store, options, name))
@@ -1075,6 +1097,8 @@ class E2GraphRAG(IndexReader, GraphExports):
             NotAnIndexError: If there is another file at the path.
             StoreError: If the copy cannot be written.
         """
+        from e2graphrag_integrations.portability.copying import copy_store
+
         target = checked_path(path)
         if not is_postgres_url(target):
             check_replaceable(target)
@@ -1198,6 +1222,8 @@ class E2GraphRAG(IndexReader, GraphExports):
     @property
     def pending(self) -> PendingDocuments:
         """Documents that an integration has stored in the file and indexes later."""
+        from e2graphrag_integrations.indexing.pending import PendingDocuments
+
         return PendingDocuments(self._index)
 
     @property
@@ -1239,3 +1265,11 @@ def _run_options(
         engine=as_engine(engine),
         wait=check_bool("wait", wait),
     )
+
+
+def _opened_vectors(vectors: VectorsArgument | None, store: Store) -> OpenVectors | None:
+    if vectors is None:
+        return None
+    from e2graphrag_integrations.vectors.open_vectors import open_vectors
+
+    return open_vectors(vectors, store)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.errors import (
@@ -18,18 +18,9 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun
-from e2graphrag_integrations.indexing.stages.community_reports import ReportWriter
-from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.reports import Stats
-from e2graphrag_integrations.retrieval.entities.communities import (
-    Community,
-    CommunitySelection,
-    communities_with_sources,
-    select_communities,
-)
 from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.outline import find_document
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics, damaged, shielded
@@ -37,6 +28,9 @@ from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Node, SourceDocument
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.entities.communities import Community
 
 T = TypeVar("T")
 
@@ -145,6 +139,7 @@ class ScopedReader(IndexReader):
 
     def _shows(self, document_id: str) -> bool:
         """Return whether all nodes of a document are visible."""
+        from e2graphrag_integrations.retrieval.outline import find_document
 
         def shows(snapshot: Snapshot, _: NodeSource) -> bool:
             row = find_document(snapshot, document_id)
@@ -169,6 +164,7 @@ class ScopedReader(IndexReader):
 
     def stats(self) -> Stats:
         """Return the counts of the scope; `bytes` is 0."""
+        from e2graphrag_integrations.portability.stats import snapshot_stats
 
         def count(snapshot: Snapshot, _: NodeSource) -> Stats:
             settings = self._index.settings.to_manifest()
@@ -198,6 +194,13 @@ class ScopedReader(IndexReader):
         Raises:
             InvalidInputError: If an argument is invalid, or the scope does not have the level.
         """
+        from e2graphrag_integrations.indexing.stages.community_reports import ReportWriter
+        from e2graphrag_integrations.retrieval.entities.communities import (
+            CommunitySelection,
+            communities_with_sources,
+            select_communities,
+        )
+
         if reports not in (None, "extractive"):
             raise InvalidInputError(
                 f"reports={short_repr(reports)} must be 'extractive' or None in a scope, which "

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import networkx as nx
@@ -17,6 +20,41 @@ MODULES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 MAX_TOP_LEVEL = 36
+MAX_IN_A_FOLDER = 20
+
+# What an English text in a file does without. It is imported at first use.
+OPTIONAL = (
+    "entities.chinese.extractor",
+    "indexing.ray",
+    "indexing.reindex",
+    "indexing.stages.community_reports",
+    "indexing.worker",
+    "portability.export_import",
+    "portability.graph_files",
+    "portability.property_graph",
+    "portability.verify",
+    "retrieval.entities.communities",
+    "retrieval.entities.entity_editing",
+    "retrieval.entities.entity_view",
+    "retrieval.entities.path_evidence",
+    "retrieval.history.follow_ups",
+    "retrieval.ranking.boosting",
+    "retrieval.ranking.reranking",
+    "retrieval.results.tree_budget",
+    "scoped_reader",
+    "store.postgres",
+    "vectors",
+    *("cli", "corpus", "evaluation", "langchain", "llama_index", "loaders", "server", "views"),
+)
+PLAIN_USE = """
+import sys
+from e2graphrag_integrations import E2GraphRAG, SourceDocument
+
+with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+    rag.add([SourceDocument("notes", "Ann met Bob in Oslo. The fair was cold.")])
+    assert rag.retrieve("Where did Ann meet Bob?").nodes
+print(*[name for name in sys.modules if name.startswith("e2graphrag_integrations.")])
+"""
 
 # Each layer imports only layers above it in this list; names in one layer do not import each other.
 LAYERS = [
@@ -125,3 +163,16 @@ def test_core_imports_no_framework():
         name for name, path in MODULES.items() if {top(m) for m in imported(path)} & FRAMEWORKS
     }
     assert {top(name) for name in users} <= INTEGRATIONS, sorted(users)
+
+
+def test_no_folder_has_more_modules_than_a_reader_can_survey():
+    sizes = Counter(path.parent.relative_to(SOURCE) for path in MODULES.values())
+    assert {str(folder): n for folder, n in sizes.items() if n > MAX_IN_A_FOLDER + 1} == {}
+
+
+def test_adding_and_asking_loads_no_optional_module():
+    command = [sys.executable, "-c", PLAIN_USE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix(PREFIX) for name in done.stdout.split()}
+    assert "retrieval.pipeline" in loaded
+    assert sorted(m for m in loaded for one in OPTIONAL if f"{m}.".startswith(f"{one}.")) == []

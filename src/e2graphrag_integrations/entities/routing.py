@@ -16,9 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import check_name, check_protocol, short_repr
-from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
 from e2graphrag_integrations.entities.chunk_extractor import EXTRACTOR_KEY
-from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
 from e2graphrag_integrations.entities.spacy_extractor import BUNDLED_PIPELINE, SpacyEntityExtractor
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.languages.detection import has_english_words, main_script
@@ -127,7 +125,11 @@ def default_extractor(language: str) -> EntityExtractor:
     if language == ENGLISH:
         return SpacyEntityExtractor()
     if language == CHINESE:
+        from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
+
         return ChineseEntityExtractor()
+    from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
+
     return RuleBasedExtractor(language)
 
 

@@ -44,9 +44,9 @@ from e2graphrag_integrations.entities.edit_arguments import (
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError, StoreError
+from e2graphrag_integrations.indexing.engines import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
-from e2graphrag_integrations.indexing.ray.engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.stages.community_reports import Reports
 from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
 from e2graphrag_integrations.langchain.conversion import LangChainDocuments
@@ -68,7 +68,7 @@ from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.pages import SOURCE_ID
-from e2graphrag_integrations.portability.graph_files import GraphExports
+from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.graph_formats import GraphFormat
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (

@@ -11,7 +11,7 @@ from langchain_core.vectorstores import VectorStore
 
 from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.entities.routing import Extractors
-from e2graphrag_integrations.indexing.ray.engine import EngineArgument
+from e2graphrag_integrations.indexing.engines import EngineArgument
 from e2graphrag_integrations.langchain.chat_history import ChatHistory
 from e2graphrag_integrations.langchain.splitting import TextSplitterLike
 from e2graphrag_integrations.protocols import Embedder, TokenCounter

@@ -60,9 +60,9 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.indexing.engines import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.indexing.ray.engine import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.stages.community_reports import Reports
 from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
 from e2graphrag_integrations.languages.language import AUTO
@@ -110,7 +110,7 @@ from e2graphrag_integrations.llama_index.writes import (
     seed_summaries,
     warn_about_unused,
 )
-from e2graphrag_integrations.portability.graph_files import GraphExports
+from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,

@@ -16,7 +16,7 @@ from llama_index.core.vector_stores import MetadataFilters
 from e2graphrag_integrations._utils.validation import type_name, unknown_argument
 from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
-from e2graphrag_integrations.indexing.ray.engine import EngineArgument
+from e2graphrag_integrations.indexing.engines import EngineArgument
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
 from e2graphrag_integrations.protocols import TokenCounter

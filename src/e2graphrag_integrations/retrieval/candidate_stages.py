@@ -14,11 +14,9 @@ from e2graphrag_integrations.retrieval.question.endings import (
     endings_first,
     starts_with_ending,
 )
-from e2graphrag_integrations.retrieval.ranking.boosting import boost_candidates
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_topics
 from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
 from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
-from e2graphrag_integrations.retrieval.ranking.reranking import rerank
 from e2graphrag_integrations.retrieval.strategy import (
     Candidate,
     DiverseStrategy,
@@ -64,6 +62,8 @@ def rerank_best(draft: Draft) -> Draft:
     strategy = draft.strategy
     if not isinstance(strategy, RerankingStrategy) or strategy.reranker is None:
         return draft
+    from e2graphrag_integrations.retrieval.ranking.reranking import rerank
+
     with measure("rerank", draft.timings):
         candidates, spare, trace = rerank(
             draft.query,
@@ -101,6 +101,8 @@ def boost(draft: Draft) -> Draft:
     """Reorder the candidates by the user's preferences."""
     if (boosts := draft.query.active_boosts) is None:
         return draft
+    from e2graphrag_integrations.retrieval.ranking.boosting import boost_candidates
+
     with measure("boost", draft.timings):
         candidates, trace = boost_candidates(
             draft.query,

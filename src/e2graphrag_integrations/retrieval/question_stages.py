@@ -14,7 +14,6 @@ from e2graphrag_integrations.entities.matching.known_names import (
     with_known_names,
 )
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.history.follow_ups import carry_over, has_names
 from e2graphrag_integrations.retrieval.question.foreign_words import without_function_words
 from e2graphrag_integrations.retrieval.ranking.relevance_floor import check_floor
 from e2graphrag_integrations.retrieval.strategy import Query, VectorOptionalStrategy
@@ -53,7 +52,7 @@ def find_names(draft: Draft) -> Draft:
     """Find the names and nouns of the question."""
     query, snapshot, components = draft.query, draft.snapshot, draft.components
     with measure("entities", draft.timings):
-        if query.mode == "global" or not has_names(snapshot):
+        if query.mode == "global" or not snapshot.has_names:
             return draft
         with measure("load", draft.timings):
             among = snapshot.question_languages
@@ -83,6 +82,8 @@ def carry_history(draft: Draft) -> Draft:
     """Complete the question from the earlier turns of the conversation."""
     if not draft.query.history:
         return draft
+    from e2graphrag_integrations.retrieval.history.follow_ups import carry_over
+
     with measure("history", draft.timings):
         query = carry_over(draft.query, draft.snapshot, draft.components)
     return replace(draft, query=query)

@@ -6,23 +6,20 @@ import abc
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from e2graphrag_integrations.retrieval.entities.entity_view import (
-    EntityDetails,
-    EntityInfo,
-    describe_entity,
-    list_entities,
-)
 from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
 from e2graphrag_integrations.retrieval.history.turns import History, as_turns
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import count_tags
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.known_ids import KnownIds
 
 T = TypeVar("T")
 
@@ -173,6 +170,8 @@ class IndexReader(abc.ABC):
         Raises:
             InvalidInputError: If an argument is invalid.
         """
+        from e2graphrag_integrations.retrieval.entities.entity_view import list_entities
+
         node_filter = None if where is None else metadata_filter(where)
         return self.read_snapshot(
             lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top)
@@ -199,6 +198,8 @@ class IndexReader(abc.ABC):
             UnknownEntityError: If no chunk that matches the filter mentions the entity, and no
                 document with such a chunk is about it.
         """
+        from e2graphrag_integrations.retrieval.entities.entity_view import describe_entity
+
         node_filter = None if where is None else metadata_filter(where)
         return self.read_snapshot(
             lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
@@ -216,4 +217,6 @@ class IndexReader(abc.ABC):
 
     def known_ids(self) -> KnownIds:
         """Return the ids of documents, pages and nodes, to check gold answers; see `evaluation`."""
+        from e2graphrag_integrations.retrieval.known_ids import KnownIds
+
         return self.read_snapshot(lambda snapshot, _: KnownIds(snapshot))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.entities.path_evidence import find_paths as paths_between
 from e2graphrag_integrations.retrieval.hydrate import hydrate, hydrate_in_batches
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
@@ -16,7 +15,6 @@ from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.results.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.results.packing import pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.results.table_headers import TableHeaders
-from e2graphrag_integrations.retrieval.results.tree_budget import mix_summaries as mixed
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import measure
 
@@ -29,6 +27,8 @@ def mix_summaries(draft: Draft) -> Draft:
     """Mix summaries into the windows that will fill a token budget, if the strategy says so."""
     if draft.trace.mixture is None or not draft.query.packs_windows:
         return draft
+    from e2graphrag_integrations.retrieval.results.tree_budget import mix_summaries as mixed
+
     with measure("mix", draft.timings):
         return replace(draft, candidates=mixed(draft.candidates, draft.query, draft.reader))
 
@@ -50,6 +50,8 @@ def find_paths(draft: Draft) -> Draft:
     """Find the paths between the entities of the question, if they are asked for."""
     if not draft.query.paths:
         return draft
+    from e2graphrag_integrations.retrieval.entities.path_evidence import find_paths as paths_between
+
     with measure("paths", draft.timings):
         hits = [node.node_id for node in draft.nodes]
         paths = paths_between(draft.trace.links, draft.query.allowed, hits, draft.reader)

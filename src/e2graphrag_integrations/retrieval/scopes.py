@@ -22,7 +22,6 @@ from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations._utils.validation import check_choice, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, FilterError, InvalidInputError
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
 from e2graphrag_integrations.retrieval.filters.pages import all_pass
 from e2graphrag_integrations.retrieval.filters.tree import Filter, Group, KeyCondition, Part
 from e2graphrag_integrations.retrieval.filters.where import Predicate, RecordsFilter, compile_where
@@ -275,6 +274,8 @@ class ScopedSnapshots:
         visible: NDArray[np.bool_],
         bm25_of: Callable[[Snapshot], BM25Index],
     ) -> Snapshot:
+        from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
+
         known = self._subsets
         subsets = known[1] if known is not None and known[0] == whole.generation else None
         if subsets is None:

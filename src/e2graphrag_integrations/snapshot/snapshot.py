@@ -375,6 +375,11 @@ class Snapshot:
         return self.mentions, self.dense
 
     @property
+    def has_names(self) -> bool:
+        """Whether the index knows a name, so that names in questions matter."""
+        return bool(self.graph.names) or any(self.titles)
+
+    @property
     def unedited_names(self) -> Sequence[str]:
         """The normal forms of all mentions, before the edits."""
         return self.graph.names if self.mention_names is None else self.mention_names

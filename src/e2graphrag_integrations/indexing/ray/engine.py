@@ -43,8 +43,6 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.ray import worker as ray_worker
 from e2graphrag_integrations.indexing.run import WorkStopped
 from e2graphrag_integrations.indexing.stages.work import (
-    IndexingEngine,
-    LocalEngine,
     Slice,
     SliceResult,
     StageRunner,
@@ -55,9 +53,6 @@ from e2graphrag_integrations.reports import Stage
 T = TypeVar("T")
 
 SummariesOn = Literal["auto", "driver", "workers"]
-
-EngineArgument = IndexingEngine | Literal["local", "ray"]
-"""An engine, or the name of one with its defaults."""
 
 _POLL_SECONDS = 0.2
 """Seconds between checks for a stop request while workers are busy."""
@@ -184,23 +179,6 @@ class RayEngine:
         ray = _import_ray(self.address)
         with _connected(ray, self.address, self.connect_timeout):
             yield _RayRunner(self, ray, stop)
-
-
-def as_engine(engine: Any) -> IndexingEngine:
-    """Return the engine for `"local"` or `"ray"`, or an engine unchanged.
-
-    Raises:
-        InvalidInputError: If the argument is neither.
-    """
-    if engine == "local":
-        return LocalEngine()
-    if engine == "ray":
-        return RayEngine()
-    if isinstance(engine, IndexingEngine) and not isinstance(engine, type):
-        return engine
-    raise InvalidInputError(
-        f'engine={short_repr(engine)} must be "local", "ray", or an engine such as RayEngine()'
-    )
 
 
 def _check_address(address: Any) -> None:

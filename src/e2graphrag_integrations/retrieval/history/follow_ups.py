@@ -132,7 +132,7 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     if turns and turns[-1] == ("user", query.question.strip()):
         turns = turns[:-1]  # some frameworks add the question to the history first
     among = snapshot.question_languages
-    mentions = components.mentions_of(query.question, among) if has_names(snapshot) else ()
+    mentions = components.mentions_of(query.question, among) if snapshot.has_names else ()
     back = back_reference(query.question, mentions)
     is_elliptical = bool(ellipsis_of(query.question))
     specificity = 0.0 if is_elliptical else _specificity(query.question, snapshot.bm25)
@@ -160,11 +160,6 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     is_about_another = bool(opened) and any(one.named for one in mentions)
     taken = _Taken(_around(chosen, meant), meant, _REPLACED if is_about_another else 1.0)
     return _completed(replace(query, vector=vector), carried, taken, snapshot, components)
-
-
-def has_names(snapshot: Snapshot) -> bool:
-    """Return whether the index knows a name, so that names in questions matter."""
-    return bool(snapshot.graph.names) or any(snapshot.titles)
 
 
 def _specificity(question: str, bm25: BM25Index) -> float:
@@ -228,7 +223,7 @@ def _meant(
 ) -> list[Meant]:
     """Return what the pronouns of the question mean."""
     pronouns = list(pronouns_of(query.question, query.mentions))
-    if not pronouns or query.mode == "global" or not has_names(snapshot):
+    if not pronouns or query.mode == "global" or not snapshot.has_names:
         return []
     among = snapshot.question_languages
     read = [(turn, components.mentions_of(turn.text, among)) for turn in reversed(turns)]
@@ -288,7 +283,7 @@ def _completed(
 
     for antecedent, mention in taken.meant:
         add(antecedent.name, [mention] if mention else [], 1.0, 1.0)
-    reads_names = query.mode != "global" and has_names(snapshot)
+    reads_names = query.mode != "global" and snapshot.has_names
     vectors = [query.unit_vector]
     for turn, one in taken.turns:
         among = snapshot.question_languages

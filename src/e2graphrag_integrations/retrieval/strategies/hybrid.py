@@ -35,7 +35,6 @@ from e2graphrag_integrations.retrieval.ranking.candidates import (
     window_candidates,
 )
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
-from e2graphrag_integrations.retrieval.results.tree_budget import is_flat
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import (
     FollowedName,
@@ -441,9 +440,11 @@ class _HybridSearch:
             return None
         if self.is_overview:
             return Mixture("overview")
-        if wanted == "flat" and is_flat(-np.sort(-self.relevance.windows[1])):
-            return Mixture("flat")
-        return None
+        if wanted != "flat":
+            return None
+        from e2graphrag_integrations.retrieval.results.tree_budget import is_flat
+
+        return Mixture("flat") if is_flat(-np.sort(-self.relevance.windows[1])) else None
 
     def trace(self, lists: Sequence[WeightedList], cut: int) -> Trace:
         """Return the trace, in which the dense and BM25 lists rank nodes by best window.
