@@ -10,7 +10,7 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from fakes import NameExtractor
 from llama_stores import Distinct
 
-lancedb = pytest.importorskip("llama_index.storage.vector_stores.lancedb")
+lancedb = pytest.importorskip("llama_index.vector_stores.lancedb")
 IvfFlat = pytest.importorskip("lancedb.index").IvfFlat
 
 pytestmark = pytest.mark.filterwarnings("ignore:table_names:DeprecationWarning")

@@ -185,7 +185,7 @@ def test_llama_index_ingestion_processes_only_the_changed_document(run_as_user):
 @needs_llama_index
 def test_llama_index_qdrant_reopens_and_filters_on_both_routes(run_example):
     printed = run_example("llama_index_qdrant")
-    has_qdrant = is_installed("llama_index.storage.vector_stores.qdrant")
+    has_qdrant = is_installed("llama_index.vector_stores.qdrant")
     [count] = re.findall(r"^3 documents, ([1-9]\d+) vectors$", printed, re.MULTILINE)
     assert (f"\n{count} vectors in Qdrant\n" in printed) == has_qdrant
     answers = {
