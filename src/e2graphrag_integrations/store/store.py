@@ -348,6 +348,16 @@ class Store:
         """Return the language of each document by id."""
         return self.hashes_and_languages()[1]
 
+    def counts(self) -> dict[str, int]:
+        """Return the number of documents, chunks and summaries."""
+        [(documents,)] = self.read("SELECT COUNT(*) FROM documents")
+        levels = dict(self.read("SELECT level > 0, COUNT(*) FROM nodes GROUP BY level > 0"))
+        return {
+            "documents": documents,
+            "chunks": levels.get(False, 0),
+            "summaries": levels.get(True, 0),
+        }
+
     def language_counts(self) -> dict[str, int]:
         """Return the number of documents in each language."""
         rows = self.read("SELECT language, COUNT(*) FROM documents GROUP BY language")

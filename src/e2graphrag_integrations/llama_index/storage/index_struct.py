@@ -166,7 +166,7 @@ class E2GraphRAGIndexStruct(IndexStruct):
         encoded = self.encoded
         if self._rag is not None:
             encoded = _encode(self._rag.content() or b"")
-            self.made_with, self.counts = dict(self._rag.made_with), _counts(self._rag)
+            self.made_with, self.counts = dict(self._rag.made_with), self._rag.store.counts()
         return {
             "index_id": self.index_id,
             "summary": self.summary,
@@ -247,10 +247,3 @@ def _row(snapshot: Snapshot, node_id: str) -> int:
 def _shown(snapshot: Snapshot, rows: Iterable[int]) -> list[str]:
     names = NodeIds.of(snapshot)
     return [names.show(snapshot.nodes.ids[row]) for row in rows]
-
-
-def _counts(rag: E2GraphRAG) -> dict[str, int]:
-    [(documents,)] = rag.store.read("SELECT COUNT(*) FROM documents")
-    [(nodes,)] = rag.store.read("SELECT COUNT(*) FROM nodes")
-    [(chunks,)] = rag.store.read("SELECT COUNT(*) FROM nodes WHERE level = 0")
-    return {"documents": documents, "chunks": chunks, "summaries": nodes - chunks}
