@@ -98,7 +98,6 @@ def test_the_keyboard_alone_asks_a_question_and_switches_views(open_page, page_u
 @pytest.mark.slow
 def test_a_link_opens_the_question_with_its_settings_and_a_reload_keeps_them(open_page, page_url):
     page = open_page(page_url)
-    page.locator("#settings > summary").click()
     page.locator("#a-k").fill("2")
     page.locator("#a-mode").select_option("global")
     ask(page, "Where did Alice meet Bob?")
@@ -122,7 +121,8 @@ def test_a_link_opens_the_question_with_its_settings_and_a_reload_keeps_them(ope
 def test_hostile_texts_do_nothing(open_page, page_url):
     page = open_page(f"{page_url}#/ask?q=Mallory+parcel&a.k=3")
     page.locator('.hit:has-text("<script>")').first.wait_for()
-    page.locator(".metadata summary").first.click()
+    page.locator(".why > summary").first.click()
+    page.locator(".metadata", has_text="<script>").first.wait_for()
     assert page.locator(".hit script, .hit img, .hit svg, .hit iframe").count() == 0
     hrefs = page.eval_on_selector_all("main a", "all => all.map((one) => one.getAttribute('href'))")
     assert hrefs
