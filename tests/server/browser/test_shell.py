@@ -50,6 +50,34 @@ def test_views_are_accessible_in_both_themes_and_widths(open_page, page_url, che
 
 
 @pytest.mark.slow
+def test_no_view_shows_a_missing_value(open_page, page_url):
+    page = open_page(page_url)
+    question = "q=Where+did+Alice+meet+Bob%3F"
+    addresses = {
+        f"ask?{question}&a.paths=1&gold=letter-02.txt": ".hit",
+        f"ask?{question}&compare=1&b.mode=local": '[data-setting="B"] .hit',
+        f"ask?{question}&compare=1&a.strategy=tree&b.strategy=paper": '[data-setting="B"] .hit',
+        "documents": READY["documents"],
+        "graph?entity=alice": "#view-graph li",
+        "tree?document=treasure.pdf": ".tree-node",
+    }
+    for address, ready in addresses.items():
+        page.goto(f"{page_url}#/{address}")
+        page.locator(ready).first.wait_for()
+        page.locator("[aria-busy]").first.wait_for(state="detached")
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        view = page.locator("main > .view:not([hidden])")
+        labels = view.evaluate(
+            "one => [...one.querySelectorAll('*')].flatMap((each) => ['aria-label', 'title', "
+            "'placeholder', 'href'].map((name) => each.getAttribute(name) ?? '')).join('\\n')"
+        )
+        shown = f"{page.title()}\n{view.inner_text()}\n{labels}"
+        assert len(shown) > 100
+        for word in ("null", "undefined", "NaN", "[object"):
+            assert word not in shown, (address, word)
+
+
+@pytest.mark.slow
 def test_theme_follows_the_system_until_one_is_chosen(open_page, page_url):
     page = open_page(page_url, color_scheme="dark")
     background = "getComputedStyle(document.documentElement).backgroundColor"

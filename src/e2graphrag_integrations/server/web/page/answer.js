@@ -65,7 +65,9 @@ function renderSentence(view) {
   if (view.mode === "global") return `Found in the whole text${means}.`;
   if (!view.links.length) return `No name of the index is in the question, so hits come from the whole text${means}.`;
   const named = view.nodes.filter((node) => node.entities.length);
-  const found = view.links.filter((link) => named.some((node) => node.entities.includes(link.entity)));
+  const place = (link) => view.question.indexOf(link.mention);
+  const inOrder = [...view.links].sort((one, other) => place(one) - place(other));
+  const found = inOrder.filter((link) => named.some((node) => node.entities.includes(link.entity)));
   const names = [...new Map(found.map((link) => [link.entity, link])).values()];
   if (!names.length) return `No hit has a name of the question, so hits come from the whole text${means}.`;
   const rest = view.nodes.length - named.length;
@@ -84,15 +86,12 @@ function listed(elements) {
   return elements.map((element, index) => [index ? (index === elements.length - 1 ? " and " : ", ") : "", element]);
 }
 
-/** Return a name as the question or a hit writes it: the index has it in lower case. */
+/** Return a name as the question or the hits write it: the index has it in lower case. */
 function writtenName({ mention, entity }, view) {
   if (mention.toLowerCase() === entity.toLowerCase() && mention !== mention.toLowerCase()) return mention;
-  const pattern = entity.trim().split(/\s+/).map(escaped).join("\\s+");
-  for (const node of view.nodes) {
-    const match = new RegExp(pattern, "iu").exec(node.pieces.map((piece) => piece.text).join(""));
-    if (match) return match[0].replace(/\s+/g, " ");
-  }
-  return entity;
+  const pattern = new RegExp(entity.trim().split(/\s+/).map(escaped).join("\\s+"), "giu");
+  const found = view.nodes.flatMap((node) => node.pieces.map((piece) => piece.text).join("").match(pattern) ?? []);
+  return (found.find((one) => one !== one.toUpperCase() && one !== one.toLowerCase()) ?? found[0] ?? entity).replace(/\s+/g, " ");
 }
 
 function entityLink(name, text = name) {
