@@ -3,7 +3,7 @@
 import { copyButton, countOf, formatNumber, formatSeconds, h } from "./dom.js";
 import { escaped, excerptOf, isInWindow, marked, termsOf } from "./excerpt.js";
 
-const RELEVANCE_NAMES = { calibrated: "Relevance", cosine: "Relevance (cosine)", names: "Names found", words: "Words found" };
+const RELEVANCE_NAMES = { calibrated: "Relevance", cosine: "Relevance", names: "Names found", words: "Words found" };
 
 const MEASURES = { recall: "Recall", ndcg: "nDCG", span_recall: "Span recall", answer_in_context: "Answer in context" };
 
@@ -71,7 +71,8 @@ function renderSentence(view) {
   const names = [...new Map(found.map((link) => [link.entity, link])).values()];
   if (!names.length) return `No hit has a name of the question, so hits come from the whole text${means}.`;
   const rest = view.nodes.length - named.length;
-  const others = rest ? `; ${formatNumber(rest)} without ${names.length > 1 ? "these names" : "this name"} ${rest > 1 ? "come" : "comes"} from the whole text${means}` : "";
+  const source = means ? `${rest > 1 ? "come" : "comes"} from the whole text${means}` : `${rest > 1 ? "have" : "has"} names that occur with ${names.length > 1 ? "them" : "it"}`;
+  const others = rest ? `; ${formatNumber(rest)} without ${names.length > 1 ? "these names" : "this name"} ${source}` : "";
   return [`Found through the ${names.length > 1 ? "names" : "name"} `, listed(names.map((link) => entityLink(link.entity, writtenName(link, view)))), `${others}.`];
 }
 
@@ -178,7 +179,7 @@ function renderHit(node, rank, view, options) {
         "details",
         { class: "why", open: open?.has(node.node_id) },
         h("summary", { "aria-label": `Why? Hit ${rank}` }, "Why?"),
-        renderFigures(node),
+        renderFigures(node, view.relevance_kind),
         node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
         renderEntities(node),
         renderText(node, terms),
@@ -238,12 +239,13 @@ export function reflowed(text, isContinued = false) {
   return joined.replace(/([^\n]{45,})\n(?=\S)/g, "$1 ").replace(/\n\s*\n\s*/g, "\n\n");
 }
 
-function renderFigures(node) {
+function renderFigures(node, kind) {
   const ranks = Object.entries(node.ranks ?? {});
   return h(
     "div",
     { class: "figures" },
     h("span", null, `Found by ${node.found_by.replaceAll("_", " ")}`),
+    kind === "cosine" ? h("span", null, "The relevance is the cosine of the vectors") : null,
     h("span", null, "Score ", h("strong", null, formatNumber(node.score))),
     node.factor !== undefined && node.factor !== 1 ? h("span", null, "Boost ", h("strong", null, `× ${formatNumber(node.factor)}`)) : null,
     ranks.length

@@ -121,7 +121,7 @@ export function mountAsk(root, _source, info, state) {
     }
     gold.restore(values);
     floor = floorOf(values.floor);
-    settingsBox.open ||= compare.checked;
+    settingsBox.open ||= compare.checked && !question.value; // an answer comes first on small screens
     showLayout();
   }
 

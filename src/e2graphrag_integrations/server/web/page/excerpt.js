@@ -89,19 +89,26 @@ export function excerptOf(node, terms) {
   const gains = sentences.map((one) => terms.filter((term) => term.pattern.test(one.text)));
   let best = { gain: -1 };
   sentences.forEach((one, index) => {
-    const hasNext = sentences[index + 1]?.block === one.block && columnsOf(one.text) + columnsOf(sentences[index + 1].text) <= MAX_COLUMNS;
-    const found = new Set([...gains[index], ...(hasNext ? gains[index + 1] : [])]);
-    // A pair that begins with a term is better than one that ends with it.
-    const gain = weightOf(found) + weightOf(gains[index]) / 1_000;
-    if (gain > best.gain) best = { gain, text: hasNext ? joinedSentences(one.text, sentences[index + 1].text) : one.text };
+    const next = sentences[index + 1];
+    const isPair = next?.block === one.block && columnsOf(one.text) + columnsOf(next.text) <= MAX_COLUMNS && (hasEnd(next.text) || gains[index + 1].length > 0);
+    const found = new Set([...gains[index], ...(isPair ? gains[index + 1] : [])]);
+    // A pair that begins with a term is better than one that ends with it, and sentences are better than headings.
+    const isHeading = !hasEnd(one.text) && !(isPair && hasEnd(next.text));
+    const gain = (weightOf(found) + weightOf(gains[index]) / 1_000) / (isHeading ? 2 : 1);
+    if (gain > best.gain) best = { gain, text: isPair ? joinedSentences(one.text, next.text) : one.text };
   });
   return shortenedTo(best.text, terms);
+}
+
+/** Return whether a sentence has a mark at its end, which headings and lines of lists do not have. */
+function hasEnd(sentence) {
+  return /\p{P}$/u.test(sentence);
 }
 
 /** Join two sentences; one without an end, such as a heading, gets a dash. */
 function joinedSentences(first, second) {
   if (/[。！？…」』”]$/u.test(first) && UNSPACED_LETTERS.test(first)) return first + second;
-  return /\p{P}$/u.test(first) ? `${first} ${second}` : `${first} – ${second}`;
+  return hasEnd(first) ? `${first} ${second}` : `${first} – ${second}`;
 }
 
 function weightOf(terms) {
@@ -139,16 +146,19 @@ function windowSentences(block) {
 /** Return the sentences of a text with their places. Lines that were wrapped at a fixed width are joined. */
 function sentencesOf(text, isContinued) {
   const joined = text.replace(/^([^\n]+)\n(?=\S)/, isContinued ? "$1 " : "$&").replace(/([^\n]{45,})\n(?=\S)/g, "$1 ");
+  const segments = Array.from(new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(joined));
   const sentences = [];
   let start = 0;
-  for (const { segment, index } of new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(joined)) {
+  segments.forEach(({ segment, index }, number) => {
     const end = index + segment.length;
     const own = joined.slice(start, end);
-    if (ABBREVIATION.test(own) && end < joined.length) continue; // "Mr." does not end a sentence
+    const next = segments[number + 1]?.segment ?? "";
+    // "Mr." does not end a sentence, and neither does a question that is quoted in it.
+    if (next && !segment.endsWith("\n") && (ABBREVIATION.test(own) || /^\p{Ll}/u.test(next))) return;
     const line = own.replace(/\s+/g, " ").trim();
     if (/[\p{L}\p{N}]/u.test(line)) sentences.push({ start, end, text: line });
     start = end;
-  }
+  });
   return sentences;
 }
 
