@@ -50,6 +50,34 @@ def test_views_are_accessible_in_both_themes_and_widths(open_page, page_url, che
 
 
 @pytest.mark.slow
+def test_no_view_shows_a_missing_value(open_page, page_url):
+    page = open_page(page_url)
+    question = "q=Where+did+Alice+meet+Bob%3F"
+    addresses = {
+        f"ask?{question}&a.paths=1&gold=letter-02.txt": ".hit",
+        f"ask?{question}&compare=1&b.mode=local": '[data-setting="B"] .hit',
+        f"ask?{question}&compare=1&a.strategy=tree&b.strategy=paper": '[data-setting="B"] .hit',
+        "documents": READY["documents"],
+        "graph?entity=alice": "#view-graph li",
+        "tree?document=treasure.pdf": ".tree-node",
+    }
+    for address, ready in addresses.items():
+        page.goto(f"{page_url}#/{address}")
+        page.locator(ready).first.wait_for()
+        page.locator("[aria-busy]").first.wait_for(state="detached")
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        view = page.locator("main > .view:not([hidden])")
+        labels = view.evaluate(
+            "one => [...one.querySelectorAll('*')].flatMap((each) => ['aria-label', 'title', "
+            "'placeholder', 'href'].map((name) => each.getAttribute(name) ?? '')).join('\\n')"
+        )
+        shown = f"{page.title()}\n{view.inner_text()}\n{labels}"
+        assert len(shown) > 100
+        for word in ("null", "undefined", "NaN", "[object"):
+            assert word not in shown, (address, word)
+
+
+@pytest.mark.slow
 def test_theme_follows_the_system_until_one_is_chosen(open_page, page_url):
     page = open_page(page_url, color_scheme="dark")
     background = "getComputedStyle(document.documentElement).backgroundColor"
@@ -98,7 +126,6 @@ def test_the_keyboard_alone_asks_a_question_and_switches_views(open_page, page_u
 @pytest.mark.slow
 def test_a_link_opens_the_question_with_its_settings_and_a_reload_keeps_them(open_page, page_url):
     page = open_page(page_url)
-    page.locator("#settings > summary").click()
     page.locator("#a-k").fill("2")
     page.locator("#a-mode").select_option("global")
     ask(page, "Where did Alice meet Bob?")
@@ -122,7 +149,8 @@ def test_a_link_opens_the_question_with_its_settings_and_a_reload_keeps_them(ope
 def test_hostile_texts_do_nothing(open_page, page_url):
     page = open_page(f"{page_url}#/ask?q=Mallory+parcel&a.k=3")
     page.locator('.hit:has-text("<script>")').first.wait_for()
-    page.locator(".metadata summary").first.click()
+    page.locator(".why > summary").first.click()
+    page.locator(".metadata", has_text="<script>").first.wait_for()
     assert page.locator(".hit script, .hit img, .hit svg, .hit iframe").count() == 0
     hrefs = page.eval_on_selector_all("main a", "all => all.map((one) => one.getAttribute('href'))")
     assert hrefs

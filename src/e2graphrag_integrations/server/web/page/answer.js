@@ -1,10 +1,9 @@
 // One answer: its hits, and how they were found. The retrieval test and the report show it.
 
 import { copyButton, countOf, formatNumber, formatSeconds, h } from "./dom.js";
+import { escaped, excerptOf, isInWindow, marked, termsOf } from "./excerpt.js";
 
-const SHOWN_AROUND = 280; // characters before and after the best window, until the reader asks for all
-
-const RELEVANCE_NAMES = { calibrated: "Relevance", cosine: "Relevance (cosine)", names: "Names found", words: "Words found" };
+const RELEVANCE_NAMES = { calibrated: "Relevance", cosine: "Relevance", names: "Names found", words: "Words found" };
 
 const MEASURES = { recall: "Recall", ndcg: "nDCG", span_recall: "Span recall", answer_in_context: "Answer in context" };
 
@@ -23,39 +22,115 @@ export function viewLink(view, parameters) {
  *
  * Options: `label` (the name of the setting), `other` (the answer to compare with, and `otherLabel`),
  * `isMarked(node)` (whether the form has the hit as gold), `onGold(node)` (adds a button to each hit), `level`
- * (of the headings of the hits), `reasons` (why documents are missing, if some are).
+ * (of the headings of the hits), `reasons` (why documents are missing, if some are), `floor` (the least relevance of
+ * a hit that is not gray) and `onFloor(floor)`, `open` (the ids of the nodes whose reasons are shown).
  */
 export function renderAnswer(view, options = {}) {
+  const terms = termsOf(view);
   const hits = view.nodes.length
-    ? h("ol", { class: "hits" }, view.nodes.map((node, index) => renderHit(node, index + 1, view, options)))
+    ? h("ol", { class: "hits" }, view.nodes.map((node, index) => renderHit(node, index + 1, view, { ...options, terms })))
     : h("p", { class: "empty" }, options.reasons ? `Nothing was found. ${options.reasons}` : "No hits. Try another mode, or a filter that admits more documents.");
-  return h(
-    "div",
-    { class: "answer" },
-    h("div", { class: "answer-main" }, renderSummary(view, options), hits),
-    renderTrace(view, options),
-  );
+  const answer = h("div", { class: "answer" }, renderSummary(view, options), hits);
+  showFloor(answer, options.floor ?? 0);
+  return answer;
 }
 
-function renderSummary(view, { label, other, otherLabel }) {
-  const seconds = Object.values(view.timings ?? {}).reduce((sum, value) => sum + value, 0);
-  const parts = [
-    countOf(view.nodes.length, "hit"),
-    `${formatNumber(view.tokens)} tokens`,
-    formatSeconds(seconds),
-  ];
+function renderSummary(view, options) {
+  const { label, other, otherLabel, level = 3 } = options;
+  const count = h("strong", { class: "count" }, countOf(view.nodes.length, "hit"));
+  let shared = null;
   if (other) {
     const ids = new Set(other.nodes.map((node) => node.node_id));
-    const shared = view.nodes.filter((node) => ids.has(node.node_id)).length;
-    parts.push(`${shared} also in ${otherLabel}`);
+    shared = h("span", { class: "hint" }, ` ${view.nodes.filter((node) => ids.has(node.node_id)).length} also in ${otherLabel}.`);
   }
   return h(
     "div",
     { class: "answer-head" },
-    label ? h("h2", null, `Setting ${label}`) : null,
-    h("p", { class: "facts" }, h("span", { class: `route route-${view.route}` }, `Route: ${view.route}`), parts.map((part) => h("span", null, part))),
+    label ? h(`h${level - 1}`, null, `Setting ${label}`) : null,
+    h("p", { class: "found" }, count, ". ", view.nodes.length ? renderSentence(view) : null, shared),
+    view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, freshnessText(view.freshness)) : null,
     renderScores(view.scores),
+    h("div", { class: "answer-tools" }, renderFloor(view, options), view.paths?.length ? renderPaths(view.paths) : null, renderTrace(view, options)),
   );
+}
+
+function freshnessText({ max_age: age }) {
+  return typeof age === "number" ? `This answer may miss changes of the last ${formatSeconds(age)}.` : "This answer may miss recent changes.";
+}
+
+/** Return how the hits were found as one sentence. */
+function renderSentence(view) {
+  if (view.strategy.startsWith("tree")) return "Found by following the summaries down to the text that is closest to the question.";
+  const means = meansOf(view);
+  if (view.mode === "global") return `Found in the whole text${means}.`;
+  if (!view.links.length) return `No name of the index is in the question, so hits come from the whole text${means}.`;
+  const named = view.nodes.filter((node) => node.entities.length);
+  const place = (link) => view.question.indexOf(link.mention);
+  const inOrder = [...view.links].sort((one, other) => place(one) - place(other));
+  const found = inOrder.filter((link) => named.some((node) => node.entities.includes(link.entity)));
+  const names = [...new Map(found.map((link) => [link.entity, link])).values()];
+  if (!names.length) return `No hit has a name of the question, so hits come from the whole text${means}.`;
+  const rest = view.nodes.length - named.length;
+  const source = means ? `${rest > 1 ? "come" : "comes"} from the whole text${means}` : `${rest > 1 ? "have" : "has"} names that occur with ${names.length > 1 ? "them" : "it"}`;
+  const others = rest ? `; ${formatNumber(rest)} without ${names.length > 1 ? "these names" : "this name"} ${source}` : "";
+  return [`Found through the ${names.length > 1 ? "names" : "name"} `, listed(names.map((link) => entityLink(link.entity, writtenName(link, view)))), `${others}.`];
+}
+
+/** Return by which means texts were compared with the question. */
+function meansOf(view) {
+  const means = [view.lists?.dense ? "meaning" : "", view.lists?.bm25 ? "words" : ""].filter(Boolean);
+  return means.length ? ` by ${means.join(" and ")}` : "";
+}
+
+/** Return elements with commas, and *and* before the last one. */
+function listed(elements) {
+  return elements.map((element, index) => [index ? (index === elements.length - 1 ? " and " : ", ") : "", element]);
+}
+
+/** Return a name as the question or the hits write it: the index has it in lower case. */
+function writtenName({ mention, entity }, view) {
+  if (mention.toLowerCase() === entity.toLowerCase() && mention !== mention.toLowerCase()) return mention;
+  const pattern = new RegExp(entity.trim().split(/\s+/).map(escaped).join("\\s+"), "giu");
+  const found = view.nodes.flatMap((node) => node.pieces.map((piece) => piece.text).join("").match(pattern) ?? []);
+  return (found.find((one) => one !== one.toUpperCase() && one !== one.toLowerCase()) ?? found[0] ?? entity).replace(/\s+/g, " ");
+}
+
+function entityLink(name, text = name) {
+  return h("a", { class: "entity", href: viewLink("graph", { entity: name }) }, text);
+}
+
+/** Return the slider for the least relevance; shares of names or words are not comparable, so these have none. */
+function renderFloor(view, { onFloor }) {
+  if (!view.nodes.length || isShare(view.relevance_kind)) return null;
+  const slider = h("input", { type: "range", min: 0, max: 1, step: 0.01, class: "floor-slider" });
+  const box = h(
+    "div",
+    { class: "floor" },
+    h("label", null, "Least relevance ", slider),
+    h("span", { class: "floor-value", "aria-hidden": "true" }),
+    h("output", { class: "floor-told" }),
+  );
+  slider.addEventListener("input", () => {
+    if (onFloor) onFloor(Number(slider.value));
+    else showFloor(box.closest(".answer"), Number(slider.value));
+  });
+  return box;
+}
+
+/** Gray the hits of answers whose relevance is less than a floor, and say how many they are. */
+export function showFloor(root, floor) {
+  for (const answer of root.matches(".answer") ? [root] : root.querySelectorAll(".answer")) {
+    const slider = answer.querySelector(".floor-slider");
+    if (!slider) continue;
+    slider.value = floor;
+    answer.querySelector(".floor-value").textContent = Number(floor).toFixed(2);
+    const hits = [...answer.querySelectorAll(".hit")];
+    for (const hit of hits) hit.classList.toggle("is-below", Number(hit.dataset.relevance) < floor);
+    const below = hits.filter((hit) => hit.classList.contains("is-below")).length;
+    const told = below ? `${countOf(below, "hit")} ${below > 1 ? "are" : "is"} below this relevance` : "";
+    const output = answer.querySelector(".floor-told");
+    if (output.textContent !== told) output.textContent = told;
+  }
 }
 
 function renderScores(scores) {
@@ -69,14 +144,14 @@ function renderScores(scores) {
 }
 
 function renderHit(node, rank, view, options) {
-  const { other, otherLabel, onGold, level = 3 } = options;
+  const { other, otherLabel, onGold, level = 3, terms, open } = options;
   const isMarked = Boolean(options.isMarked?.(node));
   const isGold = isMarked || node.gold === true;
   const otherRank = other ? other.nodes.findIndex((one) => one.node_id === node.node_id) + 1 : 0;
   const classes = ["hit", isGold ? "is-gold" : "", otherRank ? "is-shared" : ""].join(" ").trim();
   return h(
     "li",
-    { class: classes, "data-node": node.node_id },
+    { class: classes, "data-node": node.node_id, "data-relevance": node.relevance.toFixed(2) },
     h(
       "article",
       { "aria-label": `Hit ${rank}`, tabindex: "-1" },
@@ -84,67 +159,78 @@ function renderHit(node, rank, view, options) {
         "div",
         { class: "hit-head" },
         h("span", { class: "rank", "aria-hidden": "true" }, rank),
-        h("div", { class: "hit-title" }, h(`h${level}`, null, node.title || node.document_id), h("p", { class: "place" }, placeOf(node))),
+        h(
+          "div",
+          { class: "hit-title" },
+          h(`h${level}`, { dir: "auto" }, h("a", { href: treeLink(node) }, node.title || node.document_id)),
+          h("p", { class: "place" }, placeOf(node)),
+        ),
         h(
           "div",
           { class: "labels" },
           isGold ? h("span", { class: "label gold" }, "Gold") : null,
           other ? h("span", { class: otherRank ? "label shared" : "label" }, otherRank ? `Rank ${otherRank} in ${otherLabel}` : `Not in ${otherLabel}`) : null,
-          h("span", { class: "label" }, `found by ${node.found_by.replaceAll("_", " ")}`),
         ),
+        renderRelevance(node, view.relevance_kind),
       ),
-      renderFigures(node, view.relevance_kind),
-      renderText(node),
-      node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
-      renderEntities(node),
+      h("p", { class: "excerpt", dir: "auto" }, marked(excerptOf(node, terms), terms)),
       renderAlsoIn(node),
-      renderMetadata(node),
-      renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold),
+      h(
+        "details",
+        { class: "why", open: open?.has(node.node_id) },
+        h("summary", { "aria-label": `Why? Hit ${rank}` }, "Why?"),
+        renderFigures(node, view.relevance_kind),
+        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
+        renderEntities(node),
+        renderText(node, terms),
+        renderMetadata(node),
+        renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold),
+      ),
     ),
   );
 }
 
+function treeLink(node) {
+  return viewLink("tree", { document: node.document_id, start: node.start, end: node.end });
+}
+
+/** Return where a hit is: its pages, or else its characters. */
 function placeOf(node) {
-  const parts = node.title ? [node.document_id] : [];
-  if (node.pages) parts.push(node.pages);
-  parts.push(`characters ${formatNumber(node.start)}–${formatNumber(node.end)}`);
-  if (node.level) parts.push(`summary, level ${node.level}`);
+  const parts = node.title && node.title !== node.document_id ? [node.document_id] : [];
+  parts.push(node.pages || `characters ${charactersOf(node)}`);
+  if (node.level) parts.push("summary");
   return parts.join(" · ");
 }
 
-/** Return the pieces of a text with the best window marked; a long text is shortened around it. */
-function renderText(node) {
-  const box = h("div", { class: "text" });
-  const best = node.best;
-  const isBest = (piece) => best !== null && best !== undefined && piece.start >= best.start && piece.end <= best.end && piece.end > piece.start;
-  const marks = node.pieces.map(isBest);
-  const isShortened = node.pieces.some((piece, index) => !marks[index] && piece.text.length > 1.5 * SHOWN_AROUND);
-  let isOpen = false;
+function charactersOf(node) {
+  return `${formatNumber(node.start)}–${formatNumber(node.end)}`;
+}
+
+function isShare(kind) {
+  return ["names", "words"].includes(kind); // these are not comparable between questions
+}
+
+function renderRelevance(node, kind) {
+  const name = RELEVANCE_NAMES[kind] ?? RELEVANCE_NAMES.calibrated;
+  return h(
+    "span",
+    { class: "relevance" },
+    h("span", null, `${name} `),
+    isShare(kind) ? null : h("meter", { min: 0, max: 1, value: node.relevance, "aria-label": name }),
+    h("strong", null, isShare(kind) ? `${Math.round(100 * node.relevance)}%` : node.relevance.toFixed(2)),
+  );
+}
+
+/** Return the entire text of a hit. The window that matches best has a line below it. */
+function renderText(node, terms) {
   const body = h("p", { dir: "auto" });
-  const draw = () => {
-    body.replaceChildren();
-    const first = marks.indexOf(true);
-    node.pieces.forEach((piece, index) => {
-      if (index && node.level === 0 && piece.start > node.pieces[index - 1].end) body.append(h("span", { class: "gap" }, " … "));
-      const all = reflowed(piece.text, index > 0 || node.start > 0);
-      const text = isOpen || marks[index] ? all : shortened(all, index < first);
-      const parts = text.split("\n\n").flatMap((part, number) => (number ? [h("span", { class: "paragraph-gap" }), part] : [part]));
-      body.append(...(marks[index] ? [h("mark", null, parts)] : parts));
-    });
-  };
-  draw();
-  box.append(body);
-  if (isShortened) {
-    const button = h("button", { type: "button", class: "link", "aria-expanded": "false" }, "Show the entire text");
-    button.addEventListener("click", () => {
-      isOpen = !isOpen;
-      draw();
-      button.setAttribute("aria-expanded", String(isOpen));
-      button.textContent = isOpen ? "Show less" : "Show the entire text";
-    });
-    box.append(button);
-  }
-  return box;
+  node.pieces.forEach((piece, index) => {
+    if (index && node.level === 0 && piece.start > node.pieces[index - 1].end) body.append(h("span", { class: "gap" }, " … "));
+    const paragraphs = reflowed(piece.text, index > 0 || node.start > 0).split("\n\n");
+    const parts = paragraphs.flatMap((part, number) => [number ? h("span", { class: "paragraph-gap" }) : "", ...marked(part, terms)]);
+    body.append(...(isInWindow(piece, node) && node.pieces.length > 1 ? [h("span", { class: "window" }, parts)] : parts));
+  });
+  return h("div", { class: "text", tabindex: "0", role: "group", "aria-label": "Entire text" }, body);
 }
 
 /** Join the lines of a text that was wrapped at a fixed width; short lines, as in lists and verses, stay. */
@@ -153,28 +239,13 @@ export function reflowed(text, isContinued = false) {
   return joined.replace(/([^\n]{45,})\n(?=\S)/g, "$1 ").replace(/\n\s*\n\s*/g, "\n\n");
 }
 
-/** Return the part of a text that is next to the best window: its end if it is before it. */
-function shortened(text, isBefore) {
-  if (text.length <= 1.5 * SHOWN_AROUND) return text;
-  const characters = Array.from(text);
-  if (isBefore) return `… ${characters.slice(-SHOWN_AROUND).join("").replace(/^\S*\s/, "")}`;
-  return `${characters.slice(0, SHOWN_AROUND).join("").replace(/\s\S*$/, "")} …`;
-}
-
 function renderFigures(node, kind) {
-  const isFraction = ["names", "words"].includes(kind); // these are not comparable between questions
-  const name = RELEVANCE_NAMES[kind] ?? RELEVANCE_NAMES.calibrated;
   const ranks = Object.entries(node.ranks ?? {});
   return h(
     "div",
     { class: "figures" },
-    h(
-      "span",
-      { class: "relevance" },
-      h("span", null, `${name} `),
-      isFraction ? null : h("meter", { min: 0, max: 1, value: node.relevance, "aria-label": name }),
-      h("strong", null, isFraction ? `${Math.round(100 * node.relevance)}%` : node.relevance.toFixed(2)),
-    ),
+    h("span", null, `Found by ${node.found_by.replaceAll("_", " ")}`),
+    kind === "cosine" ? h("span", null, "The relevance is the cosine of the vectors") : null,
     h("span", null, "Score ", h("strong", null, formatNumber(node.score))),
     node.factor !== undefined && node.factor !== 1 ? h("span", null, "Boost ", h("strong", null, `× ${formatNumber(node.factor)}`)) : null,
     ranks.length
@@ -189,58 +260,61 @@ function renderEntities(node) {
     "p",
     { class: "entities" },
     "Entities: ",
-    node.entities.map((name) => h("a", { class: "entity", href: viewLink("graph", { entity: name }) }, name)),
+    node.entities.map((name) => entityLink(name)),
   );
 }
 
-/** Return the other documents with the same text, if there are any; an old report does not name them. */
+/** Return the other documents with the same text in one line, if there are any; an old report does not name them. */
 function renderAlsoIn(node) {
   if (!node.also_in?.length) return null;
   const links = node.also_in.flatMap((id, index) => [index ? ", " : "", h("a", { href: viewLink("tree", { document: id }) }, id)]);
-  return h("p", { class: "hint also-in" }, "Also in ", links);
+  return h("p", { class: "hint also-in" }, `Also in ${countOf(node.also_in.length, "document")}: `, links);
 }
 
 function renderMetadata(node) {
   const rows = Object.entries(node.metadata ?? {}).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]);
   if (node.tags?.length) rows.push(["tags", node.tags.join(", ")]);
   if (node.language) rows.push(["language", node.language]);
+  rows.push(["document", node.document_id], ["characters", charactersOf(node)]);
+  if (node.level) rows.push(["level of the summary", node.level]);
   rows.push(["node", node.node_id]);
-  return h(
-    "details",
-    { class: "metadata" },
-    h("summary", null, "Metadata"),
-    h("dl", null, rows.map(([key, value]) => [h("dt", null, key), h("dd", null, value)])),
-  );
+  return h("dl", { class: "metadata" }, rows.map(([key, value]) => [h("dt", null, key), h("dd", { dir: "auto" }, value)]));
 }
 
 function renderActions(node, isMarked, onGold) {
-  const tree = viewLink("tree", { document: node.document_id, start: node.start, end: node.end });
   return h(
     "div",
     { class: "row actions" },
     onGold
       ? h("button", { type: "button", class: "quiet small", onclick: () => onGold(node) }, isMarked ? "Gold ✓ (undo)" : "Mark as gold")
       : null,
-    h("a", { href: tree }, "Show in the tree"),
+    h("a", { href: treeLink(node) }, "Show in the tree"),
   );
 }
 
-function renderTrace(view, { label, level = 3 }) {
+/** Return everything technical about an answer, closed. */
+function renderTrace(view, { label }) {
   const cuts = Object.entries(view.cuts ?? {}).filter(([, count]) => count);
   const timings = Object.entries(view.timings ?? {});
+  const seconds = timings.reduce((sum, [, value]) => sum + value, 0);
   return h(
-    "aside",
-    { class: "trace", "aria-label": `How the hits${label ? ` of ${label}` : ""} were found` },
-    h(`h${level}`, null, "How the hits were found"),
+    "details",
+    { class: "trace" },
+    h("summary", { "aria-label": label ? `Details of setting ${label}` : null }, "Details"),
+    h(
+      "p",
+      { class: "facts" },
+      h("span", { class: `route route-${view.route}` }, `Route: ${view.route}`),
+      h("span", null, `${formatNumber(view.tokens)} tokens`),
+      h("span", null, formatSeconds(seconds)),
+    ),
     h("p", null, view.reason),
     renderLinks(view),
-    view.paths?.length ? renderPaths(view.paths) : null,
     view.paths && !view.paths.length && view.links.length > 1 ? h("p", { class: "hint" }, "No path joins the names of the question.") : null,
     renderLists(view),
     cuts.length ? h("p", { class: "cuts" }, "Left out: ", cuts.map(([limit, count]) => `${formatNumber(count)} by ${limit.replaceAll("_", " ")}`).join(", ")) : null,
-    view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, `This answer may miss changes of the last ${formatSeconds(view.freshness.max_age)}.`) : null,
     timings.length
-      ? h("details", null, h("summary", null, "Timings"), h("dl", { class: "timings" }, timings.map(([step, seconds]) => [h("dt", null, step), h("dd", null, formatSeconds(seconds))])))
+      ? h("details", null, h("summary", null, "Timings"), h("dl", { class: "timings" }, timings.map(([step, one]) => [h("dt", null, step), h("dd", null, formatSeconds(one))])))
       : null,
     h("details", null, h("summary", null, "Explanation"), h("pre", { tabindex: "0", "aria-label": "Explanation" }, view.explain)),
     h(
@@ -259,7 +333,7 @@ function renderLinks(view) {
     "p",
     null,
     "Names: ",
-    view.links.map((link) => h("a", { class: "entity", href: viewLink("graph", { entity: link.entity }) }, link.entity)),
+    view.links.map((link) => entityLink(link.entity)),
     view.unlinked.length ? ` not in the index: ${view.unlinked.join(", ")}` : null,
   );
 }
@@ -267,7 +341,7 @@ function renderLinks(view) {
 function renderPaths(paths) {
   return h(
     "details",
-    { open: true },
+    { class: "path-box" },
     h("summary", null, "Paths between the names"),
     h(
       "ol",

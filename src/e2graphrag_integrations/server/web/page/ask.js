@@ -1,16 +1,18 @@
 // The retrieval test: a question, one or two settings, and their answers side by side.
 
 import { api } from "./api.js";
-import { measureName, renderAnswer } from "./answer.js";
+import { measureName, renderAnswer, showFloor } from "./answer.js";
 import { announce, busy, choice, clear, countOf, debounced, errorBox, h, labeled } from "./dom.js";
 import { mountQuestions } from "./questions.js";
 
 const WEIGHTS = [
-  ["dense_weight", "Vectors"],
-  ["bm25_weight", "BM25"],
-  ["entity_weight", "Entities"],
-  ["title_link_weight", "Title links"],
+  ["dense_weight", "Vectors", "How much the meaning of a text counts."],
+  ["bm25_weight", "BM25", "How much the words of the question count."],
+  ["entity_weight", "Entities", "How much the names of the question count."],
+  ["title_link_weight", "Title links", "How much documents count to which the best hits refer by their titles."],
 ];
+const SIDE_WIDTH = "(min-width: 1100px)"; // as in the style sheet: the settings stand beside the answers
+const FORM_ID = "ask-form";
 const MAX_ADDRESS = 8_000; // characters; a longer state would not fit into the address
 
 /** Show the retrieval test. */
@@ -19,31 +21,50 @@ export function mountAsk(root, _source, info, state) {
   const compare = h("input", { id: "compare", type: "checkbox", role: "switch" });
   const settings = { A: settingFields("A", info), B: settingFields("B", info) };
   const settingsSummary = h("summary", null, "Settings");
-  const settingsBox = h("details", { id: "settings" }, settingsSummary, h("div", { class: "settings" }, settings.A.element, settings.B.element));
+  const reset = h("button", { type: "button", id: "reset", class: "quiet small" }, "Reset");
+  const settingsBox = h(
+    "details",
+    { id: "settings", class: "settings-side" },
+    settingsSummary,
+    h("div", { class: "row" }, reset, h("span", { class: "hint" }, "Empty means the default.")),
+    h("div", { class: "settings" }, settings.A.element, settings.B.element),
+  );
   const gold = goldFields();
   const askButton = h("button", { type: "submit", id: "ask" }, "Ask");
   const problem = h("div");
   const questionSet = h("details", { id: "question-set" });
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
+  const opened = new Set(); // the nodes whose reasons are shown, which stay so when the question is asked again
+  let asked = "";
+  let floor = 0;
   let control = null;
   let address = "";
   let isDraft = true; // whether the newest entry of the history has no answer yet, so that it can be replaced
 
   const form = h(
     "form",
-    { class: "ask-form card stack", novalidate: true },
+    { id: FORM_ID, class: "ask-form card stack", novalidate: true },
     h(
       "div",
       { class: "question-row" },
-      h("div", { class: "grow field" }, h("label", { for: "question" }, "Question"), question),
+      h(
+        "div",
+        { class: "grow field" },
+        h(
+          "div",
+          { class: "label-row" },
+          h("label", { for: "question" }, "Question"),
+          h("p", { class: "hint", id: "question-hint" }, "Enter asks, Shift+Enter starts a new line. No language model is called."),
+        ),
+        question,
+      ),
       askButton,
     ),
     problem,
-    h("p", { class: "hint", id: "question-hint" }, "Enter asks, Shift+Enter starts a new line. No language model is called."),
-    h("div", { class: "disclosures" }, h("label", { class: "check" }, compare, "Compare two settings"), settingsBox, gold.element, questionSet),
+    h("div", { class: "disclosures" }, h("label", { class: "check" }, compare, "Compare two settings"), gold.element, questionSet),
   );
-  clear(root, h("h1", null, "Retrieval test"), form, answers);
+  clear(root, h("h1", { class: "visually-hidden" }, "Retrieval test"), h("div", { class: "ask-layout" }, form, settingsBox, answers));
 
   const questions = mountQuestions(questionSet, {
     info,
@@ -86,6 +107,7 @@ export function mountAsk(root, _source, info, state) {
       for (const [key, value] of Object.entries(settings[name].values())) values[`${name.toLowerCase()}.${key}`] = value;
     }
     for (const [key, value] of Object.entries(gold.values())) values[key] = value;
+    if (floor) values.floor = String(floor);
     return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
   }
 
@@ -98,7 +120,8 @@ export function mountAsk(root, _source, info, state) {
       settings[name].write(Object.fromEntries(own.map(([key, value]) => [key.slice(prefix.length), value])));
     }
     gold.restore(values);
-    settingsBox.open ||= compare.checked;
+    floor = floorOf(values.floor);
+    settingsBox.open ||= compare.checked && !question.value; // an answer comes first on small screens
     showLayout();
   }
 
@@ -110,6 +133,26 @@ export function mountAsk(root, _source, info, state) {
     const method = isDraft ? "replaceState" : "pushState";
     isDraft = true;
     history[method](null, "", text ? `#/ask?${text}` : "#/ask");
+  }
+
+  /** Gray the hits below a relevance, and keep it in the address; Back need not undo it. */
+  function setFloor(value) {
+    floor = value;
+    showFloor(answers, floor);
+    keepFloor();
+  }
+
+  const keepFloor = debounced(() => {
+    if (root.hidden) return;
+    const wasDraft = isDraft;
+    isDraft = true;
+    keepState();
+    isDraft = wasDraft;
+  }, 150);
+
+  /** Open the settings where they have a column of their own, and else if one is set. */
+  function fitSettings() {
+    settingsBox.open = side.matches || compare.checked || Boolean(settings.A.describe());
   }
 
   async function ask() {
@@ -131,6 +174,8 @@ export function mountAsk(root, _source, info, state) {
       error.field?.focus();
       return;
     }
+    if (text !== asked) opened.clear();
+    asked = text;
     keepState();
     isDraft = false;
     control?.abort();
@@ -162,7 +207,7 @@ export function mountAsk(root, _source, info, state) {
           return h("section", { "aria-label": `Setting ${name}` }, given.B ? h("h2", null, `Setting ${name}`) : null, errorBox(one.reason));
         }
         const otherLabel = name === "A" ? "B" : "A";
-        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, reasons: state.reasons(), level: given.B ? 3 : 2 };
+        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, reasons: state.reasons(), level: given.B ? 3 : 2, floor, onFloor: setFloor, open: opened };
         return h("section", { "aria-label": `Setting ${name}`, "data-setting": name }, renderAnswer(one.value, options));
       }),
     );
@@ -178,6 +223,23 @@ export function mountAsk(root, _source, info, state) {
     section?.querySelector(`[data-node="${CSS.escape(node.node_id)}"] .actions button`)?.focus();
   }
 
+  const side = matchMedia(SIDE_WIDTH);
+  side.addEventListener("change", fitSettings);
+  settingsBox.open = side.matches;
+  reset.addEventListener("click", () => {
+    for (const one of Object.values(settings)) one.write({});
+    showLayout();
+    keepState();
+    announce("The settings are empty");
+  });
+  answers.addEventListener(
+    "toggle",
+    ({ target }) => {
+      const node = target.matches(".why") ? target.closest(".hit").dataset.node : "";
+      if (node) opened[target.open ? "add" : "delete"](node);
+    },
+    true, // the event does not bubble
+  );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     ask();
@@ -195,13 +257,11 @@ export function mountAsk(root, _source, info, state) {
     if (compare.checked && isCopy()) answers.append(h("section", { "aria-label": "Setting B" }, h("p", { class: "empty", role: "status" }, "Setting B is a copy of setting A. Change it, and press Ask.")));
     else ask();
   });
-  form.addEventListener(
-    "input",
-    debounced(() => {
-      showLayout();
-      if (!root.hidden) keepState();
-    }, 150),
-  );
+  const follow = debounced(() => {
+    showLayout();
+    if (!root.hidden) keepState();
+  }, 150);
+  for (const part of [form, settingsBox]) part.addEventListener("input", follow);
   root.addEventListener("view-shown", (event) => {
     const text = new URLSearchParams(event.detail).toString();
     if (!text && address) {
@@ -222,6 +282,12 @@ export function mountAsk(root, _source, info, state) {
     questions.refresh();
     if (Object.values(given).some((one) => one.status === "rejected")) ask();
   });
+}
+
+/** Return the least relevance that an address names, or 0. */
+function floorOf(text) {
+  const value = Number(text ?? 0);
+  return value > 0 && value <= 1 ? Math.round(100 * value) / 100 : 0;
 }
 
 function spoken(view) {
@@ -253,9 +319,10 @@ function settingFields(name, info) {
     where: text("where", '{"author": "H. G. Wells"}'),
     boosts: text("boosts", '{"tag": {"billing": 2}}'),
     history: text("history", "user: Who was Weena?\nassistant: One of the Eloi.", 3),
-    paths: h("input", { id: id("paths"), type: "checkbox" }),
+    paths: h("input", { id: id("paths"), type: "checkbox", "aria-describedby": id("paths-hint") }),
   };
-  const weights = h("div", { class: "fields" }, WEIGHTS.map(([key, title]) => labeled(title, fields[key])));
+  for (const field of Object.values(fields)) field.setAttribute("form", FORM_ID); // Enter asks, outside of the form, too
+  const weights = h("div", { class: "fields" }, WEIGHTS.map(([key, title, hint]) => labeled(title, fields[key], hint)));
   const legend = h("legend", null, `Setting ${name}`);
   const element = h(
     "fieldset",
@@ -264,10 +331,10 @@ function settingFields(name, info) {
     h(
       "div",
       { class: "fields" },
-      labeled("Mode", fields.mode),
-      labeled("Strategy", fields.strategy),
-      labeled("Hits (k)", fields.k),
-      labeled("Token budget", fields.token_budget),
+      labeled("Hits (k)", fields.k, "The most hits that an answer has."),
+      labeled("Mode", fields.mode, "Local searches by the names of the question, global by meaning and words, auto by all."),
+      labeled("Strategy", fields.strategy, "How texts are ranked: hybrid fuses all searches, paper follows E2GraphRAG, tree the summaries."),
+      labeled("Token budget", fields.token_budget, "The most tokens of text that the hits have together."),
     ),
     h("details", null, h("summary", null, "Weights of the hybrid strategy"), weights),
     h(
@@ -277,10 +344,15 @@ function settingFields(name, info) {
       h(
         "div",
         { class: "fields" },
-        h("div", { class: "wide" }, labeled("Filter (JSON)", fields.where, "Conditions on metadata, as in where=.")),
+        h("div", { class: "wide" }, labeled("Filter (JSON)", fields.where, "Only documents with this metadata, as in where=.")),
         h("div", { class: "wide" }, labeled("Boosts (JSON)", fields.boosts, "Preferred tags, documents, dates or values, as in boost=.")),
         h("div", { class: "wide" }, labeled("Earlier turns", fields.history, "One per line; a line without a role is one of the user.")),
-        h("label", { class: "check wide" }, fields.paths, "Find paths between the names"),
+        h(
+          "div",
+          { class: "wide" },
+          h("label", { class: "check" }, fields.paths, "Find paths between the names"),
+          h("p", { class: "hint", id: id("paths-hint") }, "Shows the sentences that join the names of the question."),
+        ),
       ),
     ),
   );
