@@ -69,6 +69,9 @@ def test_an_excerpt_has_the_sentences_with_the_question_and_marks_its_words(open
     assert not why.locator(".text").is_visible()
     why.locator("> summary").click()
     assert "The harbour was quiet" in why.locator(".text").inner_text()
+    window = why.locator(".text .window").inner_text()
+    assert "ALICE met Mr. Bob" in window
+    assert len(window) < len(LONG) / 2
     assert "long.txt" in why.locator(".metadata").inner_text()
     assert why.locator(".figures").is_visible()
 

@@ -275,6 +275,7 @@ function renderMetadata(node) {
   const rows = Object.entries(node.metadata ?? {}).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]);
   if (node.tags?.length) rows.push(["tags", node.tags.join(", ")]);
   if (node.language) rows.push(["language", node.language]);
+  if (node.also_in?.length) rows.push(["also in", node.also_in.join(", ")]);
   rows.push(["document", node.document_id], ["characters", charactersOf(node)]);
   if (node.level) rows.push(["level of the summary", node.level]);
   rows.push(["node", node.node_id]);
