@@ -41,10 +41,16 @@ def test_answers_are_the_views(rag, serve):
     )
     assert get("/entities/Anna", limit=2) == to_json(entity_details(rag, "Anna", 2))
     assert get("/entities/anna/neighborhood", limit=3) == to_json(neighborhood(rag, "anna", 3))
+    assert get("/entities", names_only=True) == to_json(list_entities(rag, names_only=True))
+    assert get("/entities/anna/neighborhood", names_only=True) == to_json(
+        neighborhood(rag, "anna", names_only=True)
+    )
     assert get("/edge", source="Anna", target="Bert", limit=1) == to_json(
         edge_sentences(rag, "Anna", "Bert", 1)
     )
-    paths = get("/path", source="Cleo", target="Anna")["paths"]
+    found = get("/path", source="Cleo", target="Anna")
+    paths = found["paths"]
+    assert {one["name"]: one["label"] for one in found["nodes"]}["cleo"] == "Cleo"
     assert [path["entities"] for path in paths] == [
         list(path.entities) for path in find_connection(rag, "Cleo", "Anna")
     ]
@@ -60,6 +66,7 @@ def test_answers_are_the_views(rag, serve):
     [
         ("/entities?limit=501", 400, "InvalidInputError", "limit"),
         ("/entities?offset=-1", 400, "InvalidInputError", "offset"),
+        ("/entities?names_only=perhaps", 400, "InvalidInputError", "names_only"),
         ("/entities?suffix=x", 400, "InvalidInputError", "unknown parameter"),
         ("/entities/xenia", 404, "UnknownEntityError", "xenia"),
         ("/entities/%20", 400, "InvalidInputError", "entity"),
