@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.types import NOUN, Mention
 from e2graphrag_integrations.views.graph import (
     find_connection,
     list_entities,
     neighborhood,
     path_nodes,
 )
-
-SENTENCE = re.compile(r"[^.]+[.]\s*")
-NAME = re.compile(r"[A-Z]\w*(?:\s[A-Z]\w*)*")
-COMMON = re.compile(r"\b(time|thing|harbour)s?\b", re.IGNORECASE)
-
-
-class NamesAndNouns:
-    """Finds sequences of capitalized words, and three common nouns, whose lemma has no plural."""
-
-    fingerprint = "fake:names-and-nouns"
-
-    def extract(self, texts):
-        return [[list(self._mentions(one)) for one in SENTENCE.finditer(text)] for text in texts]
-
-    def _mentions(self, sentence):
-        first = sentence.start()
-        for name in NAME.finditer(sentence.group()):
-            yield Mention(name.group(), first + name.start(), first + name.end(), "PERSON")
-        for noun in COMMON.finditer(sentence.group()):
-            if noun.group()[0].islower():
-                yield Mention(noun.group(1), first + noun.start(), first + noun.end(), NOUN)
+from fakes import NamesAndNouns
 
 
 def new_index(*documents, **edits):
