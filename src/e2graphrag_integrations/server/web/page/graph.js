@@ -3,6 +3,7 @@
 
 import { viewLink } from "./answer.js";
 import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled, nothingFound, themeColor } from "./dom.js";
+import { EntityEditor } from "./edits.js";
 
 const LISTED_ENTITIES = 30;
 const LISTED_EDGES = 12;
@@ -19,18 +20,19 @@ const INNER_RING = 10;
 const LARGEST_FIT = 1.2;
 
 /**
- * Show the entity graph. A source with `isReport` knows only the paths of its answers, so there is no form for
+ * Show the entity graph. A session that may write has `info` and `state` to correct entities. A source with `isReport` knows only the paths of its answers, so there is no form for
  * two names; its `graphNote` says which entities it contains.
  */
-export function mountGraph(root, source) {
-  const view = new GraphView(root, source);
+export function mountGraph(root, source, info, state) {
+  const view = new GraphView(root, source, info && !info.read_only ? state : null);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
   root.addEventListener("index-changed", () => view.list.load(0));
 }
 
 class GraphView {
-  constructor(root, source) {
+  constructor(root, source, state) {
     this.source = source;
+    this.editor = state ? new EntityEditor(source, state, (entity) => this.edited(entity)) : null;
     this.limit = DRAWN_AT_FIRST;
     this.nouns = false;
     this.nodes = new Map();
@@ -63,7 +65,7 @@ class GraphView {
       this.facts,
       h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits),
       this.drawing.element,
-      h("div", { class: "graph-lists" }, this.members, this.relations, this.evidence),
+      h("div", { class: "graph-lists" }, this.members, this.relations, this.editor?.form, this.evidence),
     );
     clear(
       root,
@@ -72,7 +74,7 @@ class GraphView {
       h(
         "div",
         { class: "graph-layout" },
-        h("div", { class: "graph-side stack" }, this.list.element, source.isReport ? null : this.pathForm()),
+        h("div", { class: "graph-side stack" }, this.list.element, source.isReport ? null : this.pathForm(), this.editor?.element),
         h("div", null, this.problem, this.main),
       ),
     );
@@ -111,6 +113,17 @@ class GraphView {
 
   open(name) {
     location.hash = this.address({ entity: name });
+  }
+
+  /** Show an entity after a correction, the most mentioned one for an empty text, or the same place again. */
+  async edited(entity) {
+    const place = entity === undefined ? this.place : entity ? { entity } : {};
+    const before = location.hash;
+    this.shown = "";
+    if (entity === "") this.list.search.value = ""; // the search may not find the most mentioned one
+    this.list.loading = this.list.load(0);
+    location.hash = this.address(place);
+    if (location.hash === before) await this.show({ ...place, nouns: this.nouns ? "1" : "" });
   }
 
   /** Return the address of an entity or of paths, which keeps whether common nouns are shown. */
@@ -168,6 +181,7 @@ class GraphView {
       undrawn ? h("span", { class: "graph-omitted" }, `${formatNumber(undrawn)} not drawn`) : null,
     ]);
     clear(this.evidence, this.renderMentions(details));
+    this.editor?.show(label);
     this.limits.hidden = false;
     this.main.hidden = false;
     await this.draw();
@@ -190,6 +204,7 @@ class GraphView {
     clear(this.title, ends.join(" – "));
     clear(this.facts, h("span", null, paths.length ? countOf(paths.length, "path") : "No path joins these names."));
     clear(this.evidence, this.renderPathList(paths));
+    this.editor?.show("");
     this.limits.hidden = true;
     this.main.hidden = false;
     await this.draw();
