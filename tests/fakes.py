@@ -17,6 +17,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.testing import CapitalizedWordExtractor, DigestLLM
+from e2graphrag_integrations.types import NOUN, Mention
 
 STORY = (
     "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. Cleo watched from the bridge. "
@@ -26,6 +27,10 @@ STORY = (
 
 NameExtractor = CapitalizedWordExtractor
 CountingLLM = DigestLLM
+
+_SENTENCE = re.compile(r"[^.]+[.]\s*")
+_NAME = re.compile(r"[A-Z]\w*(?:\s[A-Z]\w*)*")
+_COMMON_NOUN = re.compile(r"\b(time|thing|harbour)s?\b")
 
 _MATERIAL = re.compile(r"The material is [^\n]*\n<material (\w+)>\n(.*)\n</material \1>", re.DOTALL)
 
@@ -100,6 +105,22 @@ class OldExtractor(NameExtractor):
             [[one for one in sentence if not one.entity.startswith("B")] for sentence in sentences]
             for sentences in super().extract(texts)
         ]
+
+
+class NamesAndNouns:
+    """Finds sequences of capitalized words as names, and the lemmas of three common nouns."""
+
+    fingerprint = "fake:names-and-nouns"
+
+    def extract(self, texts):
+        return [[list(self._mentions(one)) for one in _SENTENCE.finditer(text)] for text in texts]
+
+    def _mentions(self, sentence):
+        first = sentence.start()
+        for name in _NAME.finditer(sentence.group()):
+            yield Mention(name.group(), first + name.start(), first + name.end(), "PERSON")
+        for noun in _COMMON_NOUN.finditer(sentence.group()):
+            yield Mention(noun[1], first + noun.start(), first + noun.end(), NOUN)
 
 
 class FailingExtractor(NameExtractor):

@@ -21,7 +21,7 @@ from e2graphrag_integrations.types import Segment
 from e2graphrag_integrations.views.answer import ask
 from e2graphrag_integrations.views.graph import neighborhood
 from e2graphrag_integrations.views.json_values import to_json
-from fakes import STORY
+from fakes import STORY, NamesAndNouns
 
 HOSTILE = (
     "</script><script>alert(1)</script><!-- <svg onload=alert(2)> Anna & Bert "
@@ -121,6 +121,24 @@ def test_report_contains_the_views_of_the_index(rag, out):
         for hop in edge["sentences"]:
             text = rag.document(hop["document_id"]).text
             assert hop["text"] == text[hop["start"] : hop["end"]]
+
+
+def test_graph_has_names_as_the_texts_write_them(open_index, out):
+    rag = open_index(extractor=NamesAndNouns())
+    rag.add(
+        SourceDocument("story", "A thing saw Weena at the harbour. Weena met McTavish in time.")
+    )
+    write_report(rag, out)
+    graph = read(out).blocks["graph"]
+    labels = {one["name"]: (one["label"], one["is_name"]) for one in graph["items"]}
+    assert labels["mctavish"] == ("McTavish", True)
+    assert labels["thing"] == ("thing", False)
+    assert [one["mentions"] for one in graph["items"]] == sorted(
+        (one["mentions"] for one in graph["items"]), reverse=True
+    )
+    [weena] = [one for one in graph["neighborhoods"] if one["nodes"][0][0] == "weena"]
+    assert {node[4] for node in weena["nodes"]} == {"A", "Weena", "McTavish"}
+    assert weena["nouns"] == 3
 
 
 def test_trees_and_texts_are_complete_and_count_code_points(rag, out):

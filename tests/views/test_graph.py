@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, EntityInfo, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.views.graph import (
     edge_sentences,
@@ -48,7 +49,10 @@ def rag():
 def test_pages_of_entities_join_to_the_list_of_the_index(rag):
     pages = [list_entities(rag, "", offset, 3) for offset in range(0, 30, 3)]
     joined = [info for page in pages for info in page.items]
-    assert joined == rag.entities()
+    fields = [one.name for one in dataclasses.fields(EntityInfo)]
+    assert [{name: getattr(one, name) for name in fields} for one in joined] == [
+        dataclasses.asdict(info) for info in rag.entities()
+    ]
     assert {page.total for page in pages} == {len(joined)}
     found = list_entities(rag, "anni", limit=1)
     assert ([info.name for info in found.items], found.total) == (["anna"], 1)

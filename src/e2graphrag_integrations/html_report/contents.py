@@ -85,9 +85,11 @@ def documents(reader: Readable) -> tuple[list[ListedDocument], int]:
 
 def graph(reader: Readable, found: Sequence[AnswerView]) -> dict[str, Any]:
     """Return the most mentioned entities and those of answers, with their neighborhoods."""
+    named = list_entities(reader, limit=TOP_ENTITIES, names_only=True)
     top = list_entities(reader, limit=TOP_ENTITIES)
-    names = dict.fromkeys(info.name for info in top.items)
+    names = dict.fromkeys(info.name for info in named.items)
     names |= dict.fromkeys(_names_in(found))
+    names |= dict.fromkeys(info.name for info in top.items)
     details, known = [], []
     for name in list(names)[:MAX_ENTITIES]:
         try:
@@ -96,9 +98,13 @@ def graph(reader: Readable, found: Sequence[AnswerView]) -> dict[str, Any]:
             continue
         known.append(name)
         details.append(to_json(one) | {"neighbors": []})
-    around = neighborhoods(reader, known, NEIGHBORS)
+    around = neighborhoods(reader, known, NEIGHBORS, names_only=bool(named.total))
+    items = [
+        one["info"] | {"label": near.nodes[0].label, "is_name": near.nodes[0].is_name}
+        for one, near in zip(details, around, strict=True)
+    ]
     return {
-        "items": [one["info"] for one in details],
+        "items": sorted(items, key=lambda one: -one["mentions"]),
         "total": top.total,
         "details": details,
         "neighborhoods": [_compact(one) for one in around],
@@ -122,7 +128,11 @@ def _compact(found: Neighborhood) -> dict[str, Any]:
     """Return a neighborhood whose edges name the nodes by their places."""
     places = {node.name: place for place, node in enumerate(found.nodes)}
     return {
-        "nodes": [[one.name, one.mentions, one.documents, one.degree] for one in found.nodes],
+        "nodes": [
+            [one.name, one.mentions, one.documents, one.degree, one.label, one.is_name]
+            for one in found.nodes
+        ],
+        "nouns": found.nouns,
         "edges": [[places[edge.source], places[edge.target], edge.weight] for edge in found.edges],
     }
 

@@ -48,6 +48,9 @@ _MAX_CACHED_COLUMNS = 64
 _CACHED_SEEDS = 4
 """Number of seeds for which a snapshot keeps its communities."""
 
+_MIN_SHARE_NAMED = 0.5
+"""Minimum share of the mentions of an entity that are names, if it is a name."""
+
 LANGUAGE_KEY = "language"
 """Key under which filters find the language of a document."""
 
@@ -455,6 +458,20 @@ class Snapshot:
             or bool(self.graph.named[row])
             or bool(self.subjects.is_subject[row])
         )
+
+    @lazy
+    def mostly_names(self) -> NDArray[np.bool_]:
+        """Whether each subject is a name: most mentions are, or a document or section is about it.
+
+        A word with `graph.named` may be a name only once, as "time" in a title.
+        """
+        mask: NDArray[np.bool_] = self._shares_named >= _MIN_SHARE_NAMED
+        return mask | self.subjects.is_subject
+
+    @lazy
+    def spellings(self) -> dict[int, str]:
+        """The spelling of each subject whose mentions have been read for it, by row."""
+        return {}
 
     @lazy
     def name_evidence(self) -> NameEvidence:

@@ -5,10 +5,11 @@ Each view reads a bounded part of the graph, so that it can be drawn for an inde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import check_int, check_name
@@ -20,8 +21,10 @@ from e2graphrag_integrations.retrieval.entities.entity_view import (
     describe_entity,
 )
 from e2graphrag_integrations.retrieval.entities.path_evidence import connect, shared_sentences
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.views.source import SnapshotReader
+from e2graphrag_integrations.views.spellings import spellings
 
 MAX_ENTITIES = 500
 """Maximum number of entities in one list."""
@@ -37,6 +40,19 @@ MAX_SENTENCES = 200
 
 
 @dataclass(frozen=True, slots=True)
+class ListedEntity(EntityInfo):
+    """An entity in a list.
+
+    Attributes:
+        label: Its name as the texts most often write it.
+        is_name: Whether most of its mentions are names, or a document is about it.
+    """
+
+    label: str = ""
+    is_name: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class EntityList:
     """A part of the entities, most mentioned first.
 
@@ -45,7 +61,7 @@ class EntityList:
         total: Number of all entities with the prefix.
     """
 
-    items: tuple[EntityInfo, ...]
+    items: tuple[ListedEntity, ...]
     total: int
 
 
@@ -58,12 +74,16 @@ class GraphNode:
         mentions: Number of mentions in all chunks.
         documents: Number of documents that mention it or are about it.
         degree: Number of entities that share a sentence with it, in the whole graph.
+        label: Its name as the texts most often write it.
+        is_name: Whether most of its mentions are names, or a document is about it.
     """
 
     name: str
     mentions: int
     documents: int
     degree: int
+    label: str
+    is_name: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +104,14 @@ class Neighborhood:
         nodes: The entity, and its neighbors by descending weight.
         edges: The edges between these nodes, the heaviest first.
         omitted: Number of neighbors that were left out.
+        nouns: Number of those that were left out because they are common nouns.
     """
 
     center: str
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     omitted: int
+    nouns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +128,21 @@ class EdgeSentences:
 
 
 def list_entities(
-    reader: SnapshotReader, prefix: str = "", offset: int = 0, limit: int = 50
+    reader: SnapshotReader,
+    prefix: str = "",
+    offset: int = 0,
+    limit: int = 50,
+    *,
+    names_only: bool = False,
 ) -> EntityList:
     """Return a part of the entities whose name, or alias, starts with a prefix.
+
+    Args:
+        reader: The index.
+        prefix: The start of the name or of an alias.
+        offset: Number of entities to skip.
+        limit: Maximum number of entities.
+        names_only: Leave out common nouns.
 
     Raises:
         InvalidInputError: If an argument is invalid or out of range.
@@ -116,10 +150,12 @@ def list_entities(
     first = check_int("offset", offset, 0)
     stop = first + check_int("limit", limit, 1, MAX_ENTITIES)
 
-    def entities(snapshot: Snapshot, _: object) -> EntityList:
+    def entities(snapshot: Snapshot, nodes: NodeSource) -> EntityList:
         view = EntityView(snapshot, None)
         rows = view.ranked_rows(prefix)
-        return EntityList(tuple(view.infos(rows[first:stop])), len(rows))
+        if names_only:
+            rows = rows[snapshot.mostly_names[rows]]
+        return EntityList(tuple(_listed(view, nodes, rows[first:stop])), len(rows))
 
     return reader.read_snapshot(entities)
 
@@ -138,19 +174,28 @@ def entity_details(reader: SnapshotReader, name: str, limit: int = 50) -> Entity
     return replace(found, documents=found.documents[:top], subject_of=found.subject_of[:top])
 
 
-def neighborhood(reader: SnapshotReader, name: str, limit: int = 40) -> Neighborhood:
+def neighborhood(
+    reader: SnapshotReader, name: str, limit: int = 40, *, names_only: bool = False
+) -> Neighborhood:
     """Return an entity with its heaviest neighbors, at most `limit` entities in all.
+
+    Args:
+        reader: The index.
+        name: The entity, which may be a common noun.
+        limit: Maximum number of entities.
+        names_only: Leave out neighbors that are common nouns.
 
     Raises:
         InvalidInputError: If an argument is invalid or out of range.
         UnknownEntityError: If the index has no such entity.
     """
-    [found] = neighborhoods(reader, [check_name("entity", name)], limit)
+    checked = [check_name("entity", name)]
+    [found] = neighborhoods(reader, checked, limit, names_only=names_only)
     return found
 
 
 def neighborhoods(
-    reader: SnapshotReader, names: Sequence[str], limit: int = 40
+    reader: SnapshotReader, names: Sequence[str], limit: int = 40, *, names_only: bool = False
 ) -> list[Neighborhood]:
     """Return the neighborhoods of several entities; see `neighborhood`.
 
@@ -160,16 +205,33 @@ def neighborhoods(
     """
     size = check_int("limit", limit, 1, MAX_NODES)
 
-    def around(snapshot: Snapshot, _: object) -> list[Neighborhood]:
+    def around(snapshot: Snapshot, nodes: NodeSource) -> list[Neighborhood]:
         view = EntityView(snapshot, None)
-        rows_of = [_heaviest(view, view.find(name), size) for name in names]
-        needed = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *rows_of]))
-        counted = dict(zip(needed.tolist(), view.infos(needed), strict=True))
+        kept = snapshot.mostly_names if names_only else None
+        chosen = [_heaviest(view, view.find(name), size, kept) for name in names]
+        empty = np.empty(0, dtype=np.int64)
+        needed = np.unique(np.concatenate([empty, *(rows for rows, _ in chosen)]))
+        listed = _listed(view, nodes, needed)
+        counted = dict(zip(needed.tolist(), map(_node, listed), strict=True))
         return [
-            _neighborhood(view, rows, [counted[row] for row in rows.tolist()]) for rows in rows_of
+            _neighborhood(view, rows, [counted[row] for row in rows.tolist()], nouns)
+            for rows, nouns in chosen
         ]
 
     return reader.read_snapshot(around)
+
+
+def path_nodes(reader: SnapshotReader, paths: Iterable[EntityPath]) -> tuple[GraphNode, ...]:
+    """Return the entities of paths, each once, apart from those that a writer has removed."""
+    names = dict.fromkeys(name for path in paths for name in path.entities)
+
+    def nodes(snapshot: Snapshot, source: NodeSource) -> tuple[GraphNode, ...]:
+        view = EntityView(snapshot, None)
+        rows = [view.subjects.index[name] for name in names if name in view.subjects.index]
+        found = np.asarray(rows, dtype=np.int64)
+        return tuple(map(_node, _listed(view, source, found)))
+
+    return reader.read_snapshot(nodes)
 
 
 def edge_sentences(
@@ -199,15 +261,58 @@ def find_connection(reader: SnapshotReader, source: str, target: str) -> tuple[E
     return reader.read_snapshot(lambda snapshot, nodes: connect(snapshot, nodes, source, target))
 
 
-def _heaviest(view: EntityView, center: int, limit: int) -> IntArray:
-    """Return an entity and its heaviest neighbors, at most `limit` in all."""
+def _listed(view: EntityView, source: NodeSource, rows: IntArray) -> list[ListedEntity]:
+    """Return entities with their counts, as the texts write them."""
+    spelled = spellings(view, source, rows.tolist())
+    are_names = view.snapshot.mostly_names[rows].tolist()
+    return [
+        ListedEntity(
+            info.name,
+            info.named,
+            info.mentions,
+            info.chunks,
+            info.documents,
+            info.degree,
+            info.aliases,
+            label,
+            is_name,
+        )
+        for info, label, is_name in zip(view.infos(rows), spelled, are_names, strict=True)
+    ]
+
+
+def _node(one: ListedEntity) -> GraphNode:
+    return GraphNode(one.name, one.mentions, one.documents, one.degree, one.label, one.is_name)
+
+
+def _heaviest(
+    view: EntityView, center: int, limit: int, kept: NDArray[np.bool_] | None
+) -> tuple[IntArray, int]:
+    """Return an entity and its heaviest neighbors, at most `limit` in all.
+
+    Args:
+        view: The entities.
+        center: The entity.
+        limit: Maximum number of entities.
+        kept: Mask of the neighbors that are shown; None shows all.
+
+    Returns:
+        The entities, and the number of neighbors that the mask leaves out.
+    """
     weights = view.weights(np.asarray([center]))
-    heaviest = np.argsort(-weights.data, kind="stable")[: limit - 1]
-    rows: IntArray = np.concatenate([[center], weights.indices[heaviest]])
-    return rows
+    neighbors, data = weights.indices, weights.data
+    total = len(neighbors)
+    if kept is not None:
+        shown = kept[neighbors]
+        neighbors, data = neighbors[shown], data[shown]
+    heaviest = np.argsort(-data, kind="stable")[: limit - 1]
+    rows: IntArray = np.concatenate([[center], neighbors[heaviest]])
+    return rows, total - len(neighbors)
 
 
-def _neighborhood(view: EntityView, rows: IntArray, infos: Sequence[EntityInfo]) -> Neighborhood:
+def _neighborhood(
+    view: EntityView, rows: IntArray, nodes: Sequence[GraphNode], nouns: int
+) -> Neighborhood:
     names = view.subjects.names
     edges = []
     if len(rows) > 1:
@@ -220,8 +325,9 @@ def _neighborhood(view: EntityView, rows: IntArray, infos: Sequence[EntityInfo])
             if a < b
         ]
     return Neighborhood(
-        infos[0].name,
-        tuple(GraphNode(one.name, one.mentions, one.documents, one.degree) for one in infos),
+        nodes[0].name,
+        tuple(nodes),
         tuple(sorted(edges, key=lambda edge: (-edge.weight, edge.source, edge.target))),
-        infos[0].degree - len(rows) + 1,
+        nodes[0].degree - len(rows) + 1,
+        nouns,
     )

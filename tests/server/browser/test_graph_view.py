@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import combinations
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from chromium import running_page
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.server.web import make_app
-from fakes import NameExtractor
+from fakes import NameExtractor, NamesAndNouns
 
 SYLLABLES = "ba ce di fo gu ha je ki lo mu".split()
 
@@ -31,6 +32,32 @@ def crowd_url(chromium):
         rag.add(SourceDocument("crowd", text))
         with running_page(make_app(rag)) as url:
             yield url
+
+
+@pytest.fixture(scope="module")
+def noun_url(chromium):
+    """The page of an index in which common nouns are more frequent than names."""
+    text = (
+        "Weena saw a thing at the harbour in time. Weena ran from a thing in time. "
+        "Weena met the Time Traveller. McTavish saw the thing in time. McTavish left at the time. "
+        "Weena saw the harbour with McTavish and the Time Traveller. "
+        "Weena saw a thing come to the harbour. "
+    )
+    with E2GraphRAG.open(
+        ":memory:",
+        embedder=HashingEmbedder(),
+        extractor=NamesAndNouns(),
+        chunk_size=64,
+        chunk_overlap=8,
+    ) as rag:
+        rag.add(SourceDocument("story", text))
+        with running_page(make_app(rag)) as url:
+            yield url
+
+
+def listed(page):
+    """Return the entities in the list beside the drawing."""
+    return page.locator(".entity-list a").all_inner_texts()
 
 
 def shown(page, name):
@@ -83,7 +110,9 @@ def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_
     page = open_page(f"{page_url}#/graph?entity=emil")
     shown(page, "emil")
     before = drawn(page)
-    assert set(before) == {member.inner_text() for member in page.locator(".graph-members a").all()}
+    assert {name.title() for name in before} == {
+        member.inner_text() for member in page.locator(".graph-members a").all()
+    }
     assert "alice" not in before
     click_node(page, "emil", count=2)  # has no further neighbors
     page.locator("#announcements", has_text="0 neighbors of emil added").wait_for()
@@ -95,7 +124,99 @@ def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_
     click_node(page, "alice", count=2)
     page.locator(".graph-members li").nth(count).wait_for()
     assert set(drawn(page)) >= {"bob", "carol"}
-    assert page.locator("#graph-title").inner_text() == "mallory"
+    assert page.locator("#graph-title").inner_text() == "Mallory"
+
+
+def test_names_are_shown_as_the_texts_write_them_and_nouns_on_request(open_page, noun_url):
+    page = open_page(f"{noun_url}#/graph")
+    shown(page, "Weena")
+    assert page.locator("#graph-title").inner_text() == "Weena"
+    names = ["Weena", "McTavish", "Time Traveller"]
+    assert set(names) <= set(listed(page))
+    assert not {"time", "thing", "harbour"} & set(listed(page))
+    assert set(drawn(page)) >= {"weena", "time traveller", "mctavish"}
+    assert "harbour" not in drawn(page)
+    labels = (
+        "document.querySelector('.graph-canvas')._cyreg.cy.nodes().map(one => one.data('label'))"
+    )
+    assert set(names) <= set(page.evaluate(labels))
+    assert "common nouns left out" in page.locator("#view-graph .facts").inner_text()
+    assert "not drawn" not in page.locator("#view-graph .facts").inner_text()
+    page.get_by_label("Also common nouns").check()
+    page.locator(".entity-list a", has_text="harbour").wait_for()
+    page.locator(".graph-members a", has_text="harbour").wait_for()
+    assert "harbour" in drawn(page)
+    assert "Common noun" in page.locator(".graph-legend").inner_text()
+    page.locator(".entity-list a", has_text="harbour").click()
+    shown(page, "harbour")
+    assert page.url.endswith("#/graph?entity=harbour&nouns=1")
+    page.reload()
+    shown(page, "harbour")
+    assert page.get_by_label("Also common nouns").is_checked()
+    assert "thing" in listed(page)
+    page.get_by_label("Also common nouns").uncheck()
+    page.locator(".entity-list a", has_text="thing").wait_for(state="detached")
+    shown(page, "harbour")  # asked for by its name
+    assert "common noun" in page.locator("#view-graph .facts").inner_text()
+    assert "thing" not in drawn(page)
+    page.go_back()
+    page.locator(".entity-list a", has_text="thing").wait_for()
+
+
+def test_labels_are_in_edges_paths_and_their_sentences(open_page, noun_url):
+    page = open_page(f"{noun_url}#/graph?entity=mctavish")
+    shown(page, "McTavish")
+    edges = page.locator(".graph-edges summary").all_inner_texts()
+    assert any(edge.startswith(("McTavish – Weena", "Weena – McTavish")) for edge in edges)
+    page.goto(f"{noun_url}#/graph?source=mctavish&target=time+traveller")
+    shown(page, "McTavish – Time Traveller")
+    assert page.locator("#graph-title").inner_text() == "McTavish – Time Traveller"
+    assert "McTavish – " in page.locator(".graph-paths strong").first.inner_text()
+
+
+def test_sizes_grow_with_the_mentions_as_the_legend_says(open_page, noun_url):
+    page = open_page(f"{noun_url}#/graph?entity=weena&nouns=1")
+    shown(page, "Weena")
+    script = (
+        "document.querySelector('.graph-canvas')._cyreg.cy.nodes()"
+        ".map(one => [one.id(), one.width()])"
+    )
+    sizes = dict(page.evaluate(script))
+    members = page.locator(".graph-members li").all_inner_texts()
+    counts = {one.split("\n")[0]: int(re.search(r"(\d+) mention", one).group(1)) for one in members}
+    assert counts["thing"] > counts["McTavish"]
+    assert sizes["thing"] > sizes["mctavish"]
+    by_label = {"Time Traveller": "time traveller"}
+    in_order = sorted(
+        (count, sizes[by_label.get(name, name.lower())]) for name, count in counts.items()
+    )
+    assert [size for _, size in in_order] == sorted(sizes.values())
+    fewest, most = min(counts.values()), max(counts.values())
+    legend = page.locator(".graph-legend").inner_text()
+    assert f"Size: number of mentions in all chunks, here {fewest} to {most}" in legend
+
+
+def test_the_list_is_used_by_keyboard(open_page, noun_url):
+    page = open_page(f"{noun_url}#/graph")
+    shown(page, "Weena")
+    page.locator("#entity-search").press("ArrowDown")
+    focused = "document.activeElement.textContent"
+    first, second, *_ = listed(page)
+    assert page.evaluate(focused) == first
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(focused) == second
+    page.keyboard.press("Enter")
+    shown(page, second)
+    assert page.locator(".entity-list [aria-current]").inner_text() == second
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id") == "entity-search"
+    page.keyboard.type("weena")
+    page.locator(".entity-list li").nth(1).wait_for(state="detached")
+    page.keyboard.press("Enter")
+    shown(page, "Weena")
+    page.locator("#entity-search").fill("harb")
+    page.locator("text=No entity has such a name. Common nouns are left out.").wait_for()
 
 
 @pytest.mark.slow
@@ -103,9 +224,9 @@ def test_neighbors_are_added_from_the_list_by_keyboard(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=mallory")
     shown(page, "mallory")
     count = page.locator(".graph-members li").count()
-    page.locator('[aria-label="Expand alice"]').press("Enter")
+    page.locator('[aria-label="Expand Alice"]').press("Enter")
     page.locator(".graph-members li").nth(count).wait_for()
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Expand alice"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Expand Alice"
     assert "added" in page.locator("#announcements").text_content()
 
 
@@ -196,6 +317,14 @@ def test_hostile_names_and_sentences_stay_text(open_page, page_url):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_graph_with_nouns_is_accessible(open_page, noun_url, check_access, width, theme):
+    page = open_page(f"{noun_url}#/graph?entity=weena&nouns=1", width=width)
+    shown(page, "Weena")
+    check_access(page, width=width, theme=theme)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1280, "dark"), (390, "light")])
 def test_graph_and_paths_are_accessible(open_page, page_url, check_access, width, theme):
     page = open_page(f"{page_url}#/graph?entity=alice", width=width)
@@ -217,9 +346,9 @@ def test_an_answer_that_arrives_late_does_not_replace_a_newer_one(open_page, pag
     def hold(route):
         late.append(route)
 
-    for pattern in ("**/path?*", "**/neighborhood?limit=16"):
+    for pattern in ("**/path?*", "**/neighborhood?limit=16&*"):
         page.route(pattern, hold)
-    page.get_by_role("button", name="Expand carol", exact=True).click()
+    page.get_by_role("button", name="Expand Carol", exact=True).click()
     page.goto(f"{page_url}#/graph?source=alice&target=dora")
     while len(late) < 2:
         page.wait_for_timeout(10)
@@ -230,7 +359,7 @@ def test_an_answer_that_arrives_late_does_not_replace_a_newer_one(open_page, pag
         with page.expect_response(route.request.url):
             route.continue_()
     page.wait_for_timeout(200)
-    assert page.locator("#graph-title").inner_text() == "dora"
+    assert page.locator("#graph-title").inner_text() == "Dora"
     assert drawn(page) == expected
 
 

@@ -160,7 +160,7 @@ def test_keyboard_reaches_every_view_and_opens_the_tree(open_page, report_url):
     press_until("one.id === 'entity-search'")
     page.keyboard.type("oslo")
     page.locator(".entity-list a", has_text="oslo").wait_for()
-    press_until("one.closest('.entity-list') && one.textContent === 'oslo'")
+    press_until("one.closest('.entity-list') && one.textContent === 'Oslo'")
     page.keyboard.press("Enter")
     page.locator("#graph-title", has_text="oslo").wait_for()
     assert before

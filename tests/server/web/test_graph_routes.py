@@ -16,6 +16,7 @@ from e2graphrag_integrations.views.graph import (
 )
 from e2graphrag_integrations.views.json_values import to_json
 from e2graphrag_integrations.views.tree import document_tree, node_children
+from fakes import NamesAndNouns
 
 NAME = "a/b ü?#%.txt"
 
@@ -44,7 +45,9 @@ def test_answers_are_the_views(rag, serve):
     assert get("/edge", source="Anna", target="Bert", limit=1) == to_json(
         edge_sentences(rag, "Anna", "Bert", 1)
     )
-    paths = get("/path", source="Cleo", target="Anna")["paths"]
+    found = get("/path", source="Cleo", target="Anna")
+    paths = found["paths"]
+    assert {one["name"]: one["label"] for one in found["nodes"]}["cleo"] == "Cleo"
     assert [path["entities"] for path in paths] == [
         list(path.entities) for path in find_connection(rag, "Cleo", "Anna")
     ]
@@ -60,6 +63,7 @@ def test_answers_are_the_views(rag, serve):
     [
         ("/entities?limit=501", 400, "InvalidInputError", "limit"),
         ("/entities?offset=-1", 400, "InvalidInputError", "offset"),
+        ("/entities?names_only=perhaps", 400, "InvalidInputError", "names_only"),
         ("/entities?suffix=x", 400, "InvalidInputError", "unknown parameter"),
         ("/entities/xenia", 404, "UnknownEntityError", "xenia"),
         ("/entities/%20", 400, "InvalidInputError", "entity"),
@@ -76,6 +80,20 @@ def test_invalid_requests_are_refused(rag, serve, path, status, kind, message):
     error = response.json()["error"]
     assert (response.status_code, error["type"]) == (status, kind)
     assert message in error["message"]
+
+
+def test_common_nouns_are_left_out_on_request(open_index, serve):
+    rag = open_index(extractor=NamesAndNouns())
+    rag.add(SourceDocument("story", "In time Weena met McTavish at the harbour."))
+    client = serve(rag)
+    for path in ("/entities", "/entities/weena/neighborhood"):
+        found = client.get(path, params={"names_only": "true"}).json()
+        names = {one["label"] for one in found.get("items") or found["nodes"]}
+        assert {"Weena", "McTavish"} <= names
+        assert not {"time", "harbour"} & names
+        everything = client.get(path).json()
+        names = {one["label"] for one in everything.get("items") or everything["nodes"]}
+        assert {"Weena", "time", "harbour"} <= names
 
 
 def test_entities_of_an_empty_index(open_index, serve):

@@ -21,6 +21,7 @@ from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
 from e2graphrag_integrations.server.web import (
     document_routes,
+    edit_routes,
     evaluation_routes,
     graph_routes,
     job_routes,
@@ -40,6 +41,8 @@ _ROUTERS = (
     document_routes.router,
     document_routes.write_router,
     graph_routes.router,
+    edit_routes.router,
+    edit_routes.write_router,
     job_routes.router,
 )
 

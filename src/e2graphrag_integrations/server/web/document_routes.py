@@ -232,9 +232,7 @@ async def delete_document(call: ACall, document_id: DocumentId) -> Response:
     """Delete a document."""
 
     def delete() -> DeleteReport:
-        if call.service.jobs.writing_since is not None:
-            raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
-        call.service.check_writable()
+        call.service.check_idle()
         return call.rag.delete(document_id)
 
     return await call.answer(delete)

@@ -18,12 +18,14 @@ from e2graphrag_integrations.views.graph import (
     MAX_SENTENCES,
     EdgeSentences,
     EntityList,
+    GraphNode,
     Neighborhood,
     edge_sentences,
     entity_details,
     find_connection,
     list_entities,
     neighborhood,
+    path_nodes,
 )
 from e2graphrag_integrations.views.tree import MAX_NODES as MAX_TREE_NODES
 from e2graphrag_integrations.views.tree import TreeNodes, document_tree, node_children
@@ -33,6 +35,7 @@ router = guarded_router()
 Name = Annotated[PathText, Path(description="Name of the entity, or an alias.")]
 Source = Annotated[Text, Query(description="Name of the first entity.")]
 Target = Annotated[Text, Query(description="Name of the second entity.")]
+NamesOnly = Annotated[bool, Query(description="Whether to leave out common nouns.")]
 NodeId = Annotated[PathText, Path(alias="id", description="Id of the node.")]
 Nodes = Annotated[
     int, Query(description="Maximum number of nodes."), Field(ge=1, le=MAX_TREE_NODES)
@@ -41,9 +44,10 @@ Nodes = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class PathList:
-    """The paths between two entities, best first."""
+    """The paths between two entities, best first, and the entities on them."""
 
     paths: tuple[PathView, ...]
+    nodes: tuple[GraphNode, ...]
 
 
 @router.get("/entities", response_model=EntityList)
@@ -54,9 +58,12 @@ async def list_all_entities(
     limit: Annotated[
         int, Query(description="Maximum number of entities.", ge=1, le=MAX_ENTITIES)
     ] = 50,
+    names_only: NamesOnly = False,
 ) -> Response:
     """List the entities, most mentioned first."""
-    return await call.answer(lambda: list_entities(call.reader, prefix, offset, limit))
+    return await call.answer(
+        lambda: list_entities(call.reader, prefix, offset, limit, names_only=names_only)
+    )
 
 
 @router.get("/entities/{name}", response_model=EntityDetails)
@@ -76,9 +83,10 @@ async def get_neighborhood(
     limit: Annotated[
         int, Query(description="Maximum number of entities.", ge=1, le=MAX_NODES)
     ] = 40,
+    names_only: NamesOnly = False,
 ) -> Response:
     """Return an entity, its heaviest neighbors and the edges among them."""
-    return await call.answer(lambda: neighborhood(call.reader, name, limit))
+    return await call.answer(lambda: neighborhood(call.reader, name, limit, names_only=names_only))
 
 
 @router.get("/edge", response_model=EdgeSentences)
@@ -99,9 +107,8 @@ async def find_paths(call: ACall, source: Source, target: Target) -> Response:
     """Return the paths between two entities, each hop with a sentence."""
 
     def find() -> PathList:
-        return PathList(
-            tuple(PathView.of(path) for path in find_connection(call.reader, source, target))
-        )
+        paths = find_connection(call.reader, source, target)
+        return PathList(tuple(map(PathView.of, paths)), path_nodes(call.reader, paths))
 
     return await call.answer(find)
 

@@ -101,6 +101,16 @@ class Service:
             message = f"{written_by('the index', writer)}: try again when it has finished"
             raise Problem(409, "ConflictError", self.explainer.shown(message))
 
+    def check_idle(self) -> None:
+        """Check that neither a job nor another process is writing to the index.
+
+        Raises:
+            Problem: If one is.
+        """
+        if self.jobs.writing_since is not None:
+            raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
+        self.check_writable()
+
     async def check_index(self) -> None:
         """Check that the index can be read.
 

@@ -124,9 +124,11 @@ export function makeSource(state) {
   const name = encodeURIComponent;
   return {
     reasons: () => state.reasons(),
-    entities: ({ prefix, limit, offset } = {}) => api.get(withQuery("entities", { prefix, limit, offset })),
-    neighborhood: (entity, limit) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit })),
+    entities: ({ prefix, limit, offset, nouns } = {}) => api.get(withQuery("entities", { prefix, limit, offset, names_only: !nouns })),
+    neighborhood: (entity, limit, nouns) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit, names_only: !nouns })),
     entity: (entity) => api.get(`entities/${name(entity)}`),
+    edits: () => api.get("edits"),
+    edit: (change) => api.post("edits", change),
     path: (source, target) => api.get(withQuery("path", { source, target })),
     edge: (source, target) => api.get(withQuery("edge", { source, target })),
     tree: (document, { offset } = {}) => api.get(withQuery(`documents/${name(document)}/tree`, { offset })),

@@ -3,6 +3,7 @@
 
 import { viewLink } from "./answer.js";
 import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled, nothingFound, themeColor } from "./dom.js";
+import { EntityEditor } from "./edits.js";
 
 const LISTED_ENTITIES = 30;
 const LISTED_EDGES = 12;
@@ -14,23 +15,26 @@ const ADDED_BY_EXPANSION = 15;
 const LABEL_LENGTH = 32;
 const SMALLEST_LABEL = 11.5; // pixels
 const DRAWN_EDGES = 150; // apart from those of the entity itself; more would be a blur
+const [SMALLEST_NODE, LARGEST_NODE] = [10, 34]; // pixels
 const INNER_RING = 10;
 const LARGEST_FIT = 1.2;
 
 /**
- * Show the entity graph. A source with `isReport` knows only the paths of its answers, so there is no form for
+ * Show the entity graph. A session that may write has `info` and `state` to correct entities. A source with `isReport` knows only the paths of its answers, so there is no form for
  * two names; its `graphNote` says which entities it contains.
  */
-export function mountGraph(root, source) {
-  const view = new GraphView(root, source);
+export function mountGraph(root, source, info, state) {
+  const view = new GraphView(root, source, info && !info.read_only ? state : null);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
   root.addEventListener("index-changed", () => view.list.load(0));
 }
 
 class GraphView {
-  constructor(root, source) {
+  constructor(root, source, state) {
     this.source = source;
+    this.editor = state ? new EntityEditor(source, state, (entity) => this.edited(entity)) : null;
     this.limit = DRAWN_AT_FIRST;
+    this.nouns = false;
     this.nodes = new Map();
     this.edges = [];
     this.center = "";
@@ -38,7 +42,10 @@ class GraphView {
     this.shown = null;
     this.request = 0;
     this.drawing = new GraphDrawing((name) => this.open(name), (name) => this.expand(name));
-    this.list = new EntityFinder(source);
+    this.list = new EntityFinder(source, (parameters) => this.address(parameters));
+    this.list.nounSwitch.addEventListener("change", () => {
+      location.hash = this.address({ ...this.place, nouns: this.list.nounSwitch.checked });
+    });
     this.title = h("h2", { id: "graph-title", tabindex: "-1" });
     this.facts = h("p", { class: "facts" });
     this.problem = h("div");
@@ -58,7 +65,7 @@ class GraphView {
       this.facts,
       h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits),
       this.drawing.element,
-      h("div", { class: "graph-lists" }, this.members, this.relations, this.evidence),
+      h("div", { class: "graph-lists" }, this.members, this.relations, this.editor?.form, this.evidence),
     );
     clear(
       root,
@@ -67,7 +74,7 @@ class GraphView {
       h(
         "div",
         { class: "graph-layout" },
-        h("div", { class: "graph-side stack" }, this.list.element, source.isReport ? null : this.pathForm()),
+        h("div", { class: "graph-side stack" }, this.list.element, source.isReport ? null : this.pathForm(), this.editor?.element),
         h("div", null, this.problem, this.main),
       ),
     );
@@ -76,7 +83,10 @@ class GraphView {
   /** Show the entity or the paths that the parameters of the address name, or else the first entity. */
   async show(parameters) {
     const { entity, source, target } = parameters;
-    const wanted = JSON.stringify([entity, source, target]);
+    this.nouns = parameters.nouns === "1";
+    this.place = source && target ? { source, target } : entity ? { entity } : {};
+    this.list.use(this.nouns);
+    const wanted = JSON.stringify([entity, source, target, this.nouns]);
     const isFirst = this.shown === null;
     if (this.shown === wanted) {
       this.drawing.refresh();
@@ -102,7 +112,28 @@ class GraphView {
   }
 
   open(name) {
-    location.hash = viewLink("graph", { entity: name });
+    location.hash = this.address({ entity: name });
+  }
+
+  /** Show an entity after a correction, the most mentioned one for an empty text, or the same place again. */
+  async edited(entity) {
+    const place = entity === undefined ? this.place : entity ? { entity } : {};
+    const before = location.hash;
+    this.shown = "";
+    if (entity === "") this.list.search.value = ""; // the search may not find the most mentioned one
+    this.list.loading = this.list.load(0);
+    location.hash = this.address(place);
+    if (location.hash === before) await this.show({ ...place, nouns: this.nouns ? "1" : "" });
+  }
+
+  /** Return the address of an entity or of paths, which keeps whether common nouns are shown. */
+  address({ nouns = this.nouns, ...place }) {
+    return viewLink("graph", nouns ? { ...place, nouns: "1" } : place);
+  }
+
+  /** Return the name of a drawn entity as the texts write it. */
+  labelOf(name) {
+    return this.nodes.get(name)?.label || name;
   }
 
   reload() {
@@ -129,7 +160,7 @@ class GraphView {
   }
 
   async showEntity(name, isNewest) {
-    const [found, details] = await Promise.all([this.source.neighborhood(name, this.limit), this.source.entity(name)]);
+    const [found, details] = await Promise.all([this.source.neighborhood(name, this.limit, this.nouns), this.source.entity(name)]);
     if (!isNewest()) return;
     this.center = found.center;
     this.paths = [];
@@ -137,41 +168,47 @@ class GraphView {
     this.edges = found.edges;
     this.list.mark(found.center);
     const { info } = details;
-    clear(this.title, found.center);
+    const label = this.labelOf(found.center);
+    const undrawn = found.omitted - found.nouns;
+    clear(this.title, label);
     clear(this.facts, [
+      this.nodes.get(found.center).is_name ? null : h("span", null, "common noun"),
       h("span", null, countOf(info.mentions, "mention")),
       h("span", null, countOf(info.documents, "document")),
       h("span", null, countOf(info.degree, "neighbor")),
       info.aliases.length ? h("span", null, `aliases: ${info.aliases.join(", ")}`) : null,
-      found.omitted ? h("span", { class: "graph-omitted" }, `${formatNumber(found.omitted)} not drawn`) : null,
+      found.nouns ? h("span", null, `${countOf(found.nouns, "common noun")} left out`) : null,
+      undrawn ? h("span", { class: "graph-omitted" }, `${formatNumber(undrawn)} not drawn`) : null,
     ]);
     clear(this.evidence, this.renderMentions(details));
+    this.editor?.show(label);
     this.limits.hidden = false;
     this.main.hidden = false;
     await this.draw();
-    announce(`${found.center}: ${countOf(found.nodes.length - 1, "neighbor")} drawn, ${formatNumber(found.omitted)} left out`);
+    announce(`${label}: ${countOf(found.nodes.length - 1, "neighbor")} drawn, ${formatNumber(found.omitted)} left out`);
   }
 
   async showPaths(source, target, isNewest) {
-    const { paths } = await this.source.path(source, target);
+    const { paths, nodes } = await this.source.path(source, target);
     if (!isNewest()) return;
     this.paths = paths;
     this.center = "";
     this.list.mark("");
-    this.nodes = new Map();
+    this.nodes = new Map(nodes.map((node) => [node.name, node]));
     const edges = new Map();
     for (const path of paths) {
-      for (const name of path.entities) this.nodes.set(name, { name });
       for (const hop of path.hops) edges.set([hop.source, hop.target].sort().join("\n"), { source: hop.source, target: hop.target, weight: 1 });
     }
     this.edges = [...edges.values()];
-    clear(this.title, `${source} – ${target}`);
+    const ends = paths.length ? [paths[0].entities[0], paths[0].entities.at(-1)].map((name) => this.labelOf(name)) : [source, target];
+    clear(this.title, ends.join(" – "));
     clear(this.facts, h("span", null, paths.length ? countOf(paths.length, "path") : "No path joins these names."));
     clear(this.evidence, this.renderPathList(paths));
+    this.editor?.show("");
     this.limits.hidden = true;
     this.main.hidden = false;
     await this.draw();
-    announce(paths.length ? `${countOf(paths.length, "path")} between ${source} and ${target}` : "No path joins these names.");
+    announce(paths.length ? `${countOf(paths.length, "path")} between ${ends.join(" and ")}` : "No path joins these names.");
   }
 
   /** Add the heaviest neighbors of an entity to the drawing. */
@@ -179,7 +216,7 @@ class GraphView {
     const before = this.nodes.size;
     const { request } = this;
     try {
-      const found = await this.source.neighborhood(name, ADDED_BY_EXPANSION + 1);
+      const found = await this.source.neighborhood(name, ADDED_BY_EXPANSION + 1, this.nouns);
       if (request !== this.request) return; // another entity is shown now
       for (const node of found.nodes) {
         if (this.nodes.size >= DRAWN_AT_MOST) break;
@@ -194,7 +231,7 @@ class GraphView {
     await this.draw();
     const added = this.nodes.size - before;
     const isFull = this.nodes.size >= DRAWN_AT_MOST;
-    announce(isFull ? `The drawing has its maximum of ${DRAWN_AT_MOST} entities.` : `${countOf(added, "neighbor")} of ${name} added`);
+    announce(isFull ? `The drawing has its maximum of ${DRAWN_AT_MOST} entities.` : `${countOf(added, "neighbor")} of ${this.labelOf(name)} added`);
   }
 
   async draw() {
@@ -216,7 +253,7 @@ class GraphView {
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      location.hash = viewLink("graph", { source: this.from.value.trim(), target: this.to.value.trim() });
+      location.hash = this.address({ source: this.from.value.trim(), target: this.to.value.trim() });
     });
     return form;
   }
@@ -232,15 +269,15 @@ class GraphView {
         "ul",
         { class: "graph-members" },
         nodes.map((node) => {
-          const button = h("button", { type: "button", class: "quiet small", "aria-label": `Expand ${node.name}` }, "Expand");
+          const button = h("button", { type: "button", class: "quiet small", "data-name": node.name, "aria-label": `Expand ${node.label}` }, "Expand");
           button.addEventListener("click", () => {
             busy(button, () => this.expand(node.name)).then(() => this.focusExpand(node.name));
           });
           return h(
             "li",
             null,
-            h("a", { class: "entity", href: viewLink("graph", { entity: node.name }), "aria-current": node.name === this.center ? "true" : null }, node.name),
-            node.mentions === undefined ? null : h("span", { class: "hint" }, ` ${countOf(node.mentions, "mention")} `),
+            h("a", { class: "entity", href: this.address({ entity: node.name }), "aria-current": node.name === this.center ? "true" : null }, node.label),
+            h("span", { class: "hint" }, ` ${countOf(node.mentions, "mention")} `),
             button,
           );
         }),
@@ -250,7 +287,7 @@ class GraphView {
 
   focusExpand(name) {
     for (const button of this.members.querySelectorAll("button")) {
-      if (button.getAttribute("aria-label") === `Expand ${name}`) button.focus();
+      if (button.dataset.name === name) button.focus();
     }
   }
 
@@ -284,7 +321,7 @@ class GraphView {
     const item = h(
       "details",
       null,
-      h("summary", null, `${edge.source} – ${edge.target} `, h("span", { class: "hint" }, `weight ${formatNumber(edge.weight)}`)),
+      h("summary", null, `${this.labelOf(edge.source)} – ${this.labelOf(edge.target)} `, h("span", { class: "hint" }, `weight ${formatNumber(edge.weight)}`)),
       body,
     );
     item.addEventListener("toggle", async () => {
@@ -359,7 +396,7 @@ class GraphView {
           return h(
             "li",
             null,
-            h("strong", null, path.entities.join(" – ")),
+            h("strong", null, path.entities.map((name) => this.labelOf(name)).join(" – ")),
             " ",
             button,
             h("ul", { class: "sentences" }, path.hops.map((hop) => h("li", null, hop.text, " ", placeLink(hop.document_id, hop.start, hop.end)))),
@@ -379,10 +416,13 @@ function placeLink(documentId, start, end) {
   return h("a", { class: "hint", href: viewLink("tree", { document: documentId, start, end }) }, place);
 }
 
-/** The list of entities with a search by prefix. */
+/** The list of names, or of all entities, with a search by prefix; `address(parameters)` returns links of the view. */
 class EntityFinder {
-  constructor(source) {
+  constructor(source, address) {
     this.source = source;
+    this.address = address;
+    this.nouns = false;
+    this.loading = null;
     this.current = "";
     this.top = "";
     this.request = 0;
@@ -392,6 +432,7 @@ class EntityFinder {
     this.names = h("ul", { class: "entity-list" });
     this.more = h("button", { type: "button", class: "quiet small", hidden: true }, "Show more entities");
     this.problem = h("div");
+    this.nounSwitch = h("input", { id: "graph-nouns", type: "checkbox", role: "switch" });
     this.search.addEventListener("input", debounced(() => this.load(0)));
     this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
     this.element = h(
@@ -399,12 +440,34 @@ class EntityFinder {
       { class: "card stack", "aria-labelledby": "entity-heading" },
       h("h2", { id: "entity-heading" }, "Entities"),
       labeled("Name starts with", this.search),
+      source.isReport ? null : h("label", { class: "check" }, this.nounSwitch, "Also common nouns"),
       this.status,
       this.problem,
       this.names,
       this.more,
     );
+    this.element.addEventListener("keydown", (event) => this.move(event));
+  }
+
+  /** Show the names, with or without common nouns. */
+  use(nouns) {
+    this.nounSwitch.checked = nouns;
+    if (this.loading && nouns === this.nouns) return;
+    this.nouns = nouns;
     this.loading = this.load(0);
+  }
+
+  /** Move the focus with the arrow keys from the search through the names; Enter opens the first one. */
+  move(event) {
+    const links = [...this.names.querySelectorAll("a")];
+    const place = links.indexOf(document.activeElement);
+    const isSearch = document.activeElement === this.search;
+    if (!links.length || (place < 0 && !isSearch)) return;
+    if (isSearch && event.key === "Enter") location.hash = links[0].hash;
+    else if (event.key === "ArrowDown") links[Math.min(place + 1, links.length - 1)].focus();
+    else if (event.key === "ArrowUp" && place >= 0) (links[place - 1] ?? this.search).focus();
+    else return;
+    event.preventDefault(); // the list does not scroll twice
   }
 
   /** Return the name of the most mentioned entity. */
@@ -417,7 +480,7 @@ class EntityFinder {
     this.request += 1;
     const own = this.request;
     try {
-      const found = await this.source.entities({ prefix: this.search.value, limit: LISTED_ENTITIES, offset });
+      const found = await this.source.entities({ prefix: this.search.value, limit: LISTED_ENTITIES, offset, nouns: this.nouns });
       if (own !== this.request) return;
       clear(this.problem);
       this.items = offset ? [...this.items, ...found.items] : found.items;
@@ -431,17 +494,26 @@ class EntityFinder {
   draw(total) {
     clear(this.names, this.items.map((one) => this.renderItem(one)));
     this.more.hidden = this.items.length >= total;
+    const isAll = this.nouns || this.source.isReport;
+    const counted = isAll ? countOf(total, "entity", "entities") : countOf(total, "name");
     this.status.textContent = total
-      ? `${formatNumber(this.items.length)} of ${countOf(total, "entity", "entities")}, most mentioned first`
-      : nothingFound(this.source, this.search.value, "No entity has such a name.", "The index has no entities yet.");
+      ? `${formatNumber(this.items.length)} of ${counted} with their mentions, most mentioned first`
+      : this.reasons(isAll);
+  }
+
+  /** Return why the list is empty. */
+  reasons(isAll) {
+    const reasons = nothingFound(this.source, this.search.value, "No entity has such a name.", "The index has no entities yet.");
+    return isAll ? reasons : `${reasons} Common nouns are left out.`;
   }
 
   renderItem(one) {
     const current = one.name === this.current ? "true" : null;
+    const href = this.address({ entity: one.name });
     return h(
       "li",
       null,
-      h("a", { class: "entity", href: viewLink("graph", { entity: one.name }), "aria-current": current }, one.name),
+      h("a", { class: "entity", href, "data-name": one.name, "aria-current": current }, one.label),
       h("span", { class: "hint" }, ` ${formatNumber(one.mentions)}`),
     );
   }
@@ -449,7 +521,7 @@ class EntityFinder {
   mark(name) {
     this.current = name;
     for (const link of this.names.querySelectorAll("a")) {
-      if (link.textContent === name) link.setAttribute("aria-current", "true");
+      if (link.dataset.name === name) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
   }
@@ -462,6 +534,7 @@ class GraphDrawing {
     this.onExpand = onExpand;
     this.graph = null;
     this.note = h("span", { class: "graph-note" });
+    this.legend = h("ul", { class: "graph-legend" });
     this.canvas = h("div", { class: "graph-canvas", role: "img", "aria-label": "Drawing of the graph" });
     this.element = h(
       "figure",
@@ -470,6 +543,7 @@ class GraphDrawing {
       h(
         "figcaption",
         { class: "hint" },
+        this.legend,
         "Click an entity to move to it, double-click to add its neighbors. The lists below contain the same. ",
         this.note,
       ),
@@ -501,14 +575,15 @@ class GraphDrawing {
     const drawn = [...others.slice(0, DRAWN_EDGES), ...edges.filter(isOwn)];
     this.note.textContent = drawn.length < edges.length ? `Of the edges between neighbors, the ${DRAWN_EDGES} heaviest are drawn.` : "";
     const heaviest = drawn.reduce((most, edge) => Math.max(most, edge.weight), 1e-9);
-    const mostMentions = Math.max(1, ...nodes.map((node) => node.mentions ?? 1));
+    const mostMentions = Math.max(1, ...nodes.map((node) => node.mentions));
+    clear(this.legend, renderLegend(nodes, center, drawn.length > 0));
     graph.elements().remove();
     graph.add(
-      nodes.map(({ name, mentions }) => ({
+      nodes.map(({ name, label, mentions, is_name: isName }) => ({
         group: "nodes",
-        data: { id: name, label: shortLabel(name), size: 12 + 18 * Math.sqrt((mentions ?? 1) / mostMentions) },
+        data: { id: name, label: shortLabel(label), size: SMALLEST_NODE + (LARGEST_NODE - SMALLEST_NODE) * Math.sqrt(mentions / mostMentions) },
         position: places.get(name),
-        classes: name === center ? "center" : "",
+        classes: [name === center && "center", !isName && "noun"].filter(Boolean),
       })),
     );
     graph.add(
@@ -518,7 +593,7 @@ class GraphDrawing {
         classes: isOwn(edge) ? "own" : "",
       })),
     );
-    const subject = center || (paths.length ? "the paths" : "nothing");
+    const subject = nodes.find((node) => node.name === center)?.label || (paths.length ? "the paths" : "nothing");
     this.canvas.setAttribute("aria-label", `Drawing of ${subject}: ${countOf(nodes.length, "entity", "entities")}, ${countOf(drawn.length, "edge")}`);
     if (paths.length) this.highlight(paths[0]);
     this.refresh();
@@ -567,6 +642,20 @@ class GraphDrawing {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
     return this.graph;
   }
+}
+
+/** Return the items of the legend: what the sizes, colors and shapes of a drawing mean. */
+function renderLegend(nodes, center, hasEdges) {
+  const counts = nodes.map((node) => node.mentions);
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  const item = (marks, text) => h("li", null, marks.map((mark) => h("span", { class: `graph-mark ${mark}` })), text);
+  const range = fewest === most ? formatNumber(most) : `${formatNumber(fewest)} to ${formatNumber(most)}`;
+  return [
+    nodes.length ? item(["is-small", "is-large"], `Size: number of mentions in all chunks, here ${range}`) : null,
+    center ? item(["is-center"], "The entity") : nodes.length ? item(["is-center"], "On the path") : null,
+    nodes.some((node) => !node.is_name) ? item(["is-noun"], "Common noun") : null,
+    center && hasEdges ? item(["is-edge"], "Width: shared sentences") : null,
+  ];
 }
 
 function shortLabel(name) {
@@ -626,6 +715,7 @@ function graphStyle() {
         "min-zoomed-font-size": 6,
       },
     },
+    { selector: "node.noun", style: { shape: "diamond", "background-color": color("--muted") } },
     { selector: "node.center, node.on-path", style: { "background-color": color("--accent"), "font-weight": "bold" } },
     { selector: "edge", style: { width: "data(width)", "line-color": color("--line"), "curve-style": "straight" } },
     { selector: "edge.own", style: { "line-color": color("--control-line"), "z-index": 1 } },

@@ -20,6 +20,11 @@ async function readBlock(name) {
   return parsedBlocks.get(name);
 }
 
+/** Return an entity from its columns in the data. */
+function graphNode([name, mentions, documents, degree, label, isName]) {
+  return { name, mentions, documents, degree, label, is_name: isName };
+}
+
 /** The data of the graph and the tree, with the methods of the source over HTTP. */
 class ReportSource {
   constructor(start) {
@@ -38,6 +43,7 @@ class ReportSource {
         details: new Map(data.details.map((one) => [one.info.name, one])),
         sentences: new Map(data.sentences.map((one) => [[one.source, one.target].sort().join("\n"), one])),
         paths: data.paths,
+        nodes: new Map(data.neighborhoods.map((one) => [one.nodes[0][0], graphNode(one.nodes[0])])),
       };
     }
     return this.parts;
@@ -55,11 +61,12 @@ class ReportSource {
     const names = found.nodes.slice(0, limit).map((node) => node[0]);
     return {
       center: names[0],
-      nodes: found.nodes.slice(0, limit).map(([own, mentions, documents, degree]) => ({ name: own, mentions, documents, degree })),
+      nodes: found.nodes.slice(0, limit).map(graphNode),
       edges: found.edges
         .filter(([one, other]) => one < limit && other < limit)
         .map(([one, other, weight]) => ({ source: names[one], target: names[other], weight })),
       omitted: found.nodes[0][3] - names.length + 1,
+      nouns: found.nouns,
     };
   }
 
@@ -77,7 +84,11 @@ class ReportSource {
 
   async path(source, target) {
     const isWanted = (path) => path.entities[0] === source && path.entities.at(-1) === target;
-    return { paths: (await this.graph()).paths.filter(isWanted) };
+    const { paths, nodes } = await this.graph();
+    const found = paths.filter(isWanted);
+    const names = new Set(found.flatMap((path) => path.entities));
+    const unknown = (name) => ({ name, label: name, mentions: 0, documents: 0, degree: 0, is_name: true });
+    return { paths: found, nodes: [...names].map((name) => nodes.get(name) ?? unknown(name)) };
   }
 
   async rows() {
