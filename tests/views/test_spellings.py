@@ -116,13 +116,15 @@ def test_neighborhood_of_names_counts_the_nouns_that_it_leaves_out(rag):
     assert {one.is_name for one in around.nodes[1:]} == {True}
 
 
-def test_the_subject_of_a_document_is_a_name():
-    harbour = SourceDocument(
-        "harbour", "Some say a harbour is deep. Anna saw that.", title="Harbour"
-    )
-    with new_index(harbour) as rag:
-        assert [one.name for one in list_entities(rag, names_only=True).items] == [
-            "anna",
-            "harbour",
-            "some",
-        ]
+def test_a_noun_is_a_name_where_documents_are_about_it():
+    article = SourceDocument("harbour", "Anna says a harbour is deep.", title="Harbour")
+    other = SourceDocument("other", "Bert saw a harbour.")
+    third = SourceDocument("third", "Cleo saw a harbour.")
+
+    def names(*documents):
+        with new_index(*documents) as rag:
+            return {one.name for one in list_entities(rag, names_only=True).items}
+
+    assert names(article) == {"anna", "harbour"}
+    assert names(article, other) == {"anna", "bert", "harbour"}
+    assert names(article, other, third) == {"anna", "bert", "cleo"}

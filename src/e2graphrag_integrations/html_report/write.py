@@ -222,7 +222,8 @@ def _graph_note(entities: int, total: int) -> str:
     if not total:
         return ""
     included = (
-        f"{entities:,} of {total:,} entities: the most mentioned ones and those of its answers"
+        f"{entities:,} of {total:,} entities: the most mentioned names, those of its answers, and "
+        "the most mentioned others"
         if entities < total
         else "all entities"
     )

@@ -49,7 +49,8 @@ _CACHED_SEEDS = 4
 """Number of seeds for which a snapshot keeps its communities."""
 
 _MIN_SHARE_NAMED = 0.5
-"""Minimum share of the mentions of an entity that are names, if it is a name."""
+"""An entity is a name if at least this share of its mentions are names, or of the chunks with it
+are in documents about it."""
 
 LANGUAGE_KEY = "language"
 """Key under which filters find the language of a document."""
@@ -461,12 +462,21 @@ class Snapshot:
 
     @lazy
     def mostly_names(self) -> NDArray[np.bool_]:
-        """Whether each subject is a name: most mentions are, or a document or section is about it.
+        """Whether each subject is a name: most mentions are, or are in documents about it.
 
-        A word with `graph.named` may be a name only once, as "time" in a title.
+        A word with `graph.named` may be a name only once, as "time" in a title. A document that is
+        named "Story" does not make a name of all other mentions of that word.
         """
-        mask: NDArray[np.bool_] = self._shares_named >= _MIN_SHARE_NAMED
-        return mask | self.subjects.is_subject
+        subjects, postings = self.subjects, self.graph.postings
+        entities = np.repeat(np.arange(postings.shape[0]), np.diff(postings.indptr))
+        places = entities * len(self.documents) + self.chunk_documents[postings.indices]
+        about = subjects.entities * len(self.documents) + subjects.documents_of_entities
+        is_own = np.isin(places, about)
+        total = np.bincount(entities, minlength=len(subjects.names))
+        own = np.bincount(entities[is_own], minlength=len(subjects.names))
+        is_about = own >= np.maximum(1, _MIN_SHARE_NAMED * total)
+        mask: NDArray[np.bool_] = (self._shares_named >= _MIN_SHARE_NAMED) | is_about
+        return mask
 
     @lazy
     def spellings(self) -> dict[int, str]:

@@ -45,7 +45,7 @@ class ListedEntity(EntityInfo):
 
     Attributes:
         label: Its name as the texts most often write it.
-        is_name: Whether most of its mentions are names, or a document is about it.
+        is_name: Whether most of its mentions are names, or are in documents about it.
     """
 
     label: str = ""
@@ -75,7 +75,7 @@ class GraphNode:
         documents: Number of documents that mention it or are about it.
         degree: Number of entities that share a sentence with it, in the whole graph.
         label: Its name as the texts most often write it.
-        is_name: Whether most of its mentions are names, or a document is about it.
+        is_name: Whether most of its mentions are names, or are in documents about it.
     """
 
     name: str
