@@ -110,9 +110,19 @@ def test_chinese_sentences_are_joined_without_spaces():
     assert chosen == "时间旅行者造了一台机器。这台机器穿越了时间。昨天下了一场大雨。"
 
 
+def test_no_sentence_begins_after_a_question_that_is_quoted_in_it():
+    text = "“What reason do you have for it?” said the Time Traveller. Filby had no reason at all."
+    chosen = summary(text, counter=ApproximateTokenCounter(), max_tokens=100)
+    assert chosen == text
+    assert summary(text, max_tokens=11) in {
+        "“What reason do you have for it?” said the Time Traveller.",
+        "Filby had no reason at all.",
+    }
+
+
 def test_the_fingerprint_names_the_rules_and_settings():
     # Files contain it: if it changed, all their summaries would be written again.
-    assert ExtractiveSummarizer().fingerprint == "extractive:1:tfidf:0.6:approximate:1"
+    assert ExtractiveSummarizer().fingerprint == "extractive:2:tfidf:0.6:approximate:1"
 
 
 @quick

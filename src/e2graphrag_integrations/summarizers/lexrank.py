@@ -20,6 +20,7 @@ from e2graphrag_integrations.text.layout.spacing import join_sentences, on_one_l
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
 from e2graphrag_integrations.text.words import count_words, has_unspaced, longest_terms
+from e2graphrag_integrations.types import Span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ _MIN_WORDS, _MIN_CHARACTERS = 4, 7
 scripts without spaces, each character counts as a word, so the minimum is higher."""
 
 
-_RULES = 1
+_RULES = 2
 """Version of the rules; part of the fingerprint. Raise it when they change."""
 
 
@@ -92,11 +93,7 @@ class ExtractiveSummarizer:
 
     def summarize(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:  # noqa: ARG002 - required by the Summarizer protocol
         """Return the chosen sentences, of at most `max_tokens` tokens in total."""
-        sentences = [
-            on_one_line(text[start:end])
-            for text in texts
-            for start, end in sentence_spans(text, clauses=False)
-        ]
+        sentences = [on_one_line(one) for text in texts for one in _sentences(text)]
         if not sentences:
             return ""
         vectors = self._vectors(sentences)
@@ -141,6 +138,15 @@ class ExtractiveSummarizer:
 def _is_long_enough(sentence: str) -> bool:
     least = _MIN_CHARACTERS if has_unspaced(sentence) else _MIN_WORDS
     return count_words(sentence) >= least
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a text; `"Why?" said Ann.` is one, although a stop is inside it."""
+    spans: list[Span] = []
+    for start, end in sentence_spans(text, clauses=False):
+        is_rest = text[start].islower() and text[:start].rstrip().endswith(tuple("\"”»’'"))
+        spans.append(Span(spans.pop().start if spans and is_rest else start, end))
+    return [text[start:end] for start, end in spans]
 
 
 def _tfidf(sentences: list[str]) -> csr_array:
