@@ -197,6 +197,8 @@ def test_a_scoped_token_sees_nothing_of_others_on_any_route(two_tenants, serve):
                     path = path.replace(f"{{{one['name']}}}", word)
                 elif one["name"] == "status":
                     query["status"] = "pending"
+                elif one["name"] == "order":
+                    query["order"] = "-chunks"
                 elif one["schema"].get("type") == "string":
                     query[one["name"]] = word
             bodies = {
