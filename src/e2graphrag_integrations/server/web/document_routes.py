@@ -92,6 +92,7 @@ class SelectedForIndexing(DocumentIds):
 @router.get("/documents", response_model=DocumentPage)
 async def list_documents(
     call: ACall,
+    *,
     offset: Offset = 0,
     limit: Annotated[int, Query(description="Maximum number of documents.", ge=1, le=500)] = 50,
     status: Annotated[Status | None, Query(description="Only documents with this status.")] = None,
