@@ -211,6 +211,44 @@ def _instead_of_folder(folder: str) -> str:
     )
 
 
+def is_new_file(path: str) -> bool:
+    """Return whether nothing is at a path, so that an index file can be created there.
+
+    An index in a database is never created in passing.
+
+    Raises:
+        InvalidInputError: If the path is not valid.
+    """
+    return not is_postgres_url(path) and path != MEMORY and not path_exists(path)
+
+
+def create_index(
+    path: str,
+    *,
+    summarizer: OpenAISummarizer | None = None,
+    concurrency: int = 4,
+    lock_timeout: float = 30.0,
+    vectors: str | None = None,
+) -> E2GraphRAG:
+    """Create an index file without documents, with the default models; see `open_index`.
+
+    Raises:
+        InvalidInputError: If the folder does not exist.
+    """
+    from e2graphrag_integrations.engine import E2GraphRAG
+
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise InvalidInputError(f"index {path} cannot be created: there is no folder {folder}")
+    return E2GraphRAG.open(
+        path,
+        summarizer=summarizer,
+        concurrency=concurrency,
+        lock_timeout=lock_timeout,
+        vectors=vectors,
+    )
+
+
 def open_index(
     path: str,
     *,

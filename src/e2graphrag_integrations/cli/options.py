@@ -22,6 +22,10 @@ _llm_option = functools.partial(typer.Option, rich_help_panel="Language model")
 
 IndexFile = Annotated[str, typer.Argument(metavar="INDEX", help="Index file.")]
 
+ServedIndex = Annotated[
+    str, typer.Argument(metavar="INDEX", help="Index file; a new one is created if it is missing.")
+]
+
 NewIndexFile = Annotated[str, typer.Option(metavar="INDEX", help="Index file to create.")]
 
 Sources = Annotated[

@@ -7,19 +7,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from e2graphrag_integrations._utils.natural_order import natural_key
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import DocumentStatus
-from e2graphrag_integrations.retrieval.outline import find_document, list_documents
+from e2graphrag_integrations.retrieval.outline import list_documents
 from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 Readable = E2GraphRAG | ScopedReader
 """An index, or a part of one."""
 
+_Found = tuple[DocumentStatus, int | None]
+"""The state of a document, and its row in the snapshot; None if it cannot be searched yet."""
+
 Status = Literal["pending", "processing", "done", "failed"]
+
+Order = Literal[
+    "title", "-title", "status", "-status", "chunks", "-chunks", "characters", "-characters"
+]
+"""What documents are sorted by; a minus means descending."""
+
+_STATES = ("failed", "pending", "processing", "done")
+"""The states in ascending order: what needs attention first."""
 
 MAX_PART = 20_000
 """Maximum number of characters in a part of a text."""
@@ -33,6 +47,7 @@ class DocumentView:
         title: The title; None if there is none, or the document is not searchable yet.
         reason: Why the document failed.
         chunks: Number of searchable chunks.
+        characters: Number of searchable characters, without white space at the end of the text.
         language: Code of the language; None if the document is not searchable yet.
     """
 
@@ -42,13 +57,14 @@ class DocumentView:
     reason: str | None
     indexed: bool
     chunks: int
+    characters: int
     language: str | None
     worker: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
-    """A part of the documents, ordered by id.
+    """A part of the sorted documents.
 
     Attributes:
         total: Number of documents that match the search and the status.
@@ -81,6 +97,7 @@ def document_page(
     limit: int = 50,
     status: Status | None = None,
     search: str = "",
+    order: Order = "title",
 ) -> DocumentPage:
     """Return a part of the documents.
 
@@ -90,6 +107,8 @@ def document_page(
         limit: Maximum number of documents.
         status: Only documents with this status.
         search: Only documents whose id or title contains this, in upper or lower case.
+        order: What to sort by. Documents that are equal in it are in the natural order of their
+            titles, or of their ids if they have none: page 2 comes before page 10.
     """
     if isinstance(reader, E2GraphRAG):
         states: Sequence[DocumentStatus] = reader.status()
@@ -98,35 +117,72 @@ def document_page(
     wanted = search.casefold()
 
     def page(snapshot: Snapshot) -> DocumentPage:
-        found = [
-            state
+        rows = {id_: row for row, id_ in enumerate(snapshot.documents)}
+        found: Sequence[_Found] = [
+            (state, rows.get(state.id))
             for state in states
             if (status is None or state.status == status)
-            and (not wanted or wanted in _searched(snapshot, state.id))
+            and (not wanted or wanted in _searched(snapshot, state.id, rows.get(state.id)))
         ]
+        found = _sorted(snapshot, found, order)
         counts = dict.fromkeys(("done", "processing", "pending", "failed"), 0)
         counts |= Counter(state.status for state in states)
-        views = tuple(_view(snapshot, state) for state in found[offset : offset + limit])
+        views = tuple(_view(snapshot, *one) for one in found[offset : offset + limit])
         return DocumentPage(len(found), counts, views)
 
     return reader.read_snapshot(lambda snapshot, _: page(snapshot))
 
 
-def _searched(snapshot: Snapshot, document_id: str) -> str:
-    row = find_document(snapshot, document_id)
+def _searched(snapshot: Snapshot, document_id: str, row: int | None) -> str:
     title = "" if row is None else snapshot.titles[row] or ""
     return f"{document_id}\n{title}".casefold()
 
 
-def _view(snapshot: Snapshot, state: DocumentStatus) -> DocumentView:
-    row = find_document(snapshot, state.id)
-    title, chunks, language = None, 0, None
+def _sorted(snapshot: Snapshot, found: Sequence[_Found], order: Order) -> list[_Found]:
+    def title(one: _Found) -> tuple[Any, ...]:
+        state, row = one
+        return natural_key((None if row is None else snapshot.titles[row]) or state.id)
+
+    key, is_descending = order.removeprefix("-"), order.startswith("-")
+    by_title = sorted(found, key=title, reverse=is_descending and key == "title")
+    if key == "title":
+        return by_title
+    if key == "status":
+        return sorted(by_title, key=lambda one: _STATES.index(one[0].status), reverse=is_descending)
+    counts, ends = _sizes(snapshot)
+    sizes = counts if key == "chunks" else ends
+    return sorted(
+        by_title, key=lambda one: 0 if one[1] is None else sizes[one[1]], reverse=is_descending
+    )
+
+
+def _sizes(snapshot: Snapshot) -> tuple[list[int], list[int]]:
+    """Return the number of chunks, and of characters, of every document of a snapshot."""
+    bounds = np.searchsorted(snapshot.chunk_documents, np.arange(len(snapshot.documents) + 1))
+    counts = np.diff(bounds)
+    ends = np.zeros(len(counts), dtype=np.int64)
+    filled = np.flatnonzero(counts)
+    ends[filled] = snapshot.nodes.end[np.asarray(snapshot.chunk_nodes)[bounds[filled + 1] - 1]]
+    return counts.tolist(), ends.tolist()
+
+
+def _view(snapshot: Snapshot, state: DocumentStatus, row: int | None) -> DocumentView:
+    title, chunks, characters, language = None, 0, 0, None
     if row is not None:
         [[info], _] = list_documents(snapshot, row, row + 1)
-        title, chunks, language = info.title, info.chunks, snapshot.languages[row]
+        title, chunks, characters = info.title, info.chunks, info.end
+        language = snapshot.languages[row]
     reason = None if state.reason is None else redact(state.reason)
     return DocumentView(
-        state.id, title, state.status, reason, state.indexed, chunks, language, state.worker
+        state.id,
+        title,
+        state.status,
+        reason,
+        state.indexed,
+        chunks,
+        characters,
+        language,
+        state.worker,
     )
 
 

@@ -8,7 +8,11 @@ import pytest
 
 pytest.importorskip("starlette")
 
+from starlette.testclient import TestClient
+
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.server import web
+from web_jobs import finished
 
 TOKEN = "0123456789abcdef"  # noqa: S105 - of the tests
 
@@ -38,7 +42,11 @@ def test_bad_options_end_with_one_line(call, book_index, arguments, message):
 
 
 def test_a_missing_index_and_a_missing_package_are_named(call, book_index, tmp_path, monkeypatch):
-    assert "does not exist" in call("serve", tmp_path / "none.e2g").err
+    for option in (["--read-only"], ["--scope", '{"tenant": "a"}']):
+        missing = call("serve", tmp_path / "none.e2g", *option)
+        assert (missing.code, "does not exist" in missing.err) == (2, True)
+    assert "there is no folder" in call("serve", tmp_path / "none" / "none.e2g").err
+    assert list(tmp_path.glob("none*")) == []
     monkeypatch.setitem(sys.modules, "e2graphrag_integrations.server.web", None)
     printed = call("serve", book_index)
     assert printed.code == 2
@@ -62,3 +70,42 @@ def test_tokens_scope_and_rights_reach_the_server(call, book_index, tmp_path, mo
     assert "rag.example.com" in web_options.hosts
     assert (web_options.read_only, web_options.where) == (True, {"tenant": "a"})
     assert http.host == "0.0.0.0"  # noqa: S104
+
+
+def test_a_missing_file_becomes_an_empty_index_and_this_is_said(call, tmp_path, monkeypatch):
+    served = []
+
+    def look(rag, *_):
+        served.append((rag.status(), rag.path))
+
+    monkeypatch.setattr(web, "serve", look)
+    path = tmp_path / "new.e2g"
+    printed = call("serve", path)
+    assert (printed.code, printed.out) == (0, "")
+    assert printed.err == f"created {path}, a new index without documents: add them in the page\n"
+    assert served == [([], str(path))]
+    again = call("serve", path)
+    assert (again.code, again.err, len(served)) == (0, "", 2)
+
+
+def test_a_new_file_is_removed_if_the_server_cannot_start(call, tmp_path, monkeypatch):
+    def fail(*_):
+        raise InvalidInputError("the port is taken")
+
+    monkeypatch.setattr(web, "serve", fail)
+    assert call("serve", tmp_path / "new.e2g").code == 2
+    assert list(tmp_path.glob("new*")) == []
+
+
+def test_documents_are_uploaded_to_a_new_index(call, tmp_path, monkeypatch):
+    def upload(rag, _, options, __):
+        with TestClient(web.make_app(rag, options), base_url="http://localhost") as client:
+            assert client.get("/overview").json()["documents"] == 0
+            assert not client.get("/info").json()["read_only"]
+            files = [("files", ("a.txt", b"Anna met Bert in Oslo."))]
+            job = finished(client, client.post("/documents", files=files))
+            assert (job["state"], job["result"]["documents"]) == ("done", 1), job
+
+    monkeypatch.setattr(web, "serve", upload)
+    printed = call("serve", tmp_path / "new.e2g")
+    assert printed.code == 0, printed.err

@@ -148,7 +148,12 @@ def use_list(page):
     page.get_by_role("button", name="Read").first.click()
     page.locator("dialog").get_by_role("link").click()
     page.locator('nav a[data-view="documents"]').click()
-    delete = page.get_by_role("button", name="Delete").first
+    for column in ("Status", "Chunks", "Characters", "Document"):
+        page.locator("th").get_by_role("button", name=column).click()
+    page.locator("#select-page").check()
+    button(page, "Clear selection").click()
+    page.locator("tbody").get_by_role("checkbox").first.check()
+    delete = page.locator("#delete-selected")
     delete.click()
     button(page, "Cancel").click()
     delete.click()

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from chromium import running_page
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.server.web import Limits, WebOptions, make_app
+from e2graphrag_integrations.views.documents import document_page
 
 BROKEN = SourceDocument("broken.txt", "Unreadable <b>text</b>")
 
@@ -27,6 +28,11 @@ def documents_page(open_page, rag, **options):
 def upload(page, name, text):
     file = {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
     page.locator("#upload").set_input_files(file)
+
+
+def select(page, *ids):
+    for one in ids:
+        page.locator(f'tr[data-document="{one}"]').get_by_role("checkbox").check()
 
 
 def test_documents_are_listed_by_page_searched_and_filtered(open_page, page_url):
@@ -199,16 +205,118 @@ def test_dropped_files_of_unknown_kind_or_size_are_refused_before_they_are_sent(
         ]
 
 
-def test_a_document_is_deleted_only_after_confirmation(open_page, web_index):
+def listed(page):
+    return page.locator("tbody tr").evaluate_all("rows => rows.map((one) => one.dataset.document)")
+
+
+def test_documents_are_deleted_together_only_after_one_confirmation(
+    open_page, web_index, monkeypatch
+):
+    writes = []
+    delete = web_index.store.delete_documents
+    monkeypatch.setattr(
+        web_index.store, "delete_documents", lambda ids: writes.append(ids) or delete(ids)
+    )
     with documents_page(open_page, web_index) as page:
-        row = page.locator('tr[data-document="letter-02.txt"]')
-        row.get_by_role("button", name="Delete").click()
-        page.locator("dialog").get_by_role("button", name="Cancel").click()
-        assert row.is_visible()
-        row.get_by_role("button", name="Delete").click()
-        page.locator("dialog").get_by_role("button", name="Delete").click()
-        expect(row).to_have_count(0)
-    assert [one.id for one in web_index.status()] == ["letter-01.txt", "letter-03.txt"]
+        expect(page.locator("#delete-selected")).to_be_hidden()
+        select(page, "letter-02.txt")
+        select(page, "letter-03.txt")
+        assert page.locator(".selection strong").inner_text() == "2 selected"
+        expect(page.locator("#index-selected")).to_be_hidden()  # both are indexed
+        page.locator("#delete-selected").focus()
+        page.keyboard.press("Enter")
+        dialog = page.locator("dialog")
+        chunks = sum(
+            one.chunks
+            for one in document_page(web_index).items
+            if one.id in {"letter-02.txt", "letter-03.txt"}
+        )
+        told = dialog.inner_text()
+        assert "Delete 2 documents?" in told
+        assert f"Letter 2, Letter 3: {chunks} chunks and the summaries" in told
+        assert "No language model is called." in told
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(page.locator("#delete-selected")).to_be_focused()
+        assert len(listed(page)) == 3
+        page.keyboard.press("Enter")
+        dialog.get_by_role("button", name="Delete 2 documents").click()
+        expect(page.locator("tbody tr")).to_have_count(1)
+        expect(page.locator("#select-page")).to_be_focused()
+        expect(page.locator("#delete-selected")).to_be_hidden()
+    assert [sorted(one) for one in writes] == [["letter-02.txt", "letter-03.txt"]]
+    assert [one.id for one in web_index.status()] == ["letter-01.txt"]
+
+
+def test_a_selection_spans_pages_and_a_refusal_deletes_nothing(open_page, web_index, console):
+    console.expected.add("status of 404")
+    web_index.add([SourceDocument(f"{n}.txt", f"Zoe wrote note {n}.") for n in range(30)])
+    with documents_page(open_page, web_index) as page:
+        page.locator("#select-page").check()
+        count = page.locator(".selection strong")
+        assert count.inner_text() == "25 selected"
+        page.get_by_role("button", name="Next").click()
+        page.get_by_text("26–33 of 33").wait_for()
+        assert count.inner_text() == "25 selected (25 not on this page)"
+        expect(page.locator("#select-page")).not_to_be_checked()
+        select(page, "29.txt")
+        assert page.locator("#select-page").evaluate("one => one.indeterminate")
+        web_index.delete("29.txt")  # by somebody else, meanwhile
+        page.locator("#delete-selected").click()
+        page.locator("dialog").get_by_role("button", name="Delete 26 documents").click()
+        page.locator("[role=alert]", has_text="no document '29.txt'").wait_for()
+        assert len(web_index.status()) == 32
+        page.get_by_role("button", name="Clear selection").click()
+        expect(count).to_have_text("")
+        expect(page.locator("#select-page")).to_be_focused()
+
+
+def test_the_server_sorts_and_the_order_is_kept(open_page, web_index):
+    web_index.add(
+        [
+            SourceDocument("Page 10", "Zoe sat at the window. " * 60),
+            SourceDocument("page 2", "Zoe left."),
+        ]
+    )
+    with documents_page(open_page, web_index) as page:
+        title, chunks = (page.locator("th", has_text=one) for one in ("Document", "Chunks"))
+        letters = ["letter-01.txt", "letter-02.txt", "letter-03.txt"]
+        assert listed(page) == [*letters, "page 2", "Page 10"]
+        assert title.get_attribute("aria-sort") == "ascending"
+        chunks.get_by_role("button").focus()
+        page.keyboard.press("Enter")
+        expect(chunks).to_have_attribute("aria-sort", "descending")
+        expect(chunks.get_by_role("button")).to_be_focused()
+        assert title.get_attribute("aria-sort") is None
+        assert (listed(page)[0], listed(page)[-1]) == ("Page 10", "page 2")
+        page.keyboard.press("Enter")
+        expect(chunks).to_have_attribute("aria-sort", "ascending")
+        assert (listed(page)[0], listed(page)[-1]) == ("page 2", "Page 10")
+        page.locator('nav a[data-view="ask"]').click()
+        page.locator('nav a[data-view="documents"]').click()
+        expect(chunks).to_have_attribute("aria-sort", "ascending")
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.locator("#document-order").input_value() == "chunks"
+        page.locator("#document-order").select_option("-title")
+        expect(page.locator("tbody tr").first).to_have_attribute("data-document", "Page 10")
+
+
+@pytest.mark.slow
+def test_selected_documents_are_indexed_after_their_cost_was_confirmed(open_page, web_index):
+    web_index.add([SourceDocument(f"{n}.txt", f"Zoe left {n}.") for n in range(3)], wait=False)
+    with documents_page(open_page, web_index) as page:
+        select(page, "0.txt", "1.txt", "letter-01.txt")
+        page.locator("#index-selected").click()
+        dialog = page.locator("dialog")
+        told = dialog.inner_text()
+        assert "Index 2 documents again?" in told
+        assert "0.txt, 1.txt: 2 chunks and 0 summaries are made." in told
+        assert "1 selected document is indexed already" in told
+        assert "No language model is called." in told
+        dialog.get_by_role("button", name="Index again").click()
+        page.locator("[data-job]", has_text="Done: 2 documents indexed").wait_for()
+        expect(page.locator("#index-selected")).to_be_hidden()
+    states = {one.id: one.status for one in web_index.status()}
+    assert (states["0.txt"], states["1.txt"], states["2.txt"]) == ("done", "done", "pending")
 
 
 @pytest.mark.slow
@@ -233,7 +341,8 @@ def test_replaced_documents_are_named_first_and_old_results_disappear(open_page,
         page.get_by_role("button", name="Index 1 file").click()
         finished.wait_for()
         row = page.locator('tr[data-document="new.txt"]')
-        row.get_by_role("button", name="Delete").click()
+        select(page, "new.txt")
+        page.locator("#delete-selected").click()
         page.locator("dialog").get_by_role("button", name="Delete").click()
         expect(row).to_have_count(0)
         expect(finished).to_have_count(0)

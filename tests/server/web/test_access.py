@@ -197,6 +197,8 @@ def test_a_scoped_token_sees_nothing_of_others_on_any_route(two_tenants, serve):
                     path = path.replace(f"{{{one['name']}}}", word)
                 elif one["name"] == "status":
                     query["status"] = "pending"
+                elif one["name"] == "order":
+                    query["order"] = "-chunks"
                 elif one["schema"].get("type") == "string":
                     query[one["name"]] = word
             bodies = {
@@ -226,6 +228,14 @@ def test_a_scoped_token_sees_nothing_of_others_on_any_route(two_tenants, serve):
     assert values["/retrieve"] == values["/documents"] == values["/entities"] == 200
     info = client.get("/info", headers=bearer(TENANT)).json()
     assert (info["stats"]["documents"], info["scope"]) == (1, {"tenant": "a"})
+    own_view, whole = (
+        client.get("/overview", headers=bearer(one)).json() for one in (TENANT, OWNER)
+    )
+    assert (own_view["documents"], whole["documents"]) == (1, 2)
+    assert own_view["chunks"] < whole["chunks"]
+    assert own_view["names"] < whole["names"]
+    assert own_view["questions"]
+    assert "Zarq" in str(whole["questions"])  # so nothing but the scope hides it from the tenant
     jobs = client.get("/jobs", headers=bearer(OWNER)).json()["items"]
     assert len(jobs) > 1  # the owner sees those of the tenant
     own = {one["id"] for one in client.get("/jobs", headers=bearer(TENANT)).json()["items"]}

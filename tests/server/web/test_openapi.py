@@ -37,6 +37,7 @@ def test_the_description_is_valid_and_answers_match_it(rag, serve):
     calls = [
         ("GET", "/health", "/health", {}),
         ("GET", "/info", "/info", {}),
+        ("GET", "/overview", "/overview", {}),
         ("POST", "/retrieve", "/retrieve", {"json": question}),
         ("POST", "/retrieve", "/retrieve", {"json": scored}),
         ("POST", "/retrieve", "/retrieve", {"json": {"question": ""}}),

@@ -301,3 +301,77 @@ def test_gold_answers_that_the_index_lacks_fail_the_job(rag, serve):
     assert "line 1 ('Who?'): unknown gold id 'x'" in job["error"]["message"]
     csv_of_failure = client.get(f"/jobs/{job['id']}/result.csv")
     assert csv_of_failure.status_code == 409
+
+
+def test_documents_are_sorted_naturally_by_the_server(open_index, serve):
+    rag = open_index()
+    rag.add(
+        [
+            SourceDocument("page 10", "Anna met Bert. " * 60),
+            SourceDocument("Page 2", "Anna met Bert in Oslo."),
+            SourceDocument("z", "Anna met Bert. " * 20, title="page 1"),
+        ]
+    )
+    rag.add(SourceDocument("a waiting one", "Anna left."), wait=False)
+    client = serve(rag)
+
+    def ids(**parameters):
+        return [one["id"] for one in client.get("/documents", params=parameters).json()["items"]]
+
+    assert ids() == ids(order="title") == ["a waiting one", "z", "Page 2", "page 10"]
+    assert ids(order="-title") == ["page 10", "Page 2", "z", "a waiting one"]
+    assert ids(order="chunks") == ["a waiting one", "Page 2", "z", "page 10"]
+    assert ids(order="-characters") == ["page 10", "z", "Page 2", "a waiting one"]
+    assert ids(order="status") == ["a waiting one", "z", "Page 2", "page 10"]
+    assert ids(order="-status") == ["z", "Page 2", "page 10", "a waiting one"]
+    assert ids(order="-chunks", offset=1, limit=2) == ["z", "Page 2"]
+    sizes = client.get("/documents", params={"search": "page 2"}).json()["items"][0]
+    assert (sizes["chunks"], sizes["characters"]) == (1, len("Anna met Bert in Oslo."))
+    assert client.get("/documents?order=color").status_code == 400
+    [described] = [
+        one
+        for one in client.get("/openapi.json").json()["paths"]["/documents"]["get"]["parameters"]
+        if one["name"] == "order"
+    ]
+    assert "-characters" in described["schema"]["enum"]
+    assert "page 2 comes before page 10" in described["description"]
+
+
+def test_several_documents_are_deleted_in_one_write_or_not_at_all(rag, serve, monkeypatch):
+    rag.add([SourceDocument(name, "Anna met Bert.") for name in "abc"])
+    rag.add(SourceDocument("waits", "Anna left."), wait=False)
+    writes = []
+    delete = rag.store.delete_documents
+    monkeypatch.setattr(
+        rag.store, "delete_documents", lambda ids: writes.append(ids) or delete(ids)
+    )
+    client = serve(rag)
+    unknown = client.post("/documents/delete", json={"ids": ["a", "none"]})
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["type"] == "UnknownDocumentError"
+    assert client.get("/documents").json()["total"] == 5
+    answer = client.post("/documents/delete", json={"ids": ["a", "b", "waits", "a"]})
+    assert (answer.json()["documents"], answer.json()["chunks"]) == (3, 2)
+    assert writes == [["a", "none"], ["a", "b", "waits"]]
+    assert {one["id"] for one in client.get("/documents").json()["items"]} == {"c", "story"}
+    for body in ({"ids": []}, {}, {"ids": ["c"] * 1_001}, {"ids": [1]}, {"ids": ["c"], "x": 1}):
+        assert client.post("/documents/delete", json=body).status_code == 400
+    assert client.get("/documents").json()["total"] == 2
+
+
+def test_several_documents_are_indexed_again_at_the_cost_that_was_estimated(open_index, serve):
+    rag = open_index()
+    rag.add(SourceDocument("done", "Anna met Bert."))
+    rag.add([SourceDocument(name, "Anna left Bert.") for name in ("p", "q", "r")], wait=False)
+    client = serve(rag)
+    for path in ("/documents/reindex", "/documents/reindex/estimate"):
+        refused = client.post(path, json={"ids": ["p", "done"]})
+        assert (refused.status_code, "'done' is indexed" in refused.text) == (409, True)
+        assert client.post(path, json={"ids": ["p", "none"]}).status_code == 404
+    cost = client.post("/documents/reindex/estimate", json={"ids": ["p", "q"]}).json()
+    assert (cost["documents"], cost["llm_calls"]) == (2, 0)
+    body = {"ids": ["p", "q"], "max_llm_calls": cost["llm_calls"]}
+    job = finished(client, client.post("/documents/reindex", json=body))
+    assert (job["state"], job["result"]["documents"]) == ("done", 2)
+    counts = client.get("/documents").json()["counts"]
+    assert {name: count for name, count in counts.items() if count} == {"done": 3, "pending": 1}

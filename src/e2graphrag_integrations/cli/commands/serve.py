@@ -18,7 +18,7 @@ TOKEN_VARIABLE = "E2GRAPHRAG_SERVE_TOKEN"  # noqa: S105 - the name of the variab
 
 @command
 def serve(
-    index: options.IndexFile,
+    index: options.ServedIndex,
     *,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
@@ -54,8 +54,9 @@ def serve(
 ) -> None:
     """Serve an index as a page for the browser and a JSON API.
 
-    An address other than that of this machine needs a token. Uploaded documents are indexed with
-    the --llm options.
+    A file that does not exist is created as an empty index, unless --read-only or --scope is given;
+    add documents in the page. An address other than that of this machine needs a token. Uploaded
+    documents are indexed with the --llm options.
 
     Examples:
       e2graphrag serve novels.e2g
@@ -79,11 +80,20 @@ def serve(
     where = None if scope is None else parse_object("--scope", scope)
     web = WebOptions(clients, http.hosts, read_only, where)
     summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
-    with inputs.open_index(
-        index,
-        summarizer=summarizer,
-        concurrency=concurrency,
-        lock_timeout=lock_timeout,
-        vectors=vectors,
-    ) as rag:
+    is_new = inputs.is_new_file(index) and not read_only and where is None
+    opening = inputs.create_index if is_new else inputs.open_index
+    with (
+        inputs.remove_if_failed(index, uses_llm=summarizer is not None),
+        opening(
+            index,
+            summarizer=summarizer,
+            concurrency=concurrency,
+            lock_timeout=lock_timeout,
+            vectors=vectors,
+        ) as rag,
+    ):
+        if is_new:
+            print_line(
+                f"created {index}, a new index without documents: add them in the page", error=True
+            )
         serve_app(rag, http, web, lambda url: print_line(f"serving at {url}", error=True))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.descriptions import keep_descriptions
 from e2graphrag_integrations.reports import (
@@ -44,6 +46,7 @@ from e2graphrag_integrations.store.tables.queue import read_queue
 from e2graphrag_integrations.types import SourceDocument
 from e2graphrag_integrations.views.documents import (
     DocumentPage,
+    Order,
     Status,
     TextPart,
     document_page,
@@ -52,6 +55,9 @@ from e2graphrag_integrations.views.documents import (
 
 router = guarded_router()
 write_router = guarded_router("write")
+
+MAX_SELECTED = 1_000
+"""Maximum number of documents that one request deletes or indexes again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +75,45 @@ class UploadEstimate(CostEstimate):
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
+class DocumentIds(BaseModel):
+    """Documents by id; an id that is given twice counts once."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    ids: Annotated[list[Text], FailFast(), Field(min_length=1, max_length=MAX_SELECTED)]
+
+
+class SelectedForIndexing(DocumentIds):
+    """Documents to index, with at most `max_llm_calls` calls of the language model."""
+
+    max_llm_calls: int | None = Field(default=None, ge=0)
+
+
 @router.get("/documents", response_model=DocumentPage)
 async def list_documents(
     call: ACall,
+    *,
     offset: Offset = 0,
     limit: Annotated[int, Query(description="Maximum number of documents.", ge=1, le=500)] = 50,
     status: Annotated[Status | None, Query(description="Only documents with this status.")] = None,
     search: Annotated[
         Text, Query(description="Only documents whose id or title contains this.")
     ] = "",
+    order: Annotated[
+        Order,
+        Query(
+            description="What to sort by; a minus means descending. Titles, and ids of documents "
+            "without one, are in natural order: page 2 comes before page 10."
+        ),
+    ] = "title",
 ) -> Response:
     """List the documents and their states."""
     shown = call.service.explainer.shown
 
     def find() -> DocumentPage:
-        page = document_page(call.reader, offset=offset, limit=limit, status=status, search=search)
+        page = document_page(
+            call.reader, offset=offset, limit=limit, status=status, search=search, order=order
+        )
         items = (replace(one, reason=one.reason and shown(one.reason)) for one in page.items)
         return replace(page, items=tuple(items))
 
@@ -202,7 +232,7 @@ async def reindex(call: ACall) -> Response:
 async def reindex_document(call: ACall, document_id: DocumentId) -> Response:
     """Start a job that indexes a document that is pending or has failed."""
     _check_write(call, "reindex")
-    [document] = await call.in_thread(lambda: _queued(call, document_id))
+    [document] = await call.in_thread(lambda: _queued(call, [document_id]))
 
     async def work(listen: ProgressListener) -> dict[str, Any]:
         report = await call.rag.aadd(document, on_duplicate="replace", progress=listen)
@@ -211,31 +241,66 @@ async def reindex_document(call: ACall, document_id: DocumentId) -> Response:
     return start_job(call, "reindex", work)
 
 
-def _queued(call: Call, id_: str) -> list[SourceDocument]:
-    """Return a document that is pending or has failed.
+@write_router.post("/documents/reindex/estimate", response_model=CostEstimate)
+async def estimate_reindexing(call: ACall, selected: DocumentIds) -> Response:
+    """Return the cost of indexing documents that are pending or have failed."""
+    call.service.admission.check_rate(call.caller.name)
+    async with call.service.estimating:  # it takes a thread from questions
+        cost = await call.in_thread(lambda: call.rag.estimate(_queued(call, selected.ids)))
+    return as_response(cost)
+
+
+@write_router.post("/documents/reindex", response_model=JobStarted, status_code=202)
+async def reindex_documents(call: ACall, selected: SelectedForIndexing) -> Response:
+    """Start a job that indexes documents that are pending or have failed: all, or none starts."""
+    _check_write(call, "reindex")
+    documents = await call.in_thread(lambda: _queued(call, selected.ids))
+
+    async def work(listen: ProgressListener) -> dict[str, Any]:
+        report = await call.rag.aadd(
+            documents,
+            on_duplicate="replace",
+            max_llm_calls=selected.max_llm_calls,
+            progress=listen,
+        )
+        return _shown_report(call, report)
+
+    return start_job(call, "reindex", work)
+
+
+def _queued(call: Call, ids: Sequence[str]) -> list[SourceDocument]:
+    """Return documents that are pending or have failed.
 
     Raises:
         UnknownDocumentError: If there is no such document.
-        Problem: If it is indexed.
+        Problem: If one is indexed.
     """
-    found = [one.document for one in read_queue(call.rag.store, [id_])]
-    if not found:
-        call.rag.document(id_)
-        raise Problem(
-            409, "ConflictError", "the document is indexed: upload it again to replace it"
-        )
-    return found
+    found = {one.document.id: one.document for one in read_queue(call.rag.store, ids)}
+    for id_ in ids:
+        if id_ not in found:
+            call.rag.document(id_)
+            which = "the document" if len(ids) == 1 else f"the document {short_repr(id_)}"
+            raise Problem(
+                409, "ConflictError", f"{which} is indexed: upload it again to replace it"
+            )
+    return list(found.values())
 
 
 @write_router.delete("/documents/{id}", response_model=DeleteReport)
 async def delete_document(call: ACall, document_id: DocumentId) -> Response:
     """Delete a document."""
+    return await call.answer(lambda: _delete(call, [document_id]))
 
-    def delete() -> DeleteReport:
-        call.service.check_idle()
-        return call.rag.delete(document_id)
 
-    return await call.answer(delete)
+@write_router.post("/documents/delete", response_model=DeleteReport)
+async def delete_documents(call: ACall, selected: DocumentIds) -> Response:
+    """Delete documents in one write: all of them, or none if one is unknown."""
+    return await call.answer(lambda: _delete(call, selected.ids))
+
+
+def _delete(call: Call, ids: Sequence[str]) -> DeleteReport:
+    call.service.check_idle()
+    return call.rag.delete(ids)
 
 
 def _check_write(call: Call, kind: JobKind) -> None:

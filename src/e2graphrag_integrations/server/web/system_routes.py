@@ -21,6 +21,7 @@ from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.store.index_state import IndexState, count_documents
 from e2graphrag_integrations.views.index_name import index_name
+from e2graphrag_integrations.views.overview import Overview, overview
 
 public_router = guarded_router("public", max_body=4_096)
 router = guarded_router()
@@ -172,6 +173,12 @@ async def close_session(call: ACall) -> Response:
 async def get_info(call: ACall) -> Response:
     """Describe the index and the limits."""
     return await call.answer(lambda: _info(call))
+
+
+@router.get("/overview", response_model=Overview)
+async def get_overview(call: ACall) -> Response:
+    """Say what the client can ask about: counts, languages, and questions with specific names."""
+    return await call.answer(lambda: overview(call.reader))
 
 
 @router.get("/state", response_model=StateView)

@@ -4,6 +4,7 @@ import { api } from "./api.js";
 import { measureName, renderAnswer, showFloor } from "./answer.js";
 import { announce, busy, choice, clear, countOf, debounced, errorBox, h, labeled } from "./dom.js";
 import { mountQuestions } from "./questions.js";
+import { renderWelcome } from "./welcome.js";
 
 const WEIGHTS = [
   ["dense_weight", "Vectors", "How much the meaning of a text counts."],
@@ -296,9 +297,7 @@ function spoken(view) {
 }
 
 function showWelcome(answers, info, state) {
-  const { indexed, lack } = state.current ?? { indexed: info.stats.documents, lack: "" };
-  const add = [h("a", { href: "#/documents" }, "Add documents"), " first."];
-  clear(answers, h("p", { class: "empty welcome" }, indexed ? `Ask ${info.name} a question to see which texts it finds, and why.` : lack ? state.reasons() : info.read_only ? "The index has no documents." : add));
+  renderWelcome(answers, info, state);
 }
 
 /** Return the fields of one setting. An empty field means the default. */

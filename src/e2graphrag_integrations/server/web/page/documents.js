@@ -3,11 +3,19 @@
 import { api, followJob, withQuery } from "./api.js";
 import { viewLink } from "./answer.js";
 import { announce, block, busy, choice, clear, confirmed, countOf, debounced, errorBox, formatNumber, formatSeconds, h, labeled, setStatus } from "./dom.js";
+import { Selection, describeIndexing, describeRemoval, queuedOf } from "./selection.js";
 import { UnindexedFiles } from "./unindexed.js";
 
 const PAGE_SIZE = 25;
 const LISTED_AT_MOST = 500; // documents in one answer of the server
 const STATES = ["done", "pending", "processing", "failed"];
+const COLUMNS = [
+  ["title", "Document"],
+  ["status", "Status"],
+  ["chunks", "Chunks"],
+  ["characters", "Characters"],
+];
+const NUMERIC = new Set(["chunks", "characters"]); // the largest first
 const STAGE_NAMES = { chunk: "Split", extract: "Entities", embed: "Vectors", summarize: "Summaries", write: "Write" };
 
 const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
@@ -15,9 +23,11 @@ const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u20
 /** Show the documents. */
 export function mountDocuments(root, _source, info, indexState) {
   let offset = 0;
+  let order = "title"; // kept as long as the page is open
   let control = null;
   const search = h("input", { id: "document-search", type: "search", autocomplete: "off" });
   const state = choice("document-status", [["", "All"], ...STATES.map((one) => [one, one])]);
+  const sorting = choice("document-order", COLUMNS.flatMap(([key, title]) => directionsOf(key).map((one) => [one, `${title}, ${directionOf(one)}`])));
   const counts = h("p", { class: "facts grow" });
   const problem = h("div");
   const list = h("div", { class: "table-box" });
@@ -26,6 +36,7 @@ export function mountDocuments(root, _source, info, indexState) {
   const position = h("span", { class: "hint", role: "status" });
   const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: info.read_only }, "Extract entities again");
   const jobs = h("div", { class: "stack" });
+  const selection = info.read_only ? null : new Selection({ index: indexSelected, remove: removeSelected });
   const unindexed = new UnindexedFiles(info.name);
   const writes = info.read_only ? h("p", { class: "hint" }, "This session can only read: it cannot add or remove documents.") : uploadBox(info, { startJob, closeFinished, unindexed, applyState });
 
@@ -36,9 +47,10 @@ export function mountDocuments(root, _source, info, indexState) {
     h(
       "div",
       { class: "card stack list-card" },
-      h("div", { class: "row" }, h("div", { class: "grow" }, labeled("Search by id or title", search)), labeled("Status", state)),
+      h("div", { class: "row" }, h("div", { class: "grow" }, labeled("Search by id or title", search)), labeled("Status", state), h("div", { class: "narrow-only" }, labeled("Sort by", sorting))),
       h("div", { class: "row" }, counts, reindex),
       problem,
+      selection?.element,
       list,
       h("nav", { class: "row", "aria-label": "Pages of documents" }, previous, next, position),
     ),
@@ -50,7 +62,7 @@ export function mountDocuments(root, _source, info, indexState) {
     const { signal } = control;
     list.setAttribute("aria-busy", "true");
     try {
-      const page = await api.get(withQuery("documents", { offset, limit: PAGE_SIZE, status: state.value, search: search.value.trim() }), signal);
+      const page = await api.get(withQuery("documents", { offset, limit: PAGE_SIZE, order, status: state.value, search: search.value.trim() }), signal);
       if (page.total && offset >= page.total) {
         offset = PAGE_SIZE * Math.floor((page.total - 1) / PAGE_SIZE);
         await load();
@@ -73,8 +85,12 @@ export function mountDocuments(root, _source, info, indexState) {
     previous.disabled = offset === 0;
     next.disabled = last >= page.total;
     const isFiltered = Boolean(search.value.trim() || state.value);
+    const key = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    selection?.begin();
     if (!page.items.length) clear(list, h("p", { class: "empty" }, isFiltered ? "No document matches." : "The index has no documents yet."));
     else clear(list, documentTable(page.items));
+    selection?.show();
+    if (key) list.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus(); // the table is a new one
     applyState();
   }
 
@@ -84,10 +100,10 @@ export function mountDocuments(root, _source, info, indexState) {
   }
 
   function documentTable(items) {
-    const titles = ["Document", "Status", "Chunks", "Language"];
+    const hidden = (text) => h("th", { scope: "col", role: "columnheader" }, h("span", { class: "visually-hidden" }, text));
     return h(
       "table",
-      { class: "blocks", role: "table" },
+      { class: "blocks documents", role: "table" },
       h("caption", { class: "visually-hidden" }, "Documents"),
       h(
         "thead",
@@ -95,18 +111,40 @@ export function mountDocuments(root, _source, info, indexState) {
         h(
           "tr",
           { role: "row" },
-          titles.map((title) => h("th", { scope: "col", role: "columnheader", class: title === "Chunks" ? "number" : null }, title)),
-          h("th", { scope: "col", role: "columnheader" }, h("span", { class: "visually-hidden" }, "Actions")),
+          selection ? hidden("Selected") : null,
+          COLUMNS.map(sortHeader),
+          h("th", { scope: "col", role: "columnheader" }, "Language"),
+          hidden("Actions"),
         ),
       ),
       h("tbody", { role: "rowgroup" }, items.map(documentRow)),
     );
   }
 
+  function sortHeader([key, title]) {
+    const isSorted = order === key || order === `-${key}`;
+    const sort = () => sortBy(isSorted ? directionsOf(key).find((one) => one !== order) : directionsOf(key)[0]);
+    return h(
+      "th",
+      { scope: "col", role: "columnheader", class: NUMERIC.has(key) ? "number" : null, "aria-sort": isSorted ? directionOf(order) : null },
+      h("button", { type: "button", class: "sort", "data-key": `sort ${key}`, onclick: sort }, title),
+    );
+  }
+
+  /** Sort the documents, and show the first page. */
+  async function sortBy(chosen) {
+    order = chosen;
+    sorting.value = chosen;
+    await restart();
+    const [, title] = COLUMNS.find(([key]) => key === order.replace("-", ""));
+    announce(`Sorted by ${title}, ${directionOf(order)}`);
+  }
+
   function documentRow(one) {
     return h(
       "tr",
       { role: "row", "data-document": one.id },
+      selection ? h("td", { role: "cell", class: "select" }, h("label", { class: "check" }, selection.box(one))) : null,
       h("td", { role: "cell" }, h("strong", null, one.title || one.id), one.title && one.title !== one.id ? h("div", { class: "hint" }, one.id) : null),
       h(
         "td",
@@ -116,7 +154,8 @@ export function mountDocuments(root, _source, info, indexState) {
         one.worker ? h("div", { class: "hint" }, `Worker: ${one.worker}`) : null,
         one.reason ? h("div", { class: "reason" }, one.reason) : null,
       ),
-      h("td", { role: "cell", class: "number", "data-label": "Chunks" }, one.chunks === null || one.chunks === undefined ? "–" : formatNumber(one.chunks)),
+      h("td", { role: "cell", class: "number", "data-label": "Chunks" }, one.chunks ? formatNumber(one.chunks) : "–"),
+      h("td", { role: "cell", class: "number", "data-label": "Characters" }, one.characters ? formatNumber(one.characters) : "–"),
       h("td", { role: "cell", "data-label": "Language" }, one.language ?? "–"),
       h(
         "td",
@@ -124,47 +163,72 @@ export function mountDocuments(root, _source, info, indexState) {
         h(
           "div",
           { class: "row" },
-          one.indexed ? h("button", { type: "button", class: "quiet small", "aria-label": `Read ${one.id}`, onclick: () => readDocument(one) }, "Read") : null,
-          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": `${again(one)}: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id}`) }, again(one)),
-          info.read_only ? null : h("button", { type: "button", class: "quiet small danger", "data-writes": "deletion", "aria-label": `Delete ${one.id}`, onclick: (event) => remove(one, event.currentTarget) }, "Delete"),
+          one.indexed ? h("button", { type: "button", class: "quiet small", "data-key": `read ${one.id}`, "aria-label": `Read ${one.id}`, onclick: () => readDocument(one) }, "Read") : null,
+          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "data-key": `index ${one.id}`, "aria-label": `${again(one)}: ${one.id}`, onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, `Indexing ${one.id}`) }, again(one)),
         ),
       ),
     );
   }
 
-  /** Start a job, and follow it. */
-  function startWork(button, path, title) {
+  /** Start a job, and follow it; resolve to whether it was started. */
+  function startWork(button, path, title, body) {
     return busy(button, async () => {
       try {
-        const { job_id: id } = await api.post(path);
+        const { job_id: id } = await api.post(path, body);
         clear(problem);
         closeFinished();
         startJob(id, title);
+        return true;
       } catch (error) {
         clear(problem, errorBox(error));
         await indexState.refresh();
+        return false;
       }
     });
   }
 
-  async function remove(one, button) {
-    const text = `${one.id} will be removed from the index with its chunks and summaries. This cannot be undone.`;
-    if (!(await confirmed("Delete this document?", text, "Delete"))) {
+  /** Index the selected documents that are pending or have failed, after their cost was confirmed. */
+  async function indexSelected(items, button) {
+    const queued = queuedOf(items);
+    const ids = queued.map((one) => one.id);
+    let cost;
+    await busy(button, async () => {
+      try {
+        cost = await api.post("documents/reindex/estimate", { ids });
+      } catch (error) {
+        clear(problem, errorBox(error));
+      }
+    });
+    if (!cost) return;
+    const what = countOf(ids.length, "document");
+    if (!(await confirmed(`Index ${what} again?`, describeIndexing(queued, cost, items.length - ids.length), "Index again"))) {
+      button.focus();
+      return;
+    }
+    // Not more calls than were shown.
+    if (await startWork(button, "documents/reindex", `Indexing ${what}`, { ids, max_llm_calls: cost.llm_calls })) selection.clear();
+  }
+
+  async function removeSelected(items, button) {
+    const what = countOf(items.length, "document");
+    if (!(await confirmed(`Delete ${what}?`, describeRemoval(items), `Delete ${what}`))) {
       button.focus();
       return;
     }
     await busy(button, async () => {
       try {
-        await api.remove(`documents/${encodeURIComponent(one.id)}`);
-        closeFinished();
-        announce(`Deleted ${one.id}`);
+        await api.post("documents/delete", { ids: items.map((one) => one.id) });
       } catch (error) {
         clear(problem, errorBox(error));
         await indexState.refresh();
         return;
       }
+      clear(problem);
+      closeFinished();
+      announce(`Deleted ${what}`);
+      selection.clear();
       await Promise.all([indexState.refresh(), load()]);
-      search.focus();
+      if (selection.element.hidden) search.focus();
     });
   }
 
@@ -282,6 +346,7 @@ export function mountDocuments(root, _source, info, indexState) {
   };
   search.addEventListener("input", debounced(restart));
   state.addEventListener("change", restart);
+  sorting.addEventListener("change", () => sortBy(sorting.value));
   previous.addEventListener("click", () => {
     offset = Math.max(0, offset - PAGE_SIZE);
     load();
@@ -304,6 +369,15 @@ export function mountDocuments(root, _source, info, indexState) {
   });
   indexState.addEventListener("state-changed", applyState);
   if (!info.read_only) resumeJobs();
+}
+
+/** Return the two orders of a column, the more useful one first. */
+function directionsOf(key) {
+  return NUMERIC.has(key) ? [`-${key}`, key] : [key, `-${key}`];
+}
+
+function directionOf(order) {
+  return order.startsWith("-") ? "descending" : "ascending";
 }
 
 function again(one) {

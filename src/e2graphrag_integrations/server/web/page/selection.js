@@ -1,0 +1,110 @@
+// The documents that are selected in the list, on all of its pages, and what is done with all of them at once.
+
+import { clear, countOf, formatNumber, h } from "./dom.js";
+
+const NAMED_AT_MOST = 3;
+
+/**
+ * The selection and its bar, which says how many documents are selected. `index(items, button)` and
+ * `remove(items, button)` are called with the selected documents as they were last listed.
+ */
+export class Selection {
+  constructor({ index, remove }) {
+    this.chosen = new Map();
+    this.boxes = [];
+    this.all = h("input", { type: "checkbox", id: "select-page" });
+    this.hint = h("span", { class: "hint" }, "Select documents to delete them, or to index them again.");
+    this.count = h("strong", { role: "status" });
+    const button = (text, kind, writes, act) => h("button", { type: "button", class: `quiet small ${kind}`, "data-writes": writes, onclick: (event) => act(this.items(), event.currentTarget) }, text);
+    this.index = button("Index again", "", "all", index);
+    this.index.id = "index-selected";
+    this.remove = button("Delete …", "danger", "deletion", remove);
+    this.remove.id = "delete-selected";
+    const leave = h("button", { type: "button", class: "quiet small", onclick: () => this.clear() }, "Clear selection");
+    this.bar = h("div", { class: "row", role: "group", "aria-label": "Selected documents", hidden: true }, this.index, this.remove, leave);
+    this.element = h("div", { class: "row selection" }, h("label", { class: "check" }, this.all, "All on this page"), this.hint, this.count, this.bar);
+    this.all.addEventListener("change", () => {
+      for (const [one] of this.boxes) this.set(one, this.all.checked);
+      this.show();
+    });
+  }
+
+  /** Return the selected documents. */
+  items() {
+    return [...this.chosen.values()];
+  }
+
+  /** Forget the check boxes of the page that was listed before. */
+  begin() {
+    this.boxes = [];
+  }
+
+  /** Return the check box of a listed document. */
+  box(one) {
+    if (this.chosen.has(one.id)) this.chosen.set(one.id, one); // its state may have changed
+    const box = h("input", { type: "checkbox", "aria-label": `Select ${one.title || one.id}`, "data-key": `select ${one.id}` });
+    box.addEventListener("change", () => {
+      this.set(one, box.checked);
+      this.show();
+    });
+    this.boxes.push([one, box]);
+    return box;
+  }
+
+  set(one, isChosen) {
+    if (isChosen) this.chosen.set(one.id, one);
+    else this.chosen.delete(one.id);
+  }
+
+  /** Select nothing, and move the focus to where the next selection begins. */
+  clear() {
+    this.chosen.clear();
+    this.show();
+    this.all.focus();
+  }
+
+  /** Show what is selected. */
+  show() {
+    for (const [one, box] of this.boxes) {
+      box.checked = this.chosen.has(one.id);
+      box.closest("tr")?.classList.toggle("is-selected", box.checked);
+    }
+    const here = this.boxes.filter(([one]) => this.chosen.has(one.id)).length;
+    const count = this.chosen.size;
+    const elsewhere = count - here;
+    this.all.checked = here > 0 && here === this.boxes.length;
+    this.all.indeterminate = here > 0 && here < this.boxes.length;
+    this.element.hidden = !this.boxes.length && !count;
+    this.hint.hidden = count > 0;
+    this.bar.hidden = !count;
+    this.index.hidden = !queuedOf(this.items()).length;
+    clear(this.count, count ? `${formatNumber(count)} selected${elsewhere ? ` (${formatNumber(elsewhere)} not on this page)` : ""}` : "");
+  }
+}
+
+/** Return the documents that are pending or have failed; only these can be indexed again. */
+export function queuedOf(items) {
+  return items.filter((one) => one.status !== "done");
+}
+
+/** Return what deleting documents means, for the confirmation. */
+export function describeRemoval(items) {
+  const chunks = items.reduce((sum, one) => sum + one.chunks, 0);
+  const lost = chunks ? `${countOf(chunks, "chunk")} and the summaries of them are removed, and the names in the graph are counted again.` : "No question finds any text of it yet.";
+  return `${namesOf(items)}: ${lost} No language model is called. This cannot be undone.`;
+}
+
+/** Return what indexing documents costs, for the confirmation; `others` of the selection are indexed already. */
+export function describeIndexing(items, cost, others) {
+  const paid = cost.llm_calls
+    ? `The language model is called ${cost.llm_calls === 1 ? "once" : `${formatNumber(cost.llm_calls)} times`}, with at most ${formatNumber(cost.prompt_tokens)} tokens in and ${formatNumber(cost.completion_tokens)} out.`
+    : "No language model is called.";
+  const kept = others ? `${countOf(others, "selected document is", "selected documents are")} indexed already and stay as before. ` : "";
+  return `${namesOf(items)}: ${countOf(cost.chunks, "chunk")} and ${countOf(cost.summaries, "summary", "summaries")} are made. ${kept}${paid}`;
+}
+
+function namesOf(items) {
+  const names = items.slice(0, NAMED_AT_MOST).map((one) => one.title || one.id);
+  const more = items.length - names.length;
+  return more ? `${names.join(", ")} and ${formatNumber(more)} more` : names.join(", ");
+}

@@ -1,0 +1,135 @@
+"""What an index holds, and questions about names that only a few of its chunks have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from e2graphrag_integrations.portability.stats import snapshot_stats
+from e2graphrag_integrations.retrieval.entities.entity_view import describe_entity
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.layout.spacing import on_one_line
+from e2graphrag_integrations.views.source import SnapshotReader
+
+MAX_QUESTIONS = 5
+"""Maximum number of questions."""
+
+_MAX_PAIRS = 2
+"""Maximum number of questions about two names."""
+
+_MAX_CHUNKS = 4
+"""Number of chunks up to which a name is specific."""
+
+_MAX_SEEN = 400
+"""Number of names that are looked at, so that an index of any size answers quickly."""
+
+_MIN_LETTERS = 3
+_MAX_LETTERS = 40
+_MAX_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What an index, or a scope of it, holds.
+
+    Attributes:
+        documents, chunks, names: How many there are.
+        languages: Number of documents by language, the most frequent first.
+        questions: Questions about specific names of the texts.
+    """
+
+    documents: int
+    chunks: int
+    names: int
+    languages: Mapping[str, int]
+    questions: tuple[str, ...]
+
+
+def overview(reader: SnapshotReader) -> Overview:
+    """Return what the reader sees of an index."""
+
+    def read(snapshot: Snapshot, source: NodeSource) -> Overview:
+        stats = snapshot_stats(snapshot, snapshot.made_with)
+        questions = tuple(_questions(snapshot, source))
+        return Overview(stats.documents, stats.chunks, stats.entities, stats.languages, questions)
+
+    return reader.read_snapshot(read)
+
+
+def _questions(snapshot: Snapshot, source: NodeSource) -> list[str]:
+    rows = _specific_names(snapshot)
+    pairs = list(_pairs(snapshot, rows))[:_MAX_PAIRS]
+    used = {row for pair in pairs for row in pair}
+    single = _spread(snapshot, [row for row in rows if row not in used])
+
+    def written(row: int) -> str:
+        """Return a name as the first text with it writes it."""
+        name = snapshot.graph.names[row]
+        mentions = describe_entity(snapshot, source, None, name, 1).mentions
+        return on_one_line(mentions[0].text) if mentions else name
+
+    count = MAX_QUESTIONS - len(pairs)
+    questions = [f"What does the text say about {written(row)}?" for row in single[:count]]
+    return questions + [f"How are {written(a)} and {written(b)} connected?" for a, b in pairs]
+
+
+def _specific_names(snapshot: Snapshot) -> list[int]:
+    """Return proper names that few chunks have; names of several chunks and words come first."""
+    graph = snapshot.graph
+    chunks = np.diff(graph.postings.indptr)
+    rows = np.flatnonzero(graph.named & (chunks > 0) & (chunks <= _MAX_CHUNKS))
+    rows = rows[np.argsort(-chunks[rows], kind="stable")][:_MAX_SEEN]
+    fitting = [row for row in rows.tolist() if _is_fitting(graph.names[row])]
+    return sorted(
+        fitting, key=lambda row: (chunks[row] == 1, " " not in graph.names[row], -chunks[row], row)
+    )
+
+
+def _is_fitting(name: str) -> bool:
+    """Return whether a name reads well in a question: neither a number nor a sentence."""
+    letters = sum(one.isalpha() for one in name)
+    is_short = len(name) <= _MAX_LETTERS and len(name.split()) <= _MAX_WORDS
+    least = _MIN_LETTERS if name.isascii() else 2  # a Chinese name may have two characters
+    return is_short and letters >= max(least, 0.7 * len(name.replace(" ", "")))
+
+
+def _pairs(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of names that share a sentence, each name and each document once."""
+    graph, used, documents = snapshot.graph, set[int](), set[int]()
+    rank = {row: place for place, row in enumerate(rows)}
+    for row in rows:
+        document = _document(snapshot, row)
+        if row in used or document in documents:
+            continue
+        others = [other for other in graph.neighbors(row).tolist() if other in rank]
+        for other in sorted(others, key=rank.__getitem__):
+            if other not in used and _differ(graph.names[row], graph.names[other]):
+                used |= {row, other}
+                documents.add(document)
+                yield row, other
+                break
+
+
+def _differ(one: str, other: str) -> bool:
+    """Return whether two names have no word in common: "Zoe" may be "Zoe Smith"."""
+    return set(one.split()).isdisjoint(other.split()) and one not in other and other not in one
+
+
+def _spread(snapshot: Snapshot, rows: Sequence[int]) -> list[int]:
+    """Return the rows with the first name of each document in front of all others."""
+    first: list[int] = []
+    rest: list[int] = []
+    seen: set[int] = set()
+    for row in rows:
+        document = _document(snapshot, row)
+        (rest if document in seen else first).append(row)
+        seen.add(document)
+    return first + rest
+
+
+def _document(snapshot: Snapshot, row: int) -> int:
+    """Return the first document that mentions an entity."""
+    return int(snapshot.chunk_documents[snapshot.graph.chunks(row)[0][0]])

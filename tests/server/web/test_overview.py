@@ -1,0 +1,46 @@
+"""What an index holds, and the questions that its own names suggest."""
+
+from __future__ import annotations
+
+from e2graphrag_integrations import SourceDocument
+from e2graphrag_integrations.views.overview import MAX_QUESTIONS, overview
+
+
+def test_an_empty_index_has_no_questions(open_index, serve):
+    held = serve(open_index()).get("/overview").json()
+    assert held == {"documents": 0, "chunks": 0, "names": 0, "languages": {}, "questions": []}
+
+
+def test_questions_name_what_few_chunks_have_as_the_text_writes_it(open_index, serve):
+    rag = open_index()
+    common = [SourceDocument(f"{n}", f"Anna slept on day {n}.") for n in range(8)]
+    names = ("Olga", "Pavel", "Quentin", "Rosa", "Stefan", "Tilda", "Ulrich")
+    rag.add([*common, *(SourceDocument(one, f"{one} slept.") for one in names)])
+    rag.add(SourceDocument("pair", "Viktor met Wanda."))
+    held = serve(rag).get("/overview").json()
+    stats = rag.stats()
+    assert (held["documents"], held["chunks"]) == (stats.documents, stats.chunks) == (16, 16)
+    assert held["names"] == stats.entities
+    assert held["languages"] == {"en": 16}
+    questions = held["questions"]
+    assert len(questions) == MAX_QUESTIONS == len(set(questions))
+    assert "How are Viktor and Wanda connected?" in questions
+    single = [one for one in questions if one.startswith("What does the text say about ")]
+    assert len(single) == 4
+    assert all(one.removesuffix("?").split()[-1] in names for one in single)
+    assert not any("Anna" in one for one in questions)  # eight chunks have this name
+    for one in questions:
+        assert rag.retrieve(one).nodes
+
+
+def test_a_scope_gets_its_own_questions(open_index):
+    rag = open_index()
+    rag.add(
+        [
+            SourceDocument("a", "Viktor met Wanda.", metadata={"tenant": "a"}),
+            SourceDocument("b", "Viktor met Xenia.", metadata={"tenant": "b"}),
+        ]
+    )
+    assert overview(rag.scoped({"tenant": "a"})).questions == (
+        "How are Viktor and Wanda connected?",
+    )
