@@ -11,6 +11,8 @@ from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.retrieval.entities.entity_view import describe_entity
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.common_words import is_common_word
+from e2graphrag_integrations.text.function_words import is_function_word
 from e2graphrag_integrations.text.layout.spacing import on_one_line
 from e2graphrag_integrations.views.source import SnapshotReader
 
@@ -20,8 +22,9 @@ MAX_QUESTIONS = 5
 _MAX_PAIRS = 2
 """Maximum number of questions about two names."""
 
-_MAX_CHUNKS = 4
-"""Number of chunks up to which a name is specific."""
+_MAX_CHUNKS = 12
+_MAX_SHARE = 4
+"""A name is specific up to 12 chunks, and up to one of four chunks; it may always have four."""
 
 _MAX_SEEN = 400
 """Number of names that are looked at, so that an index of any size answers quickly."""
@@ -77,21 +80,25 @@ def _questions(snapshot: Snapshot, source: NodeSource) -> list[str]:
 
 
 def _specific_names(snapshot: Snapshot) -> list[int]:
-    """Return proper names that few chunks have; names of several chunks and words come first."""
+    """Return proper names that few chunks have, those of the most chunks first."""
     graph = snapshot.graph
     chunks = np.diff(graph.postings.indptr)
-    rows = np.flatnonzero(graph.named & (chunks > 0) & (chunks <= _MAX_CHUNKS))
+    most = max(_MAX_SHARE, min(_MAX_CHUNKS, graph.postings.shape[1] // _MAX_SHARE))
+    rows = np.flatnonzero(graph.named & (chunks > 0) & (chunks <= most))
     rows = rows[np.argsort(-chunks[rows], kind="stable")][:_MAX_SEEN]
-    fitting = [row for row in rows.tolist() if _is_fitting(graph.names[row])]
-    return sorted(
-        fitting, key=lambda row: (chunks[row] == 1, " " not in graph.names[row], -chunks[row], row)
-    )
+    return [row for row in rows.tolist() if _is_fitting(graph.names[row])]
 
 
 def _is_fitting(name: str) -> bool:
-    """Return whether a name reads well in a question: neither a number nor a sentence."""
+    """Return whether a name reads well in a question.
+
+    Numbers, sentences and names of common words only, such as "Eight Hundred", do not.
+    """
+    words = name.split()
+    if all(map(is_common_word, words)) or any(map(is_function_word, (words[0], words[-1]))):
+        return False
     letters = sum(one.isalpha() for one in name)
-    is_short = len(name) <= _MAX_LETTERS and len(name.split()) <= _MAX_WORDS
+    is_short = len(name) <= _MAX_LETTERS and len(words) <= _MAX_WORDS
     least = _MIN_LETTERS if name.isascii() else 2  # a Chinese name may have two characters
     return is_short and letters >= max(least, 0.7 * len(name.replace(" ", "")))
 

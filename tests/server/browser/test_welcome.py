@@ -27,7 +27,6 @@ def test_the_first_screen_shows_the_index_and_a_click_asks_a_question(open_page,
             f"{stats.entities} names",
             "English",
         ]
-        page.locator("#settings > summary").click()
         page.locator("#a-k").fill("2")
         expect(page).to_have_url(re.compile(r"a\.k=2"))
         link = page.locator(".examples a", has_text="connected?").first

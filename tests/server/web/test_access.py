@@ -50,10 +50,11 @@ def bearer(token):
     ],
 )
 def test_requests_without_a_valid_token_are_refused(rag, serve, headers):
-    client = serve(rag, WebOptions(CLIENTS))
     public = {"/health", "/session"}
     assert {route.path for route in ROUTES if route.rights == "public"} == public
-    for route in ROUTES:
+    for number, route in enumerate(ROUTES):
+        if number % 20 == 0:  # fewer than the guesses that a client has
+            client = serve(rag, WebOptions(CLIENTS))
         if route.path not in public:
             path = route.path.replace("{id}", "story").replace("{name}", "anna")
             answer = client.request(method_of(route), path, headers=headers)

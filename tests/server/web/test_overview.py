@@ -16,12 +16,13 @@ def test_questions_name_what_few_chunks_have_as_the_text_writes_it(open_index, s
     common = [SourceDocument(f"{n}", f"Anna slept on day {n}.") for n in range(8)]
     names = ("Olga", "Pavel", "Quentin", "Rosa", "Stefan", "Tilda", "Ulrich")
     rag.add([*common, *(SourceDocument(one, f"{one} slept.") for one in names)])
+    rag.add(SourceDocument("number", "Hundred slept."))
     rag.add(SourceDocument("pair", "Viktor met Wanda."))
     held = serve(rag).get("/overview").json()
     stats = rag.stats()
-    assert (held["documents"], held["chunks"]) == (stats.documents, stats.chunks) == (16, 16)
+    assert (held["documents"], held["chunks"]) == (stats.documents, stats.chunks) == (17, 17)
     assert held["names"] == stats.entities
-    assert held["languages"] == {"en": 16}
+    assert held["languages"] == {"en": 17}
     questions = held["questions"]
     assert len(questions) == MAX_QUESTIONS == len(set(questions))
     assert "How are Viktor and Wanda connected?" in questions
@@ -29,6 +30,8 @@ def test_questions_name_what_few_chunks_have_as_the_text_writes_it(open_index, s
     assert len(single) == 4
     assert all(one.removesuffix("?").split()[-1] in names for one in single)
     assert not any("Anna" in one for one in questions)  # eight chunks have this name
+    assert not any("Hundred" in one for one in questions)  # a common word
+    assert any("hundred" in one.name for one in rag.entities())
     for one in questions:
         assert rag.retrieve(one).nodes
 
