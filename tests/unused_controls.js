@@ -6,7 +6,8 @@
   const nameOf = (one) => {
     const label = one.labels?.[0]?.textContent ?? one.textContent;
     const text = label.replace(/[\d.,:]+.*$/s, "").trim();
-    const kind = one.classList.contains("entity") ? "entity" : one.id || text;
+    const alike = ["entity", "example"].find((name) => one.classList.contains(name));
+    const kind = alike ?? (one.id || text);
     return `${one.tagName.toLowerCase()} ${kind}`;
   };
   const scan = () => {

@@ -127,6 +127,8 @@ def test_every_control_of_the_retrieval_test_works(open_recorded, long_chunks, t
         page = open_recorded(url, permissions=["clipboard-read", "clipboard-write"])
         page.locator("#question").wait_for()
         use_header(page)
+        page.locator(".example").first.click()
+        page.locator(".hit").first.wait_for()
         use_form(page)
         use_answers(page)
         use_question_set(page, tmp_path)

@@ -63,6 +63,23 @@ def test_a_session_of_a_scope_sees_its_own_names(open_page, web_index):
         ]
 
 
+def test_hostile_names_stay_text_in_the_confirmation_and_the_examples(open_page, page_url):
+    page = open_page(f"{page_url}#/documents")
+    page.locator("#document-search").fill("mallory")
+    row = page.locator("tbody tr")
+    expect(row).to_have_count(1)
+    row.get_by_role("checkbox").check()
+    page.locator("#delete-selected").click()
+    dialog = page.locator("dialog")
+    assert "Mallory <script>" in dialog.inner_text()
+    assert not dialog.locator("script, img, iframe").count()
+    page.keyboard.press("Escape")
+    expect(page.locator("#delete-selected")).to_be_focused()
+    page.locator('nav a[data-view="ask"]').click()
+    page.locator(".examples a", has_text="Mallory").wait_for()
+    assert page.evaluate("attacks") == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "light"), (390, "dark")])
 @pytest.mark.parametrize("view", ["ask", "documents"])

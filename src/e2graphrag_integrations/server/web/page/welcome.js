@@ -52,7 +52,7 @@ function exampleLink(text) {
     values.set("q", text);
     return `#/ask?${values}`;
   };
-  const link = h("a", { href: address(), dir: "auto" }, text);
+  const link = h("a", { class: "example", href: address(), dir: "auto" }, text);
   link.addEventListener("click", () => {
     link.setAttribute("href", address());
     document.getElementById("question").focus(); // the link is about to disappear
