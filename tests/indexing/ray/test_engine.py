@@ -31,7 +31,8 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     StoppedError,
 )
-from e2graphrag_integrations.indexing.stages.work import LocalEngine, as_engine
+from e2graphrag_integrations.indexing.engines import as_engine
+from e2graphrag_integrations.indexing.stages.work import LocalEngine
 from fakes import STORY, NameExtractor
 
 # Before Ray is imported: all processes listen on the loopback interface only.

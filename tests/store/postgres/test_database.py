@@ -28,6 +28,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     StoreLockedError,
 )
+from e2graphrag_integrations.store import postgres as store_postgres
 from e2graphrag_integrations.store.location import drop_index, list_indexes
 from e2graphrag_integrations.store.postgres.schema import POSTGRES_VERSION
 from e2graphrag_integrations.store.store import Store
@@ -105,9 +106,9 @@ def test_a_server_that_does_not_answer_is_a_typed_error_without_the_password():
 
 
 def test_without_psycopg_the_error_names_the_command_that_installs_it(monkeypatch):
-    for name in [
-        name for name in sys.modules if name.startswith("e2graphrag_integrations.store.postgres")
-    ]:
+    package = f"{store_postgres.__name__}."
+    for name in [name for name in sys.modules if name.startswith(package)]:
+        monkeypatch.setattr(store_postgres, name.removeprefix(package), sys.modules[name])
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(

@@ -504,7 +504,8 @@ class EntityFinder {
   /** Return why the list is empty. */
   reasons(isAll) {
     const reasons = nothingFound(this.source, this.search.value, "No entity has such a name.", "The index has no entities yet.");
-    return isAll ? reasons : `${reasons} Common nouns are left out.`;
+    const isComplete = !this.source.reasons?.(); // else missing documents are the reason
+    return isAll || !isComplete ? reasons : `${reasons} Common nouns are left out.`;
   }
 
   renderItem(one) {
