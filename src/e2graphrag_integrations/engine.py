@@ -345,15 +345,15 @@ class E2GraphRAG(IndexReader, GraphExports):
             UnknownDocumentError: If a document in `update` is not in the index.
             InvalidInputError: If the index does not have the level.
         """
+        updated = as_documents(() if update is None else update)
+        cost = estimate_documents(as_documents(documents, "replace"), updated, self._index)
+        if communities is None:
+            return cost
         from e2graphrag_integrations.retrieval.entities.communities import (
             CommunitySelection,
             communities_with_sources,
         )
 
-        updated = as_documents(() if update is None else update)
-        cost = estimate_documents(as_documents(documents, "replace"), updated, self._index)
-        if communities is None:
-            return cost
         if not isinstance(communities, CommunitySelection):
             communities = CommunitySelection(communities)
         selection = communities
@@ -614,17 +614,17 @@ class E2GraphRAG(IndexReader, GraphExports):
             CorruptStoreError: If a stored row does not match its checksum.
             StoppedError: If `stop` or `close` was called.
         """
-        from e2graphrag_integrations.indexing.reindex import reindex_documents
-
-        return self._run(partial(reindex_documents, self._index), IndexingRun(progress=progress))
+        return self._reindex(IndexingRun(progress=progress))
 
     async def areindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
+        run = IndexingRun(progress=progress)
+        return await run_in_thread(lambda: self._reindex(run), run.stop.stop_all)
+
+    def _reindex(self, run: IndexingRun) -> IndexReport:
         from e2graphrag_integrations.indexing.reindex import reindex_documents
 
-        run = IndexingRun(progress=progress)
-        work = partial(reindex_documents, self._index)
-        return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
+        return self._run(partial(reindex_documents, self._index), run)
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         # Workers may index other documents while some are only added to the queue.

@@ -112,12 +112,9 @@ def test_chinese_sentences_are_joined_without_spaces():
 
 def test_no_sentence_begins_after_a_question_that_is_quoted_in_it():
     text = "“What reason do you have for it?” said the Time Traveller. Filby had no reason at all."
-    chosen = summary(text, counter=ApproximateTokenCounter(), max_tokens=100)
-    assert chosen == text
-    assert summary(text, max_tokens=11) in {
-        "“What reason do you have for it?” said the Time Traveller.",
-        "Filby had no reason at all.",
-    }
+    assert summary(text, max_tokens=100) == text
+    # The first sentence has eleven words, and seven up to the question mark.
+    assert summary(text, max_tokens=10) == "Filby had no reason at all."
 
 
 def test_the_fingerprint_names_the_rules_and_settings():

@@ -1,4 +1,4 @@
-"""Function words by which languages in Latin letters are told apart."""
+"""Function words of languages, and those that distinguish two languages in Latin letters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def distinctive_words(language: str, other: str = ENGLISH) -> frozenset[str]:
     >>> sorted(distinctive_words("it") & {"di", "una", "a", "the"})
     ['di', 'una']
     """
-    return _stop_words(language) - _stop_words(other)
+    return stop_words(language) - stop_words(other)
 
 
 @functools.cache
-def _stop_words(language: str) -> frozenset[str]:
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language, as spaCy lists them; none if it has no list."""
     code = _CODES.get(language, language)
     if importlib.util.find_spec(f"spacy.lang.{code}") is None:
         return frozenset()

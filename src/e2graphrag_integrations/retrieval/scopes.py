@@ -274,8 +274,6 @@ class ScopedSnapshots:
         visible: NDArray[np.bool_],
         bm25_of: Callable[[Snapshot], BM25Index],
     ) -> Snapshot:
-        from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
-
         known = self._subsets
         subsets = known[1] if known is not None and known[0] == whole.generation else None
         if subsets is None:
@@ -283,6 +281,8 @@ class ScopedSnapshots:
             self._subsets = whole.generation, subsets
         snapshot = subsets.take(visible, whole.edits.reading_alike())
         if whole.edits:
+            from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
+
             forms = frozenset(known_forms(snapshot.edits, snapshot))
             snapshot = with_edits(snapshot, whole.edits.restricted_to(forms))
         bm25 = bm25_of(snapshot)

@@ -40,6 +40,9 @@ _MIN_WORDS, _MIN_CHARACTERS = 4, 7
 scripts without spaces, each character counts as a word, so the minimum is higher."""
 
 
+_QUOTES = "\"”»’'"
+"""Marks that may end a quoted sentence within another one."""
+
 _RULES = 2
 """Version of the rules; part of the fingerprint. Raise it when they change."""
 
@@ -144,8 +147,8 @@ def _sentences(text: str) -> list[str]:
     """Return the sentences of a text; `"Why?" said Ann.` is one, although a stop is inside it."""
     spans: list[Span] = []
     for start, end in sentence_spans(text, clauses=False):
-        is_rest = text[start].islower() and text[:start].rstrip().endswith(tuple("\"”»’'"))
-        spans.append(Span(spans.pop().start if spans and is_rest else start, end))
+        is_rest = bool(spans) and text[start].islower() and text[spans[-1].end - 1] in _QUOTES
+        spans.append(Span(spans.pop().start if is_rest else start, end))
     return [text[start:end] for start, end in spans]
 
 

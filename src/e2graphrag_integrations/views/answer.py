@@ -16,6 +16,7 @@ from e2graphrag_integrations.evaluation.questions import Question
 from e2graphrag_integrations.evaluation.settings import Setting, make_setting
 from e2graphrag_integrations.pages import PAGE_ID, describe_pages
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
+from e2graphrag_integrations.retrieval.question.question_words import words_to_mark
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Ranked, RelevanceKind, Trace
@@ -144,6 +145,7 @@ class AnswerView:
     """The answer to a question, with the steps that led to it; see `RetrievalResult` and `Trace`.
 
     Attributes:
+        words: The question without words that say nothing about a text, to mark the others.
         relevance_kind: The meaning of the nodes' relevance: `calibrated`, `cosine`, `names` (the
             fraction of the question's names) or `words` (that of its words, weighted by BM25).
         lists: Each ranked list with its best nodes.
@@ -158,6 +160,7 @@ class AnswerView:
     """
 
     question: str
+    words: str
     strategy: str
     mode: str
     route: str
@@ -266,6 +269,7 @@ def answer_view(result: RetrievalResult, gold: Question | None = None) -> Answer
     context = result.context()
     return AnswerView(
         result.question,
+        words_to_mark(result.question, {node.language for node in result.nodes}),
         trace.strategy,
         trace.mode,
         result.route,

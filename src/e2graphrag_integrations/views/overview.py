@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from e2graphrag_integrations.portability.stats import snapshot_stats
-from e2graphrag_integrations.retrieval.entities.entity_view import describe_entity
+from e2graphrag_integrations.retrieval.entities.entity_view import EntityView
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.common_words import is_common_word
 from e2graphrag_integrations.text.function_words import is_function_word
-from e2graphrag_integrations.text.layout.spacing import on_one_line
 from e2graphrag_integrations.views.source import SnapshotReader
+from e2graphrag_integrations.views.spellings import spellings
 
 MAX_QUESTIONS = 5
 """Maximum number of questions."""
@@ -39,7 +39,8 @@ class Overview:
     """What an index, or a scope of it, holds.
 
     Attributes:
-        documents, chunks, names: How many there are.
+        documents, chunks: How many there are.
+        names: Number of entities, without common nouns.
         languages: Number of documents by language, the most frequent first.
         questions: Questions about specific names of the texts.
     """
@@ -56,27 +57,25 @@ def overview(reader: SnapshotReader) -> Overview:
 
     def read(snapshot: Snapshot, source: NodeSource) -> Overview:
         stats = snapshot_stats(snapshot, snapshot.made_with)
-        questions = tuple(_questions(snapshot, source))
-        return Overview(stats.documents, stats.chunks, stats.entities, stats.languages, questions)
+        view = EntityView(snapshot, None)
+        names = int(np.count_nonzero(view.is_visible & snapshot.mostly_names))
+        questions = tuple(_questions(view, source))
+        return Overview(stats.documents, stats.chunks, names, stats.languages, questions)
 
     return reader.read_snapshot(read)
 
 
-def _questions(snapshot: Snapshot, source: NodeSource) -> list[str]:
+def _questions(view: EntityView, source: NodeSource) -> list[str]:
+    snapshot = view.snapshot
     rows = _specific_names(snapshot)
     pairs = list(_pairs(snapshot, rows))[:_MAX_PAIRS]
     used = {row for pair in pairs for row in pair}
     single = _spread(snapshot, [row for row in rows if row not in used])
-
-    def written(row: int) -> str:
-        """Return a name as the first text with it writes it."""
-        name = snapshot.graph.names[row]
-        mentions = describe_entity(snapshot, source, None, name, 1).mentions
-        return on_one_line(mentions[0].text) if mentions else name
-
-    count = MAX_QUESTIONS - len(pairs)
-    questions = [f"What does the text say about {written(row)}?" for row in single[:count]]
-    return questions + [f"How are {written(a)} and {written(b)} connected?" for a, b in pairs]
+    single = single[: MAX_QUESTIONS - len(pairs)]
+    shown = [*single, *(row for pair in pairs for row in pair)]
+    written = dict(zip(shown, spellings(view, source, shown), strict=True))
+    questions = [f"What does the text say about {written[row]}?" for row in single]
+    return questions + [f"How are {written[a]} and {written[b]} connected?" for a, b in pairs]
 
 
 def _specific_names(snapshot: Snapshot) -> list[int]:
@@ -84,7 +83,8 @@ def _specific_names(snapshot: Snapshot) -> list[int]:
     graph = snapshot.graph
     chunks = np.diff(graph.postings.indptr)
     most = max(_MAX_SHARE, min(_MAX_CHUNKS, graph.postings.shape[1] // _MAX_SHARE))
-    rows = np.flatnonzero(graph.named & (chunks > 0) & (chunks <= most))
+    are_names = snapshot.mostly_names[: len(chunks)]
+    rows = np.flatnonzero(are_names & (chunks > 0) & (chunks <= most))
     rows = rows[np.argsort(-chunks[rows], kind="stable")][:_MAX_SEEN]
     return [row for row in rows.tolist() if _is_fitting(graph.names[row])]
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from e2graphrag_integrations.retrieval.question.question_words import search_terms, topic_terms
+from e2graphrag_integrations.retrieval.question.question_words import (
+    search_terms,
+    topic_terms,
+    words_to_mark,
+)
 from e2graphrag_integrations.text.words import terms_of
 from strategies import quick, texts
 
@@ -47,3 +51,19 @@ def test_words_that_ask_for_an_overview_are_no_topic(question, topic):
 def test_terms_of_a_question_are_terms_of_its_text(question):
     assert set(search_terms(question)) <= set(terms_of(question))
     assert bool(search_terms(question)) == bool(terms_of(question))
+
+
+@pytest.mark.parametrize(
+    ("question", "languages", "marked"),
+    [
+        ("Where did the Eloi go after the war?", ["en"], "Eloi go war"),
+        ("Wer war der König?", ["de"], "König"),
+        ("曹操为什么杀了楊修？", ["zh"], "曹操 杀 楊修"),
+        ("¿Dónde vive la reina?", ["es", "en"], "vive reina"),
+    ],
+)
+def test_words_to_mark_are_as_written_and_none_of_a_language_of_the_texts(
+    question, languages, marked
+):
+    found = "".join(one if one.isalnum() else " " for one in words_to_mark(question, languages))
+    assert found.split() == marked.split()

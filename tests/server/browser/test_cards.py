@@ -109,7 +109,7 @@ def test_one_plain_sentence_says_how_the_hits_were_found(open_page, cards_url):
     )
     page = ask(open_page, cards_url, "Where is Zoe?", "&a.k=3")
     assert page.locator(".found").inner_text() == (
-        "3 hits. Found through the name Zoe; 2 without this name come from the whole text by "
+        "3 hits. Found through the name Zoe; 2 hits without this name come from the whole text by "
         "meaning and words."
     )
     page = ask(open_page, cards_url, "Where is Zoe?", "&a.k=3&a.mode=global")

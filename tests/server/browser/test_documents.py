@@ -233,7 +233,7 @@ def test_documents_are_deleted_together_only_after_one_confirmation(
         )
         told = dialog.inner_text()
         assert "Delete 2 documents?" in told
-        assert f"Letter 2, Letter 3: {chunks} chunks and the summaries" in told
+        assert f"Letter 2, Letter 3: {chunks} chunks and their summaries" in told
         assert "No language model is called." in told
         dialog.get_by_role("button", name="Cancel").click()
         expect(page.locator("#delete-selected")).to_be_focused()
@@ -309,7 +309,7 @@ def test_selected_documents_are_indexed_after_their_cost_was_confirmed(open_page
         dialog = page.locator("dialog")
         told = dialog.inner_text()
         assert "Index 2 documents again?" in told
-        assert "0.txt, 1.txt: 2 chunks and 0 summaries are made." in told
+        assert "0.txt, 1.txt: 2 chunks and 0 summaries are created." in told
         assert "1 selected document is indexed already" in told
         assert "No language model is called." in told
         dialog.get_by_role("button", name="Index again").click()

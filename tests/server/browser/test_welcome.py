@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from chromium import running_page
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.server.web import WebOptions, make_app
+from e2graphrag_integrations.views.graph import list_entities
 
 
 def test_the_first_screen_shows_the_index_and_a_click_asks_a_question(open_page, web_index):
@@ -24,7 +25,7 @@ def test_the_first_screen_shows_the_index_and_a_click_asks_a_question(open_page,
         assert facts.locator("span").all_inner_texts() == [
             "4 documents",
             f"{stats.chunks} chunks",
-            f"{stats.entities} names",
+            f"{list_entities(web_index, names_only=True).total} names",
             "English",
         ]
         page.locator("#a-k").fill("2")

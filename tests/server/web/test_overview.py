@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.views.overview import MAX_QUESTIONS, overview
+from fakes import NamesAndNouns
 
 
 def test_an_empty_index_has_no_questions(open_index, serve):
@@ -18,10 +19,11 @@ def test_questions_name_what_few_chunks_have_as_the_text_writes_it(open_index, s
     rag.add([*common, *(SourceDocument(one, f"{one} slept.") for one in names)])
     rag.add(SourceDocument("number", "Hundred slept."))
     rag.add(SourceDocument("pair", "Viktor met Wanda."))
-    held = serve(rag).get("/overview").json()
+    client = serve(rag)
+    held = client.get("/overview").json()
     stats = rag.stats()
     assert (held["documents"], held["chunks"]) == (stats.documents, stats.chunks) == (17, 17)
-    assert held["names"] == stats.entities
+    assert held["names"] == client.get("/entities?names_only=true").json()["total"]
     assert held["languages"] == {"en": 17}
     questions = held["questions"]
     assert len(questions) == MAX_QUESTIONS == len(set(questions))
@@ -47,3 +49,10 @@ def test_a_scope_gets_its_own_questions(open_index):
     assert overview(rag.scoped({"tenant": "a"})).questions == (
         "How are Viktor and Wanda connected?",
     )
+
+
+def test_common_nouns_are_no_names(open_index, serve):
+    rag = open_index(extractor=NamesAndNouns())
+    rag.add(SourceDocument("one", "Anna had time, a thing and a harbour."))
+    assert rag.stats().entities == 4
+    assert serve(rag).get("/overview").json()["names"] == 1

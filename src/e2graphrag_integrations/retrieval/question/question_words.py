@@ -7,8 +7,12 @@ script, and a question may contain several.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from e2graphrag_integrations.languages.language import CHINESE, ENGLISH
+from e2graphrag_integrations.languages.stop_words import stop_words
+from e2graphrag_integrations.text.function_words import is_function_word
 from e2graphrag_integrations.text.words import has_unspaced, terms_of
 
 
@@ -90,6 +94,7 @@ _REQUESTS = re.compile("|".join(one.requests for one in _LANGUAGES), re.IGNORECA
 _OVERVIEWS = re.compile("|".join(one.overviews for one in _LANGUAGES), re.IGNORECASE)
 _CONTENTS = re.compile("|".join(one.contents for one in _LANGUAGES), re.IGNORECASE)
 _ASPECTS = re.compile("|".join(one.aspects for one in _LANGUAGES), re.IGNORECASE)
+_WORD = re.compile(r"\w+")
 _FILLERS = re.compile("|".join(one.fillers for one in _LANGUAGES), re.IGNORECASE)
 
 
@@ -121,6 +126,27 @@ def specific_terms(question: str) -> list[str]:
     """
     terms = terms_of(_without_functions(_FILLERS.sub(" ", question)))
     return [term for term in terms if len(term) > 1 or not has_unspaced(term)]
+
+
+def words_to_mark(question: str, languages: Iterable[str]) -> str:
+    """Return a question, as written, without words that say nothing about a text.
+
+    Args:
+        question: The question.
+        languages: Codes of the languages of the texts. Only their function words are left out:
+            German "war" is a word of its own in English.
+
+    >>> words_to_mark("Where did the Eloi live?", ["en"]).split()
+    ['Eloi', 'live', '?']
+    """
+    others = [stop_words(code) for code in languages if code not in {ENGLISH, CHINESE}]
+
+    def kept(match: re.Match[str]) -> str:
+        word = match.group().casefold()
+        return " " if is_function_word(word) or any(word in own for own in others) else match[0]
+
+    rest = _without_functions(_FILLERS.sub(" ", question))
+    return _WORD.sub(kept, rest)
 
 
 def asks_for_overview(question: str) -> bool:

@@ -72,7 +72,7 @@ function renderSentence(view) {
   if (!names.length) return `No hit has a name of the question, so hits come from the whole text${means}.`;
   const rest = view.nodes.length - named.length;
   const source = means ? `${rest > 1 ? "come" : "comes"} from the whole text${means}` : `${rest > 1 ? "have" : "has"} names that occur with ${names.length > 1 ? "them" : "it"}`;
-  const others = rest ? `; ${formatNumber(rest)} without ${names.length > 1 ? "these names" : "this name"} ${source}` : "";
+  const others = rest ? `; ${countOf(rest, "hit")} without ${names.length > 1 ? "these names" : "this name"} ${source}` : "";
   return [`Found through the ${names.length > 1 ? "names" : "name"} `, listed(names.map((link) => entityLink(link.entity, writtenName(link, view)))), `${others}.`];
 }
 

@@ -330,10 +330,10 @@ function settingFields(name, info) {
     h(
       "div",
       { class: "fields" },
-      labeled("Hits (k)", fields.k, "The most hits that an answer has."),
-      labeled("Mode", fields.mode, "Local searches by the names of the question, global by meaning and words, auto by all."),
-      labeled("Strategy", fields.strategy, "How texts are ranked: hybrid fuses all searches, paper follows E2GraphRAG, tree the summaries."),
-      labeled("Token budget", fields.token_budget, "The most tokens of text that the hits have together."),
+      labeled("Hits (k)", fields.k, "Maximum number of hits."),
+      labeled("Mode", fields.mode, "Local uses the names of the question, global meaning and words, auto all of these."),
+      labeled("Strategy", fields.strategy, "Hybrid combines all searches, paper is that of E2GraphRAG, tree follows the summaries."),
+      labeled("Token budget", fields.token_budget, "Maximum number of tokens in all hits together."),
     ),
     h("details", null, h("summary", null, "Weights of the hybrid strategy"), weights),
     h(

@@ -24,7 +24,7 @@ const EDIT_KINDS = {
     change: (label, other) => ({ separate: [[label, other]] }),
   },
   stop: {
-    action: "Stop: it is no entity",
+    action: "Stop: not an entity",
     effect: (label) => `${label} will leave the graph, also for documents that you add later.`,
     change: (label) => ({ stop: [label] }),
     next: () => "",

@@ -11,26 +11,14 @@ const WIDE_LETTERS = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\u30
 const ABBREVIATION = /(?:^|[\s(“"‘'])(?:\p{Lu}|Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|No|vs|e\.g|i\.e|z\.B|d\.h)\.\s*$/u;
 const ENDING = /(?<=[a-z]{4})(?:es|ed|ing|s|e)$/; // of a regular form of an English word
 
-// Words that are not marked, since they say nothing about a text. Only those of the languages of the hits count:
-// German "war" is English for something else.
-const STOP_WORDS = {
-  en: "a about after all also am an and any are as at be because been before being both but by can could did do does done for from had has have he her here hers him his how i if in into is it its just me more most my no nor not of off on only or other our out over own she should so some such than that the their them then there these they this those through to too under until up us very was we were what when where which while who whom whose why will with would you your tell describe explain give please",
-  de: "aber als am an auch auf aus bei bin bis da das dass dem den der des die dir doch du ein eine einem einen einer eines er es für hat hatte haben ich ihm ihn ihr ihre im in ist ja man mit nach nicht noch nur oder ob sein seine sich sie sind so über um und uns von vor war waren warum was welche welcher welches wem wen wenn wer werden wessen wie wird wo wurde zu zum zur",
-  es: "a al como con cual cuál cuando cuándo cómo de del dónde donde el ella en era es esta este fue ha la las le lo los más no o para pero por qué que quien quién se ser sin sobre son su sus un una y ya",
-  fr: "a à au aux avec ce ces cette comment dans de des du elle en est et était il ils je la le les leur lui mais ne nous on ou où par pas pour pourquoi quand que quel quelle qui sa se ses son sont sur un une vous",
-  zh: "的 了 在 是 吗 呢 吧 和 与 跟 及 或 也 都 就 被 把 给 对 从 到 向 为 于 以 之 其 而 又 很 这 那 这个 那个 这些 那些 哪 哪里 哪儿 哪个 哪些 谁 什么 什麼 怎么 怎么样 怎样 如何 为什么 為什麼 为何 何时 多少 几 个 有 没有 不 没 我 你 他 她 它 我们 你们 他们 上 下 里 中 请 說 说 會 会 嗎 誰 與 個 這 為",
-};
-
 /**
  * Return the names and words of a question that are marked, names first.
  *
  * A term has a `source` for regular expressions and a `weight`: a name says more than a word.
  */
 export function termsOf(view) {
-  const languages = new Set(["en", "zh", ...view.nodes.map((node) => node.language)]);
-  const stops = new Set([...languages].flatMap((code) => STOP_WORDS[code]?.split(" ") ?? []));
   const names = [...view.links.flatMap((link) => [link.mention, link.entity]), ...view.nodes.flatMap((node) => node.entities)];
-  const words = wordsOf(view.question).filter((word) => !stops.has(word));
+  const words = wordsOf(view.words);
   const terms = new Map();
   names.sort((one, other) => other.length - one.length); // the longest one is marked where several match
   for (const name of names) addTerm(terms, nameSource(name), 3);

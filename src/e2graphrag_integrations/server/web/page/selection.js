@@ -90,7 +90,7 @@ export function queuedOf(items) {
 /** Return what deleting documents means, for the confirmation. */
 export function describeRemoval(items) {
   const chunks = items.reduce((sum, one) => sum + one.chunks, 0);
-  const lost = chunks ? `${countOf(chunks, "chunk")} and the summaries of them are removed, and the names in the graph are counted again.` : "No question finds any text of it yet.";
+  const lost = chunks ? `${countOf(chunks, "chunk")} and their summaries are removed, and the names in the graph are counted again.` : "No question finds any text of it yet.";
   return `${namesOf(items)}: ${lost} No language model is called. This cannot be undone.`;
 }
 
@@ -100,7 +100,7 @@ export function describeIndexing(items, cost, others) {
     ? `The language model is called ${cost.llm_calls === 1 ? "once" : `${formatNumber(cost.llm_calls)} times`}, with at most ${formatNumber(cost.prompt_tokens)} tokens in and ${formatNumber(cost.completion_tokens)} out.`
     : "No language model is called.";
   const kept = others ? `${countOf(others, "selected document is", "selected documents are")} indexed already and stay as before. ` : "";
-  return `${namesOf(items)}: ${countOf(cost.chunks, "chunk")} and ${countOf(cost.summaries, "summary", "summaries")} are made. ${kept}${paid}`;
+  return `${namesOf(items)}: ${countOf(cost.chunks, "chunk")} and ${countOf(cost.summaries, "summary", "summaries")} are created. ${kept}${paid}`;
 }
 
 function namesOf(items) {
