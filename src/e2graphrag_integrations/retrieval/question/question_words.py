@@ -137,7 +137,7 @@ def words_to_mark(question: str, languages: Iterable[str]) -> str:
             German "war" is a word of its own in English.
 
     >>> words_to_mark("Where did the Eloi live?", ["en"]).split()
-    ['Eloi', 'live', '?']
+    ['Eloi', 'live?']
     """
     others = [stop_words(code) for code in languages if code not in {ENGLISH, CHINESE}]
 
