@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, PaperStrategy, SourceDocument
+from e2graphrag_integrations.options import grouped
 from runs import parser_of, percentiles, this_run, write_result
 from synthetic import Corpus, FirstTextSummarizer, LineSplitter, SyntheticNameExtractor
 
@@ -54,13 +55,17 @@ class Expected:
 def open_small(url: str, **options: Any) -> E2GraphRAG:
     return E2GraphRAG.open(
         url,
-        embedder=HashingEmbedder(64),
-        extractor=SyntheticNameExtractor(),
-        summarizer=FirstTextSummarizer(),
-        splitter=LineSplitter(),
-        group_size=3,
-        lock_timeout=300.0,
-        **options,
+        **grouped(
+            {
+                "embedder": HashingEmbedder(64),
+                "extractor": SyntheticNameExtractor(),
+                "summarizer": FirstTextSummarizer(),
+                "splitter": LineSplitter(),
+                "group_size": 3,
+                "lock_timeout": 300.0,
+                **options,
+            }
+        ),
     )
 
 

@@ -37,6 +37,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.cli.demo import demo_text
+from e2graphrag_integrations.options import grouped
 from runs import parser_of, run_child, this_run, write_result
 from stub import server_stats, stub_server
 
@@ -113,11 +114,17 @@ class CrashTest:
     def open(self, path: Path) -> E2GraphRAG:
         return E2GraphRAG.open(
             path,
-            embedder=HashingEmbedder(64),
-            extractor=self.extractor,
-            summarizer=OpenAISummarizer("stub", base_url=f"{self.base}/v1", api_key="none"),
-            concurrency=CONCURRENCY,
-            **SETTINGS,
+            **grouped(
+                {
+                    "embedder": HashingEmbedder(64),
+                    "extractor": self.extractor,
+                    "summarizer": OpenAISummarizer(
+                        "stub", base_url=f"{self.base}/v1", api_key="none"
+                    ),
+                    "concurrency": CONCURRENCY,
+                    **SETTINGS,
+                }
+            ),
         )
 
     def task(self, path: Path) -> None:

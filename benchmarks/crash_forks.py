@@ -17,7 +17,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import ForkedProcessError
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
 from runs import forked
@@ -36,9 +42,8 @@ def open_index(path: Path) -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(64),
-        extractor=CapitalizedWordExtractor(),
-        chunk_size=40,
-        chunk_overlap=0,
+        models=Models(extractor=CapitalizedWordExtractor()),
+        settings=IndexSettings(chunk_size=40, chunk_overlap=0),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from llama_index.core import Document
 
-from e2graphrag_integrations import SpacyEntityExtractor
+from e2graphrag_integrations import IndexSettings, Models, SpacyEntityExtractor
 from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
@@ -53,11 +53,10 @@ class PersistCrashTest:
             documents,
             embed_model="hashing",
             llm="extractive",
-            extractor=self.extractor,
-            chunk_size=150,
-            chunk_overlap=0,
-            group_size=4,
-            summary_tokens=60,
+            models=Models(extractor=self.extractor),
+            settings=IndexSettings(
+                chunk_size=150, chunk_overlap=0, group_size=4, summary_tokens=60
+            ),
         )
 
     def ask(self, index: E2GraphRAGIndex) -> list[tuple[str, str, float]]:
@@ -92,7 +91,9 @@ class PersistCrashTest:
         """Count the version that loads, and return the one that the folder contains afterwards."""
         try:
             found = self.ask(
-                E2GraphRAGIndex.from_persist_dir(self.folder, extractor=self.extractor)
+                E2GraphRAGIndex.from_persist_dir(
+                    self.folder, models=Models(extractor=self.extractor)
+                )
             )
         except CorruptStoreError:
             self.counts["rejected at load"] += 1

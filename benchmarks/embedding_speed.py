@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from e2graphrag_integrations import E2GraphRAG, SentenceTransformerEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, SentenceTransformerEmbedder, SourceDocument
 from e2graphrag_integrations.embedders.packed_bert import packed_bert
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL, find_model
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
@@ -90,7 +90,7 @@ def windows(corpus: Corpus, count: int, embedder: WindowedEmbedder) -> list[str]
             break
         chosen.append(replace(document, text=document.text[: count * _CHARACTERS]))
     extractor = CapitalizedWordExtractor()
-    with E2GraphRAG.open(":memory:", embedder="hashing", extractor=extractor) as rag:
+    with E2GraphRAG.open(":memory:", embedder="hashing", models=Models(extractor=extractor)) as rag:
         rag.add(chosen)
         lines = [json.loads(line) for line in rag.export()]
     prefixes = {one.id: embedder.title_prefix(one.title) for one in chosen}

@@ -27,10 +27,12 @@ import numpy as np
 from e2graphrag_integrations import (
     E2GraphRAG,
     IndexReport,
+    Models,
     OpenAISummarizer,
     SentenceTransformerEmbedder,
     SourceDocument,
     SpacyEntityExtractor,
+    WriteOptions,
 )
 from e2graphrag_integrations._utils.concurrency.event_loop import OwnLoop
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
@@ -102,7 +104,9 @@ class LowerBounds:
         windowed = WindowedEmbedder(embedder)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "novel.e2g"
-            with E2GraphRAG.open(path, embedder="hashing", extractor=extractor) as rag:
+            with E2GraphRAG.open(
+                path, embedder="hashing", models=Models(extractor=extractor)
+            ) as rag:
                 _, hashed = measured(lambda: rag.add(document))
                 nodes = [json.loads(line) for line in rag.export()]
         texts = [node["text"] for node in nodes if "node" in node]
@@ -132,7 +136,9 @@ def without_llm(document: SourceDocument, bounds: LowerBounds) -> dict[str, Any]
     with (
         tempfile.TemporaryDirectory() as folder,
         E2GraphRAG.open(
-            Path(folder) / "novel.e2g", embedder=bounds.embedder, extractor=bounds.extractor
+            Path(folder) / "novel.e2g",
+            embedder=bounds.embedder,
+            models=Models(extractor=bounds.extractor),
         ) as rag,
     ):
         report, indexing = measured(lambda: rag.add(document))
@@ -189,9 +195,9 @@ def with_llm(document: SourceDocument, bounds: LowerBounds, url: str) -> dict[st
         with E2GraphRAG.open(
             path,
             summarizer=summarizer,
-            concurrency=CONCURRENCY,
+            writes=WriteOptions(concurrency=CONCURRENCY),
             embedder=bounds.embedder,
-            extractor=bounds.extractor,
+            models=Models(extractor=bounds.extractor),
         ) as rag:
             report, indexing = measured(lambda: rag.add(document))
     return {
@@ -269,7 +275,7 @@ def index_documents(
 ) -> tuple[IndexReport, Cost]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "parts.e2g"
-        with E2GraphRAG.open(path, embedder="hashing", extractor=extractor) as rag:
+        with E2GraphRAG.open(path, embedder="hashing", models=Models(extractor=extractor)) as rag:
             return measured(lambda: rag.add(documents))
 
 

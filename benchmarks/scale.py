@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, FreshnessPolicy, IndexSettings, Models
 from e2graphrag_integrations.retrieval.filters.where import metadata_filter
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.fusion import top_rows
@@ -90,10 +90,10 @@ def open_index(
     return E2GraphRAG.open(
         path,
         embedder=MixtureEmbedder(real[HELD_OUT:], real[:HELD_OUT], window),
-        extractor=SyntheticNameExtractor(),
+        models=Models(extractor=SyntheticNameExtractor()),
         summarizer=FirstTextSummarizer(),
-        splitter=LineSplitter(),
-        read_your_writes=read_your_writes,
+        settings=IndexSettings(splitter=LineSplitter()),
+        freshness=FreshnessPolicy(read_your_writes=read_your_writes),
     )
 
 

@@ -18,13 +18,15 @@ from langchain_core.documents import Document
 from langgraph.checkpoint.memory import InMemorySaver
 from stand_in_chat_model import answering_model
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, create_e2graphrag_tool
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
 
 text = NOVEL.read_text(encoding="utf-8")[:25_000]
 index = E2GraphRAGIndex.from_documents(
-    [Document(text, metadata={"source": NOVEL.name})], chunk_size=300, chunk_overlap=30
+    [Document(text, metadata={"source": NOVEL.name})],
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
 )
 agent = create_agent(
     answering_model(),

@@ -18,6 +18,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from stand_in_chat_model import answering_model
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -35,8 +36,7 @@ def numbered(documents: list[Document]) -> str:
 text = NOVEL.read_text(encoding="utf-8")[:25_000]  # the first chapters
 index = E2GraphRAGIndex.from_documents(
     [Document(text, metadata={"source": NOVEL.name, "author": "H. G. Wells"})],
-    chunk_size=300,
-    chunk_overlap=30,
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     # llm=...: a model that writes the summaries; without one they are extracted sentences.
 )
 retriever = index.as_retriever(k=3, include_scores=True)  # e2_score, e2_found_by, e2_reasons

@@ -17,6 +17,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from stand_in_chat_model import answering_model
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "sanguo_yanyi.txt"
@@ -34,8 +35,7 @@ def numbered(documents: list[Document]) -> str:
 text = NOVEL.read_text(encoding="utf-8")[:2_500]  # half a chapter, to run in seconds
 index = E2GraphRAGIndex.from_documents(
     [Document(text, metadata={"source": NOVEL.name, "author": "罗贯中"})],
-    chunk_size=300,
-    chunk_overlap=30,
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     # llm=...: a model that writes the summaries, with Chinese prompts.
 )
 retriever = index.as_retriever(k=3, include_scores=True)  # e2_score, e2_found_by, e2_reasons

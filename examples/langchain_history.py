@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from stand_in_chat_model import answering_model
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -26,7 +27,8 @@ CONVERSATION = [("placeholder", "{chat_history}"), ("user", "{input}")]
 
 text = NOVEL.read_text(encoding="utf-8")[:25_000]
 index = E2GraphRAGIndex.from_documents(
-    [Document(text, metadata={"source": NOVEL.name})], chunk_size=300, chunk_overlap=30
+    [Document(text, metadata={"source": NOVEL.name})],
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
 )
 model = answering_model()
 rewrite_prompt = ChatPromptTemplate(

@@ -20,6 +20,7 @@ from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from stand_in_chat_model import answering_model
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -34,7 +35,9 @@ records = InMemoryRecordManager("novel")
 records.create_schema()
 # Writes build the index, but here they only store pages, so that the cost is known beforehand.
 novel = E2GraphRAGIndex.open(
-    llm=answering_model(), chunk_size=300, chunk_overlap=30, auto_build=False
+    llm=answering_model(),
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
+    auto_build=False,
 )
 
 

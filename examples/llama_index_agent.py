@@ -18,6 +18,7 @@ from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.tools import QueryEngineTool
 from stand_in_llm import answering_llm
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -27,7 +28,8 @@ async def main() -> None:
     """Index the first two chapters of the novel and run an agent on them."""
     text = NOVEL.read_text(encoding="utf-8")[:18_000]
     index = await E2GraphRAGIndex.afrom_documents(
-        [Document(id_="the_time_machine.txt", text=text)], chunk_size=300, chunk_overlap=30
+        [Document(id_="the_time_machine.txt", text=text)],
+        settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     )
     llm = answering_llm()
     tool = QueryEngineTool.from_defaults(

@@ -14,6 +14,7 @@ from pathlib import Path
 from llama_index.core import Document
 from stand_in_llm import answering_llm
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "sanguo_yanyi.txt"
@@ -25,8 +26,7 @@ QUESTIONS = (
 text = NOVEL.read_text(encoding="utf-8")[:2_500]  # half a chapter, to run in seconds
 index = E2GraphRAGIndex.from_documents(
     [Document(id_=NOVEL.name, text=text, metadata={"author": "罗贯中"})],
-    chunk_size=300,
-    chunk_overlap=30,
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     # Pass llm=... to write summaries with an LLM; its prompts are also in Chinese.
 )
 engine = index.as_query_engine(llm=answering_llm(), similarity_top_k=3)

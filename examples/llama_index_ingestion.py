@@ -22,6 +22,7 @@ from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -49,7 +50,7 @@ pipeline = IngestionPipeline(
     docstore_strategy=DocstoreStrategy.UPSERTS,
     vector_store=SimpleVectorStore(),  # stays empty; LlamaIndex does no upserts without one
 )
-index = E2GraphRAGIndex(nodes := pipeline.run(documents=documents), **SIZES)
+index = E2GraphRAGIndex(nodes := pipeline.run(documents=documents), settings=IndexSettings(**SIZES))
 report("first run", index, [node.ref_doc_id for node in nodes])
 
 index.insert_nodes(nodes := pipeline.run(documents=documents))

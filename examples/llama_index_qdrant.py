@@ -24,6 +24,7 @@ from llama_index.core.vector_stores import (
 )
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -60,8 +61,7 @@ with tempfile.TemporaryDirectory() as name:
     index = E2GraphRAGIndex.from_documents(
         chapters(3),
         storage_context=StorageContext.from_defaults(vector_store=store),
-        chunk_size=300,
-        chunk_overlap=30,
+        settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     )
     index.persist(folder / "index")
     count = index.reader.stats().windows

@@ -20,6 +20,7 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.query_engine import CitationQueryEngine
 from stand_in_llm import answering_llm
 
+from e2graphrag_integrations import IndexSettings
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, E2RoutingEvent
 
 NOVEL = Path(__file__).parent / "data" / "the_time_machine.txt"
@@ -43,8 +44,7 @@ class Routes(BaseEventHandler):
 text = NOVEL.read_text(encoding="utf-8")[:18_000]  # two chapters, to run in seconds
 index = E2GraphRAGIndex.from_documents(
     [Document(id_="the_time_machine.txt", text=text, metadata={"author": "H. G. Wells"})],
-    chunk_size=300,
-    chunk_overlap=30,
+    settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     # Pass llm=... to write summaries with an LLM; by default they quote the best sentences.
 )
 engine = CitationQueryEngine.from_args(

@@ -17,7 +17,7 @@ from pathlib import Path
 from llama_index.core.query_engine import CitationQueryEngine
 from stand_in_llm import answering_llm
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, FreshnessPolicy, IndexSettings, SourceDocument
 from e2graphrag_integrations.llama_index import E2GraphRAGRetriever
 
 QUESTION = "What did Bob give to Alice?"
@@ -29,10 +29,12 @@ LATER = SourceDocument("oslo", "Bob gave Alice a lamp in Oslo.", metadata={"team
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    E2GraphRAG.open(Path(folder) / "letters.e2g", scope_keys=["team"]) as writer,
+    E2GraphRAG.open(
+        Path(folder) / "letters.e2g", settings=IndexSettings(scope_keys=["team"])
+    ) as writer,
 ):
     writer.add(FIRST)
-    with E2GraphRAG.open(writer.path, max_staleness=0) as reader:
+    with E2GraphRAG.open(writer.path, freshness=FreshnessPolicy(max_staleness=0)) as reader:
         for step in ("first", "later"):
             for team in (1, 2):
                 retriever = E2GraphRAGRetriever(reader.scoped({"team": team}), similarity_top_k=1)

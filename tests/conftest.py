@@ -29,6 +29,7 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.embedders import sentence_transformers
 from e2graphrag_integrations.entities import spacy_extractor
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from fakes import STORY, NameExtractor
 from postgres_server import PostgresServer, missing_postgres, running_postgres
@@ -73,7 +74,7 @@ def open_index() -> Iterator[OpenIndex]:
             "chunk_size": 16,
             "chunk_overlap": 4,
         }
-        rag = E2GraphRAG.open(path, **(defaults | options))
+        rag = E2GraphRAG.open(path, **grouped(defaults | options))
         opened.append(rag)
         return rag
 

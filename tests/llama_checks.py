@@ -11,6 +11,7 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store.tables.mirrored_vectors import read_mirrored
 from fakes import NameExtractor
 from llama_stores import Distinct, docstore_texts, stored_entries
@@ -46,7 +47,7 @@ def marked_document():
 def build(documents, store=None, **options):
     """Return an index of documents with small chunks, over a vector store."""
     context = StorageContext.from_defaults(vector_store=store)
-    return E2GraphRAGIndex.from_documents(documents, context, **(SETTINGS | options))
+    return E2GraphRAGIndex.from_documents(documents, context, **grouped(SETTINGS | options))
 
 
 async def call(is_async, index, method, *args, **options):

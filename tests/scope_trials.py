@@ -24,6 +24,8 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    IndexSettings,
+    Models,
     PaperStrategy,
     ScopedReader,
     SourceDocument,
@@ -53,11 +55,8 @@ def new_index(path: str = ":memory:") -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=16,
-        chunk_overlap=4,
-        group_size=2,
-        split_segments=True,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=4, group_size=2, split_segments=True),
     )
 
 

@@ -9,6 +9,7 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     ExtractiveSummarizer,
     HashingEmbedder,
+    IndexSettings,
     PaperStrategy,
     Prompts,
     SentenceTransformerEmbedder,
@@ -23,6 +24,7 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     SummaryError,
 )
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store.lock import IndexLock
 from fakes import AnonymousEmbedder, CountingLLM, LineCounter, NameExtractor, numbered
 
@@ -35,7 +37,9 @@ def path(tmp_path):
 
 
 def test_a_reopened_index_uses_the_models_that_built_it(path):
-    with E2GraphRAG.open(path, embedder="hashing", chunk_size=30, chunk_overlap=5) as rag:
+    with E2GraphRAG.open(
+        path, embedder="hashing", settings=IndexSettings(chunk_size=30, chunk_overlap=5)
+    ) as rag:
         rag.add(SourceDocument("d", "Sherlock Holmes met Mary Morstan in London."))
         expected = rag.retrieve("Did Sherlock Holmes meet Mary Morstan?").nodes
         assert "Holmes" in expected[0].text
@@ -115,9 +119,9 @@ def test_another_model_with_the_same_dimension_is_rejected(path, open_index):
 
 def test_an_embedder_without_a_name_must_be_passed_again(path):
     parts = {"extractor": NameExtractor(), **FOUR}
-    with E2GraphRAG.open(path, embedder=HashingEmbedder(48), **parts) as rag:
+    with E2GraphRAG.open(path, **grouped({"embedder": HashingEmbedder(48), **parts})) as rag:
         rag.add(numbered(3))
-    with E2GraphRAG.open(path, **parts) as rag:
+    with E2GraphRAG.open(path, **grouped(parts)) as rag:
         assert rag.stats().documents == 1
         with pytest.raises(SettingsMismatchError, match="pass embedder="):
             rag.retrieve("ends")
@@ -126,7 +130,7 @@ def test_an_embedder_without_a_name_must_be_passed_again(path):
 def test_an_extractor_without_a_name_must_be_passed_again(path, open_index):
     open_index(path, embedder="hashing", **FOUR).add(numbered(3))
     with E2GraphRAG.open(path) as rag:
-        with pytest.raises(SettingsMismatchError, match="pass extractor="):
+        with pytest.raises(SettingsMismatchError, match=r"pass models=Models\(extractor=\.\.\.\)"):
             rag.retrieve("Item")
         assert rag.retrieve("Item", mode="global").nodes
 
@@ -152,7 +156,7 @@ def test_another_setting_is_rejected_and_both_values_are_named(path, open_index,
 
 
 def test_another_summarizer_can_query_but_not_add(path, open_index):
-    with open_index(path, summarizer=CountingLLM(), summarizer_id="one") as rag:
+    with open_index(path, summarizer=CountingLLM(), llm_id="one") as rag:
         rag.add(numbered(3))
         expected = rag.retrieve("Item").nodes
     other = open_index(path)  # extractive
@@ -266,9 +270,9 @@ class NoMethods:
         ({"strategy": 0}, "strategy=0 has no method rank"),
         ({"strategy": PaperStrategy}, "has no method rank"),
         ({"summarizer": SummarizerClass}, "neither callable"),
-        ({"summarizer_id": ""}, "summarizer_id must be a non-empty string"),
-        ({"summarizer_id": "\ud800"}, "summarizer_id contains a lone surrogate"),
-        ({"summarizer_id": 5}, "summarizer_id must be a string"),
+        ({"llm_id": ""}, "llm_id must be a non-empty string"),
+        ({"llm_id": "\ud800"}, "llm_id contains a lone surrogate"),
+        ({"llm_id": 5}, "llm_id must be a string"),
         ({"prompts": "Summarize {text}"}, "must be a Prompts"),
         ({"retry": 5}, "retry=5 must be a RetryPolicy"),
         ({"lock_timeout": "x"}, "lock_timeout='x'"),
@@ -372,7 +376,7 @@ def test_a_summarizer_id_keeps_the_summaries_of_an_object(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     for name, calls in (("one", 2), ("one too", 0)):
         model = Anonymous(name)
-        with open_index(path, summarizer=model, summarizer_id="model", **FOUR) as rag:
+        with open_index(path, summarizer=model, llm_id="model", **FOUR) as rag:
             rag.add(numbered(6, name))
         assert model.calls == calls
 
@@ -381,7 +385,7 @@ def test_the_summarizer_id_of_a_wrapped_function_is_used(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     for name, calls in (("one", 2), ("two", 0)):
         llm = CountingLLM()
-        wrapped = CallableSummarizer(llm, summarizer_id="x")
+        wrapped = CallableSummarizer(llm, llm_id="x")
         with open_index(path, summarizer=wrapped, **FOUR) as rag:
             rag.add(numbered(6, name))
         assert llm.calls == calls
@@ -390,10 +394,10 @@ def test_the_summarizer_id_of_a_wrapped_function_is_used(tmp_path, open_index):
 @pytest.mark.parametrize(
     "options",
     [
-        {"summarizer_id": "x"},
+        {"llm_id": "x"},
         {"prompts": Prompts()},
         {"summarizer": Anonymous("one"), "prompts": Prompts()},
-        {"summarizer": CallableSummarizer(str, summarizer_id="a"), "summarizer_id": "b"},
+        {"summarizer": CallableSummarizer(str, llm_id="a"), "llm_id": "b"},
     ],
 )
 def test_options_that_the_summarizer_would_ignore_are_rejected(open_index, options):

@@ -16,7 +16,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from e2graphrag_integrations import E2GraphRAG, copy_index
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, copy_index
 from e2graphrag_integrations.search import vector_index
 from e2graphrag_integrations.search.vector_index import VectorIndexSearch
 from goals import Goal
@@ -94,9 +94,9 @@ def _open(path: str | Path, real: Floats, vectors: str | None) -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
         embedder=MixtureEmbedder(real[HELD_OUT:], real[:HELD_OUT]),
-        extractor=SyntheticNameExtractor(),
+        models=Models(extractor=SyntheticNameExtractor()),
         summarizer=FirstTextSummarizer(),
-        splitter=LineSplitter(),
+        settings=IndexSettings(splitter=LineSplitter()),
         vectors=vectors,
     )
 

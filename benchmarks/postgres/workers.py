@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
 from goals import Goal
 from runs import forked
@@ -90,11 +91,15 @@ class LoggingLLM:
 def open_index(path: str, log: Path) -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
-        embedder=HashingEmbedder(64),
-        extractor=CapitalizedWordExtractor(),
-        summarizer=LoggingLLM(log),
-        concurrency=CONCURRENCY,
-        **SETTINGS,
+        **grouped(
+            {
+                "embedder": HashingEmbedder(64),
+                "extractor": CapitalizedWordExtractor(),
+                "summarizer": LoggingLLM(log),
+                "concurrency": CONCURRENCY,
+                **SETTINGS,
+            }
+        ),
     )
 
 

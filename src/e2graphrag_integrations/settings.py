@@ -118,6 +118,10 @@ class Settings:
         return entries
 
 
+SETTING_NAMES = tuple(one.name for one in fields(Settings))
+"""The names of all settings."""
+
+
 def resolve_settings(
     requested: Mapping[str, Any], manifest: Mapping[str, str], path: str
 ) -> Settings:

@@ -14,7 +14,7 @@ from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.cli.wording import on_command_line
 
 TRANSLATED = """
-wait for it, or increase lock_timeout=
+wait for it, or increase lock_timeout of WriteOptions
 wait for it, or increase --lock-timeout
 
 chunk_overlap=9 must be less than chunk_size=5
@@ -53,7 +53,10 @@ entities(prefix=) lists the names
 call reindex() or run `e2graphrag entities reindex a.e2g`
 run `e2graphrag entities reindex a.e2g`
 
-pass extractor={"de": "de_core_news_sm"}, and reindex()
+pass models=Models(extractor=...) with what it was built with
+pass --spacy-model with what it was built with
+
+pass models=Models(extractor={"de": "de_core_news_sm"}), and reindex()
 pass --spacy-model de=de_core_news_sm, and run `e2graphrag entities reindex`
 
 split it, or pass a larger LoaderLimits(seconds=...) if you trust it
@@ -179,7 +182,7 @@ def test_every_option_that_is_a_parameter_has_its_words():
     parameters = {
         name for method in methods if callable(method) for name in signature(method).parameters
     }
-    shared = parameters.intersection(options.values()) - {"question", "format"}
+    shared = parameters.intersection(options.values()) - {"question", "format", "settings"}
     assert shared <= set(words)
     assert set(wording._COMMANDS.values()) <= set(commands)
 
@@ -190,13 +193,13 @@ def test_a_pipeline_for_one_language_leaves_the_others(tmp_path, call, monkeypat
     monkeypatch.setattr(
         E2GraphRAG,
         "open",
-        lambda path, **o: opened(path, **(given.update(o) or {**o, "extractor": None})),
+        lambda path, **o: opened(path, **(given.update(o) or {**o, "models": None})),
     )
     (tmp_path / "a.txt").write_text("Anna met Bert.", encoding="utf-8")
     command = ("index", tmp_path / "a.txt", "--out", tmp_path / "a.e2g", "--embedder", "hashing")
     assert call(*command, "--spacy-model", "de=de_x", "--spacy-model", "fr=fr_x").code == 0
-    assert given["extractor"] == {"de": "de_x", "fr": "fr_x"}
+    assert given["models"].extractor == {"de": "de_x", "fr": "fr_x"}
     assert call(*command, "--spacy-model", "folder/a=b").code == 0
-    assert given["extractor"] == "folder/a=b"
+    assert given["models"].extractor == "folder/a=b"
     code, _, err = call(*command, "--spacy-model", "de=de_x", "--spacy-model", "en_x")
     assert (code, "--spacy-model" in err) == (2, True)

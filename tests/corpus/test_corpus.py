@@ -10,6 +10,7 @@ from e2graphrag_integrations.corpus.batch import WriteBatch
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_pages import page
 
@@ -40,10 +41,9 @@ def summarizer():
 def corpus(summarizer):
     with E2GraphRAG.open(
         ":memory:",
-        embedder="hashing",
-        extractor=NameExtractor(),
-        summarizer=summarizer,
-        **SIZES,
+        **grouped(
+            {"embedder": "hashing", "extractor": NameExtractor(), "summarizer": summarizer, **SIZES}
+        ),
     ) as rag:
         yield Corpus(rag, LlamaIndexDocuments())
 
@@ -159,8 +159,8 @@ def test_a_batch_is_one_build(corpus, summarizer):
 def test_another_handle_sees_what_is_pending(tmp_path):
     options = {"embedder": "hashing", "extractor": NameExtractor(), **SIZES}
     with (
-        E2GraphRAG.open(tmp_path / "i.e2g", **options) as first,
-        E2GraphRAG.open(tmp_path / "i.e2g", **options) as second,
+        E2GraphRAG.open(tmp_path / "i.e2g", **grouped(options)) as first,
+        E2GraphRAG.open(tmp_path / "i.e2g", **grouped(options)) as second,
     ):
         one, other = (Corpus(rag, LlamaIndexDocuments()) for rag in (first, second))
         one.store([page(1)])

@@ -7,6 +7,7 @@ import pytest
 from e2graphrag_integrations import (
     E2GraphRAG,
     HybridStrategy,
+    Models,
     PaperStrategy,
     RelevanceCalibration,
     SourceDocument,
@@ -74,7 +75,9 @@ def test_minilm_is_known_by_its_name_and_by_its_vectors(real_embedder):
 
 @pytest.mark.parametrize("wrap", [lambda model: model, Wrapped], ids=["named", "probed"])
 def test_an_index_with_minilm_has_calibrated_relevance(real_embedder, real_extractor, wrap):
-    with E2GraphRAG.open(":memory:", embedder=wrap(real_embedder), extractor=real_extractor) as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder=wrap(real_embedder), models=Models(extractor=real_extractor)
+    ) as rag:
         rag.add(SourceDocument("whale", "Blue whales weigh up to 150 tonnes."))
         [node] = rag.retrieve(QUESTION).nodes
         plain = HybridStrategy(relevance_calibration=clipped_cosine)

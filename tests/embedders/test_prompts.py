@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, SentenceTransformerEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, SentenceTransformerEmbedder, SourceDocument
 from e2graphrag_integrations.embedders.prompts import ModelPrompts, documented_prompts
 from e2graphrag_integrations.errors import SettingsMismatchError
 
@@ -133,9 +133,9 @@ def test_index_built_without_prompts_needs_an_embedder_without_prompts(make_mode
     e5 = make_model("multilingual-e5-small")
     plain = SentenceTransformerEmbedder(e5.model, query_prompt="", document_prompt="")
     path = tmp_path / "plain.e2g"
-    with E2GraphRAG.open(path, embedder=plain, extractor=names) as rag:
+    with E2GraphRAG.open(path, embedder=plain, models=Models(extractor=names)) as rag:
         rag.add(SourceDocument("a", "Ada met Bob."))
-    with E2GraphRAG.open(path, embedder=plain, extractor=names) as rag:
+    with E2GraphRAG.open(path, embedder=plain, models=Models(extractor=names)) as rag:
         assert rag._index.components.embedder.embedder.prompts == PLAIN
     with pytest.raises(SettingsMismatchError, match="with the prompts 'query: ' and 'passage: '"):
         E2GraphRAG.open(path, embedder=e5)
@@ -144,9 +144,9 @@ def test_index_built_without_prompts_needs_an_embedder_without_prompts(make_mode
 def test_index_built_with_documented_prompts_opens_by_name(make_model, names, tmp_path):
     e5 = make_model("multilingual-e5-small")
     path = tmp_path / "new.e2g"
-    with E2GraphRAG.open(path, embedder=e5.model, extractor=names) as rag:
+    with E2GraphRAG.open(path, embedder=e5.model, models=Models(extractor=names)) as rag:
         rag.add(SourceDocument("a", "Ada met Bob."))
-    with E2GraphRAG.open(path, extractor=names) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=names)) as rag:
         assert rag._index.components.embedder.embedder.prompts == E5
 
 

@@ -10,7 +10,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 from sentence_transformers import SentenceTransformer
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
 from e2graphrag_integrations.embedders.sentence_transformers import (
     DEFAULT_MODEL,
@@ -23,6 +23,7 @@ from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
 from e2graphrag_integrations.llama_index.models import EmbedModel
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, AnonymousEmbedder, NameExtractor
 
 SIZES = {"chunk_size": 40, "chunk_overlap": 0}
@@ -111,24 +112,24 @@ def test_a_remote_model_has_no_tokenizer():
 def test_an_index_of_the_core_opens_with_a_wrapper_and_back(tmp_path, real_embedder, wrapper):
     path = tmp_path / "a.e2g"
     options = {"extractor": NameExtractor()}
-    with E2GraphRAG.open(path, embedder=real_embedder, **options, **SIZES) as rag:
+    with E2GraphRAG.open(path, **grouped({"embedder": real_embedder, **options, **SIZES})) as rag:
         rag.add(SourceDocument("story", STORY))
         expected = rag.retrieve("What did Anna give Bert?").nodes
-    with E2GraphRAG.open(path, embedder=wrapper, **options) as rag:
+    with E2GraphRAG.open(path, **grouped({"embedder": wrapper, **options})) as rag:
         found = rag.retrieve("What did Anna give Bert?").nodes
         assert [node.node_id for node in found] == [node.node_id for node in expected]
         report = rag.add(SourceDocument("more", STORY + " Hal came back."))
         assert report.embedded == 1  # the rest is cached
-    with E2GraphRAG.open(path, **options) as rag:  # the file still names its model
+    with E2GraphRAG.open(path, **grouped(options)) as rag:  # the file still names its model
         assert rag.retrieve("Who came back?").nodes
 
 
 def test_an_index_of_a_wrapper_opens_with_the_core(tmp_path, real_embedder, wrapper):
     path = tmp_path / "a.e2g"
     options = {"extractor": NameExtractor()}
-    with E2GraphRAG.open(path, embedder=wrapper, **options, **SIZES) as rag:
+    with E2GraphRAG.open(path, **grouped({"embedder": wrapper, **options, **SIZES})) as rag:
         rag.add(SourceDocument("story", STORY))
-    with E2GraphRAG.open(path, embedder=real_embedder, **options) as rag:
+    with E2GraphRAG.open(path, **grouped({"embedder": real_embedder, **options})) as rag:
         assert rag.retrieve("What did Anna give Bert?").nodes
 
 
@@ -137,29 +138,33 @@ def test_a_file_opens_in_every_face_with_that_faces_class(tmp_path, model, real_
     extractor = NameExtractor()
     index = LlamaIndex.from_documents(
         [Document(id_="story", text=STORY)],
-        embed_model=HuggingFaceEmbedding(model),
-        extractor=extractor,
-        **SIZES,
+        **grouped({"embed_model": HuggingFaceEmbedding(model), "extractor": extractor, **SIZES}),
     )
     index.copy_to(path)
     with LangChainIndex.open(
-        path, embeddings=HuggingFaceEmbeddings(model), extractor=extractor
+        path, embeddings=HuggingFaceEmbeddings(model), models=Models(extractor=extractor)
     ) as opened:
         assert opened.as_retriever().invoke("Anna")
-    with E2GraphRAG.open(other, embedder=real_embedder, extractor=extractor, **SIZES) as rag:
+    with E2GraphRAG.open(
+        other, **grouped({"embedder": real_embedder, "extractor": extractor, **SIZES})
+    ) as rag:
         rag.add(SourceDocument("story", STORY))
     with LlamaIndex.open(
-        other, embed_model=HuggingFaceEmbedding(model), extractor=extractor
+        other, embed_model=HuggingFaceEmbedding(model), models=Models(extractor=extractor)
     ) as index:
         assert index.as_retriever("global").retrieve("Anna")
 
 
 def test_another_model_is_refused_in_words(tmp_path, real_embedder):
     path = tmp_path / "a.e2g"
-    with E2GraphRAG.open(path, embedder=real_embedder, extractor=NameExtractor(), **SIZES) as rag:
+    with E2GraphRAG.open(
+        path, **grouped({"embedder": real_embedder, "extractor": NameExtractor(), **SIZES})
+    ) as rag:
         rag.add(SourceDocument("story", STORY))
     with (
-        LangChainIndex.open(path, embeddings=Digits(), extractor=NameExtractor()) as index,
+        LangChainIndex.open(
+            path, embeddings=Digits(), models=Models(extractor=NameExtractor())
+        ) as index,
         pytest.raises(SettingsMismatchError) as caught,
     ):
         index.as_retriever().invoke("Anna")
@@ -172,21 +177,23 @@ def test_another_model_is_refused_in_words(tmp_path, real_embedder):
 def test_a_missing_model_is_named_with_the_faces_parameter(tmp_path):
     path = tmp_path / "a.e2g"
     extractor = NameExtractor()
-    with E2GraphRAG.open(path, embedder=AnonymousEmbedder(16), extractor=extractor, **SIZES) as rag:
+    with E2GraphRAG.open(
+        path, **grouped({"embedder": AnonymousEmbedder(16), "extractor": extractor, **SIZES})
+    ) as rag:
         rag.add(SourceDocument("story", STORY))
     with (
-        E2GraphRAG.open(path, extractor=extractor) as rag,
+        E2GraphRAG.open(path, models=Models(extractor=extractor)) as rag,
         pytest.raises(SettingsMismatchError, match=r"\(16-d\).*pass embedder=$") as caught,
     ):
         rag.retrieve("Anna")
     assert len(str(caught.value)) < 250
     with (
-        LangChainIndex.open(path, extractor=extractor) as index,
+        LangChainIndex.open(path, models=Models(extractor=extractor)) as index,
         pytest.raises(SettingsMismatchError, match=r"pass embeddings=$"),
     ):
         index.as_retriever().invoke("Anna")
     with (
-        LlamaIndex.open(path, extractor=extractor) as index,
+        LlamaIndex.open(path, models=Models(extractor=extractor)) as index,
         pytest.raises(SettingsMismatchError, match=r"pass embed_model=$"),
     ):
         index.as_retriever("global").retrieve("Anna")

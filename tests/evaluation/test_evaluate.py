@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument
 from e2graphrag_integrations.errors import EvaluationError, StoppedError
 from e2graphrag_integrations.evaluation import (
     Question,
@@ -17,6 +17,7 @@ from e2graphrag_integrations.evaluation import (
     aevaluate,
     evaluate,
 )
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
 from fakes import STORY
 
@@ -176,7 +177,7 @@ def test_a_page_of_langchain_is_found_by_chunks_that_touch_it():
         Question("Who never left Oslo?", ["f", "note"], [("f", 0, 23)]),
     ]
     with langchain.E2GraphRAGIndex.from_documents(
-        pages, extractor=CapitalizedWordExtractor(), **options
+        pages, **grouped({"extractor": CapitalizedWordExtractor(), **options})
     ) as index:
         settings = {"one": Setting(k=1), "retriever": index.as_retriever(k=1)}
         report = evaluate(index, asked, settings)
@@ -197,9 +198,8 @@ def test_retrievers_of_llama_index_are_settings():
     index = llama_index.E2GraphRAGIndex.from_documents(
         pages,
         embed_model="hashing",
-        extractor=CapitalizedWordExtractor(),
-        chunk_size=8,
-        chunk_overlap=0,
+        models=Models(extractor=CapitalizedWordExtractor()),
+        settings=IndexSettings(chunk_size=8, chunk_overlap=0),
     )
     asked = [
         Question("Where did the oak stand in Paris?", ["p1"]),
@@ -230,7 +230,7 @@ def test_nodes_of_a_splitter_count_as_their_documents():
         for name, text in texts.items()
     ]
     index = llama_index.E2GraphRAGIndex(
-        nodes, embed_model="hashing", extractor=CapitalizedWordExtractor()
+        nodes, embed_model="hashing", models=Models(extractor=CapitalizedWordExtractor())
     )
     asked = [Question("Where was the oak in Paris?", [gold]) for gold in ("p1", "node-p1", "f")]
     report = evaluate(index, asked, {"one": index.as_retriever(similarity_top_k=1)})
@@ -242,7 +242,7 @@ def test_real_vectors_find_what_words_do_not(real_embedder, names):
         SourceDocument("car", "The automobile would not start in the cold."),
         SourceDocument("cat", "The kitten slept on the sofa all afternoon."),
     ]
-    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=names) as rag:
+    with E2GraphRAG.open(":memory:", embedder=real_embedder, models=Models(extractor=names)) as rag:
         rag.add(documents)
         asked = [Question("What was wrong with the car?", ["car"]), Question("pet", ["cat"])]
         report = evaluate(rag, asked, {"one": Setting(k=1)})

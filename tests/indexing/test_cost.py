@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import SummaryError
+from e2graphrag_integrations.options import grouped
 from fakes import CountingLLM, NameExtractor, numbered
 from strategies import examples
 
@@ -142,11 +143,15 @@ def test_calls_equal_the_estimate_for_any_cached_or_repeated_text(there, new):
     llm = CountingLLM()
     with E2GraphRAG.open(
         ":memory:",
-        embedder=HashingEmbedder(8),
-        extractor=NameExtractor(),
-        summarizer=llm,
-        group_size=3,
-        **FOUR,
+        **grouped(
+            {
+                "embedder": HashingEmbedder(8),
+                "extractor": NameExtractor(),
+                "summarizer": llm,
+                "group_size": 3,
+                **FOUR,
+            }
+        ),
     ) as rag:
         rag.add([numbered(n, f"old{i}", first=5 * at) for i, (n, at) in enumerate(there)])
         documents = [numbered(n, f"new{i}", first=5 * at) for i, (n, at) in enumerate(new)]

@@ -83,7 +83,7 @@ def parts(kind):
 
     return {
         "summarizer": summarize,
-        "summarizer_id": "marked",
+        "llm_id": "marked",
         "extractor": MarkedExtractor(kind),
         "embedder": MarkedEmbedder(kind),
         "splitter": split,

@@ -90,9 +90,9 @@ def test_text_shared_with_an_indexed_document_is_not_processed_again(open_index)
 def test_a_function_with_an_id_reuses_its_summaries_in_later_runs(tmp_path, open_index):
     path = tmp_path / "i.e2g"
     first, second, third = CountingLLM(), CountingLLM(), CountingLLM()
-    with open_index(path, summarizer=first, summarizer_id="fake-1", **FOUR) as rag:
+    with open_index(path, summarizer=first, llm_id="fake-1", **FOUR) as rag:
         rag.add(numbered(10))
-    with open_index(path, summarizer=second, summarizer_id="fake-1", **FOUR) as rag:
+    with open_index(path, summarizer=second, llm_id="fake-1", **FOUR) as rag:
         rag.add(numbered(10, "again"))
     assert (first.calls, second.calls) == (2, 0)
     with open_index(tmp_path / "j.e2g", summarizer=third, **FOUR) as rag:

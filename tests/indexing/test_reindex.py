@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     ExtractionError,
@@ -138,7 +138,7 @@ def test_a_failed_run_changes_nothing_and_its_results_are_reused(old, open_index
 
 KILLED = """
 import os, sys
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, Models
 from e2graphrag_integrations.store import store
 from fakes import NameExtractor
 
@@ -149,7 +149,8 @@ class Extractor(NameExtractor):
         return super().extract(texts)
 
 store.new_generation = lambda db: os._exit(9)  # the last step of the transaction
-E2GraphRAG.open(sys.argv[1], embedder="hashing", extractor=Extractor()).reindex()
+models = Models(extractor=Extractor())
+E2GraphRAG.open(sys.argv[1], embedder="hashing", models=models).reindex()
 """
 
 
@@ -246,10 +247,10 @@ def test_exports_keep_their_extractor(old, open_index, tmp_path):
 
 def test_spacy_extractions_are_replaced_as_well(path):
     document = replace(NEW, text="CKHL-FM\nCKHL-FM is a radio station in Bergen. Emil owns it.")
-    with E2GraphRAG.open(path, embedder="hashing", extractor=OldExtractor()) as rag:
+    with E2GraphRAG.open(path, embedder="hashing", models=Models(extractor=OldExtractor())) as rag:
         rag.add(document)
     with (
-        E2GraphRAG.open(path, extractor="en_e2g_sm") as rag,
+        E2GraphRAG.open(path, models=Models(extractor="en_e2g_sm")) as rag,
         E2GraphRAG.open(":memory:", embedder=HashingEmbedder()) as fresh,
     ):
         rag.reindex()

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 import e2graphrag_integrations.indexing.worker as worker_module
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations._utils.postgres_urls import parse_postgres_url
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
@@ -57,7 +57,7 @@ def states(rag):
 def expected(open_index):
     """The export of an index of `documents()` that one call of `add` made, and its LLM calls."""
     llm = CountingLLM()
-    rag = open_index(summarizer=llm, summarizer_id="llm")
+    rag = open_index(summarizer=llm, llm_id="llm")
     rag.add(documents())
     return list(rag.export()), llm.calls
 
@@ -82,7 +82,7 @@ def place(request, tmp_path):
 
 def test_without_wait_documents_are_checked_and_a_worker_indexes_them(place, open_index, expected):
     llm = CountingLLM()
-    rag = open_index(place, summarizer=llm, summarizer_id="llm")
+    rag = open_index(place, summarizer=llm, llm_id="llm")
     given = documents()
     report = rag.add(given, wait=False)
     assert (report.documents, len(report.queued), llm.calls) == (0, len(given), 0)
@@ -92,7 +92,7 @@ def test_without_wait_documents_are_checked_and_a_worker_indexes_them(place, ope
         rag.add(numbered(3, "d00"), wait=False)
     with pytest.raises(UnknownDocumentError):
         rag.update(numbered(3, "new"), wait=False)
-    worker = open_index(place, summarizer=llm, summarizer_id="llm")
+    worker = open_index(place, summarizer=llm, llm_id="llm")
     events = []
     report = worker.work(progress=events.append)
     assert (report.documents, report.llm_calls, llm.calls) == (12, expected[1], expected[1])
@@ -116,7 +116,7 @@ async def test_aadd_and_awork_use_the_loop_of_the_caller(place, open_index):
         await asyncio.sleep(0)
         return f"Summary {len(prompt)}."
 
-    rag = open_index(place, summarizer=summarize, summarizer_id="llm")
+    rag = open_index(place, summarizer=summarize, llm_id="llm")
     await rag.aadd(documents(2), wait=False)
     assert (await rag.aupdate(numbered(20, "d00", 7), wait=False)).queued == ("d00",)
     assert (await rag.awork()).documents == 2
@@ -126,7 +126,7 @@ async def test_aadd_and_awork_use_the_loop_of_the_caller(place, open_index):
 
 def test_a_worker_that_started_first_uses_the_settings_of_the_queue(place, open_index):
     # Neither the settings nor the embedder are known yet.
-    worker = E2GraphRAG.open(place, extractor=NameExtractor())
+    worker = E2GraphRAG.open(place, models=Models(extractor=NameExtractor()))
     rag = open_index(place)
     rag.add(documents(2), wait=False)
     worker.work()
@@ -181,8 +181,8 @@ def test_bad_options_are_rejected(open_index, options):
 @pytest.mark.parametrize("end", ["stop", "close"])
 def test_a_stopped_worker_finishes_its_calls_and_releases_its_documents(place, open_index, end):
     llm = BlockingLLM()
-    rag = open_index(place, summarizer=llm, summarizer_id="llm", concurrency=1)
-    other = open_index(place, summarizer=llm, summarizer_id="llm")
+    rag = open_index(place, summarizer=llm, llm_id="llm", concurrency=1)
+    other = open_index(place, summarizer=llm, llm_id="llm")
     rag.add(documents(), wait=False)
     working, outcome = start_in_thread(lambda: rag.work(forever=True))
     assert llm.started.wait(10)
@@ -224,7 +224,7 @@ def test_workers_share_documents_summaries_and_the_limit_of_calls(
             running.remove(prompt)
         return llm(prompt)
 
-    rags = [open_index(postgres_url, summarizer=slow, summarizer_id="llm") for _ in range(3)]
+    rags = [open_index(postgres_url, summarizer=slow, llm_id="llm") for _ in range(3)]
     rags[0].add(documents(), wait=False)
     reports = run_workers(rags, llm_limit=2)
     assert sum(report.documents for report in reports) == 12
@@ -236,7 +236,7 @@ def test_workers_share_documents_summaries_and_the_limit_of_calls(
 
 def test_the_status_names_the_worker(postgres_url, open_index):
     llm = BlockingLLM()
-    rag = open_index(postgres_url, summarizer=llm, summarizer_id="llm")
+    rag = open_index(postgres_url, summarizer=llm, llm_id="llm")
     rag.add(documents(2), wait=False)
     working, _ = start_in_thread(rag.work)
     assert llm.started.wait(10)
@@ -252,16 +252,16 @@ def test_the_status_names_the_worker(postgres_url, open_index):
 
 def test_operations_that_need_the_whole_index_wait_for_workers(postgres_url, open_index):
     llm = BlockingLLM()
-    rag = open_index(postgres_url, summarizer=llm, summarizer_id="llm")
+    rag = open_index(postgres_url, summarizer=llm, llm_id="llm")
     rag.add(documents(6), wait=False)
     working, _ = start_in_thread(lambda: rag.work(forever=True))
     assert llm.started.wait(10)
-    hasty = open_index(postgres_url, lock_timeout=0.05, summarizer=llm, summarizer_id="llm")
+    hasty = open_index(postgres_url, lock_timeout=0.05, summarizer=llm, llm_id="llm")
     for operation in (hasty.compact, lambda: hasty.delete("d05"), lambda: hasty.add(numbered(3))):
         with pytest.raises(StoreLockedError, match="is being written by e2graphrag"):
             operation()
     assert hasty.add(numbered(3), wait=False).queued
-    other = open_index(postgres_url, summarizer=llm, summarizer_id="llm")
+    other = open_index(postgres_url, summarizer=llm, llm_id="llm")
     deleting, outcome = start_in_thread(lambda: other.delete("d05"))
     time.sleep(0.15)
     llm.release.set()  # the worker lets the deletion go first
@@ -370,7 +370,7 @@ def test_a_worker_abandons_documents_whose_lease_is_lost_and_goes_on(
             expire(postgres_url)
         return llm(prompt)
 
-    rag = open_index(postgres_url, summarizer=summarize, summarizer_id="llm", concurrency=1)
+    rag = open_index(postgres_url, summarizer=summarize, llm_id="llm", concurrency=1)
     rag.add(documents(), wait=False)
     report = rag.work()
     assert report.documents == 12
@@ -449,7 +449,7 @@ def test_a_worker_survives_that_its_connections_are_ended(
             postgres.end_connections()
         return llm(prompt)
 
-    rag = open_index(postgres_url, summarizer=summarize, summarizer_id="llm", concurrency=1)
+    rag = open_index(postgres_url, summarizer=summarize, llm_id="llm", concurrency=1)
     rag.add(documents(), wait=False)
     report = rag.work()
     assert report.documents == 12
@@ -470,7 +470,7 @@ def test_a_server_that_is_gone_ends_the_worker_and_loses_nothing(
                 server.stop()
             return llm(prompt)
 
-        options = {"summarizer_id": "llm", "lock_timeout": 0.2, "concurrency": 1}
+        options = {"llm_id": "llm", "lock_timeout": 0.2, "concurrency": 1}
         rag = open_index(f"{server.url}?schema=s", summarizer=summarize, **options)
         rag.add(documents(), wait=False)
         with pytest.raises(StoreConnectionError):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2graphrag_integrations.options import grouped
+
 if find_spec("langchain_core") is None:
     collect_ignore_glob = ["test_*.py"]
 
@@ -43,7 +45,7 @@ def lc_index_of() -> Iterator[Callable[..., E2GraphRAGIndex]]:
     indexes: list[E2GraphRAGIndex] = []
 
     def make(documents: list[Document], **options: Any) -> E2GraphRAGIndex:
-        indexes.append(E2GraphRAGIndex.from_documents(documents, **(SMALL | options)))
+        indexes.append(E2GraphRAGIndex.from_documents(documents, **grouped(SMALL | options)))
         return indexes[-1]
 
     yield make

@@ -10,7 +10,9 @@ import pytest
 from langchain_core.callbacks import get_usage_metadata_callback
 from langchain_core.documents import Document
 
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from langchain_fakes import split_into_pages
 from stub_server import llm_calls, running_stub
@@ -67,7 +69,7 @@ def documents() -> list[Document]:
 
 async def build(how: str, **options: Any) -> E2GraphRAGIndex:
     options |= {"extractor": NameExtractor(), "chunk_size": 20, "chunk_overlap": 0, "group_size": 3}
-    index = E2GraphRAGIndex.open(**options)
+    index = E2GraphRAGIndex.open(**grouped(options))
     if how == "async":
         await index.aupsert(documents())
     else:
@@ -77,7 +79,7 @@ async def build(how: str, **options: Any) -> E2GraphRAGIndex:
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 async def test_a_build_makes_the_estimated_number_of_http_calls(stub, llm, how):
-    options = {"embeddings": "hashing", "max_concurrency": 2, "auto_build": False}
+    options = {"embeddings": "hashing", "concurrency": 2, "auto_build": False}
     index = await build(how, llm=llm, **options)
     estimate = index.estimate()
     before = llm_calls(stub)
@@ -113,7 +115,10 @@ async def test_sync_and_async_builds_are_equal_and_no_file_contains_the_api_key(
     assert len(files) >= 3
     assert not [file.name for file in files if API_KEY.encode() in file.read_bytes()]
     loaded = E2GraphRAGIndex.load_local(
-        tmp_path / "saved.e2g", llm=llm, embeddings=embeddings, extractor=NameExtractor()
+        tmp_path / "saved.e2g",
+        llm=llm,
+        embeddings=embeddings,
+        models=Models(extractor=NameExtractor()),
     )
     assert loaded.as_retriever(k=6, include_scores=True).invoke(QUERY) == expected
     assert API_KEY not in repr(loaded)

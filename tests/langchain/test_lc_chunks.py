@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
 
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import STORY, NameExtractor
 from langchain_fakes import MILL, exported, tree_text
@@ -177,7 +178,9 @@ def test_a_copied_and_an_updated_index_keep_the_chunks(lc_index_of, tmp_path):
     index.add_documents([Document(MILL, id="mill", metadata={"source": "b"})])
     before = [hit.page_content for hit in leaves(index)]
     index.close()
-    with E2GraphRAGIndex.open(tmp_path / "a.e2g", extractor=NameExtractor()) as reopened:
+    with E2GraphRAGIndex.open(
+        tmp_path / "a.e2g", models=Models(extractor=NameExtractor())
+    ) as reopened:
         assert [hit.page_content for hit in leaves(reopened)] == before
         reopened.add_documents([Document("Fay met Gus.", metadata={"source": "a"})])
         assert [h.page_content for h in leaves(reopened)][: len(chunks)] == before[: len(chunks)]

@@ -25,6 +25,7 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.errors import IndexingError, SettingsMismatchError, SummaryError
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
@@ -316,7 +317,9 @@ def test_an_agent_does_not_see_the_key_in_an_error(monkeypatch):
     def refuse(*_, **__):
         raise ConnectionError("api_key=sk-very-secret-0123456789 was refused")
 
-    with E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor()) as index:
+    with E2GraphRAGIndex.open(
+        embeddings="hashing", models=Models(extractor=NameExtractor())
+    ) as index:
         tool = create_e2graphrag_tool(index.as_retriever())
         monkeypatch.setattr(E2GraphRAGRetriever, "invoke", refuse)
         answer = tool.invoke({"query": QUERY})
@@ -326,7 +329,7 @@ def test_an_agent_does_not_see_the_key_in_an_error(monkeypatch):
 
 @pytest.mark.parametrize("arguments", [{"query": " "}, {"query": QUERY, "mode": "both"}, {}])
 async def test_an_agent_continues_after_a_failed_search(arguments):
-    closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
+    closed = E2GraphRAGIndex.open(embeddings="hashing", models=Models(extractor=NameExtractor()))
     tool = create_e2graphrag_tool(closed.as_retriever())
     closed.close()
     agent = create_agent(ToolCallingModel(arguments=arguments), [tool])
@@ -384,7 +387,8 @@ class TagRecorder(BaseCallbackHandler):
 async def test_a_config_reaches_every_model_call(lc_index_of, pages, kind, passed_to):
     recorder = TagRecorder()
     config = {"callbacks": [recorder], "tags": ["summaries"]}
-    index = lc_index_of([], llm=DigestChatModel(), config=config if passed_to == "index" else None)
+    llm = DigestChatModel()
+    index = lc_index_of([], llm=llm.with_config(config) if passed_to == "index" else llm)
     await build(kind, index, pages, config if passed_to == "build" else None)
     assert recorder.tags == [["summaries"]] * SUMMARIES
 
@@ -429,7 +433,7 @@ async def test_completion_models_and_reasoning_blocks_give_plain_text(lc_index_o
 @pytest.mark.parametrize("kind", ["sync", "async"])
 async def test_a_failed_build_keeps_finished_summaries(lc_index_of, pages, kind):
     llm = DigestChatModel(failing={2})
-    index = lc_index_of([], llm=llm, max_concurrency=1)
+    index = lc_index_of([], llm=llm, concurrency=1)
     with pytest.raises(IndexingError, match="call 2 failed"):
         await build(kind, index, pages)
     assert index.corpus.is_dirty

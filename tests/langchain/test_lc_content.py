@@ -7,6 +7,7 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from langchain_fakes import SMALL, DigestChatModel, exported, split_into_pages
 
@@ -26,13 +27,21 @@ def edited(page):
 
 def reopened(path, **options):
     return E2GraphRAGIndex.open(
-        path, llm=DigestChatModel(), embeddings="hashing", extractor=NameExtractor(), **options
+        path,
+        **grouped(
+            {
+                "llm": DigestChatModel(),
+                "embeddings": "hashing",
+                "extractor": NameExtractor(),
+                **options,
+            }
+        ),
     )
 
 
 @pytest.mark.parametrize("split_pages", [False, True])
 def test_an_edit_regenerates_few_summaries_and_equals_a_rebuild(lc_index_of, split_pages):
-    options = CONTENT | {"split_pages": split_pages}
+    options = CONTENT | {"split_segments": split_pages}
     pages, llm = diary_pages(), DigestChatModel()
     index = lc_index_of(pages, llm=llm, **options)
     first_calls = llm.calls
@@ -66,9 +75,11 @@ async def test_all_constructors_accept_content_chunking(lc_index_of):
     options = SMALL | CONTENT
     expected = exported(lc_index_of([Document(id="d", page_content=TEXT)], **CONTENT))
     for index in (
-        E2GraphRAGIndex.from_texts([TEXT], ids=["d"], **options),
-        await E2GraphRAGIndex.afrom_texts([TEXT], ids=["d"], **options),
-        await E2GraphRAGIndex.afrom_documents([Document(id="d", page_content=TEXT)], **options),
+        E2GraphRAGIndex.from_texts([TEXT], **grouped({"ids": ["d"], **options})),
+        await E2GraphRAGIndex.afrom_texts([TEXT], **grouped({"ids": ["d"], **options})),
+        await E2GraphRAGIndex.afrom_documents(
+            [Document(id="d", page_content=TEXT)], **grouped(options)
+        ),
     ):
         assert exported(index) == expected
         index.close()

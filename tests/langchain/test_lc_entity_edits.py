@@ -7,6 +7,7 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from langchain_fakes import SMALL
 
 DOCUMENTS = [
@@ -31,7 +32,7 @@ async def test_entities_are_edited_browsed_and_saved(lc_index_of, tmp_path, is_a
     assert [one.text for one in details.mentions] == ["Bob"]
     assert [(one.name, one.mentions, one.aliases) for one in listed] == [("robert", 2, ("Bob",))]
     index.save_local(tmp_path / "saved")
-    with E2GraphRAGIndex.load_local(tmp_path / "saved", **SMALL) as loaded:
+    with E2GraphRAGIndex.load_local(tmp_path / "saved", **grouped(SMALL)) as loaded:
         assert loaded.edits() == edits
         assert loaded.edit_entities(undo=edits).edits == ()
         assert loaded.entity("Bob").info.mentions == 1

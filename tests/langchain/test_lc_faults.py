@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from langchain_core.documents import Document
 
-from e2graphrag_integrations import E2GraphRAG, RetryPolicy
+from e2graphrag_integrations import E2GraphRAG, Models, RetryPolicy
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, StoppedError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor, numbered
 from langchain_fakes import SMALL, DigestChatModel, exported, split_into_pages, two_sources
 from strategies import examples
@@ -32,7 +33,7 @@ TESTS = Path(__file__).parents[1]
 OPTIONS: dict[str, Any] = {
     **SMALL,
     "retry": RetryPolicy(attempts=1),
-    "max_concurrency": 1,
+    "concurrency": 1,
     "llm_id": "digests",
     "auto_build": False,  # upserts are staged, so that builds can fail and meet
 }
@@ -45,7 +46,7 @@ def lc_open() -> Iterator[Open]:
     indexes: list[E2GraphRAGIndex] = []
 
     def make(path: Any = ":memory:", **options: Any) -> E2GraphRAGIndex:
-        indexes.append(E2GraphRAGIndex.open(path, **(OPTIONS | options)))
+        indexes.append(E2GraphRAGIndex.open(path, **grouped(OPTIONS | options)))
         return indexes[-1]
 
     yield make
@@ -173,7 +174,9 @@ async def test_deleted_text_is_found_no_more_if_the_rest_cannot_be_built(
     llm = DigestChatModel()
     index = lc_open(tmp_path / "a.e2g", llm=llm, auto_build=True)
     index.add_documents(pages)
-    reader = E2GraphRAG.open(tmp_path / "a.e2g", embedder="hashing", extractor=NameExtractor())
+    reader = E2GraphRAG.open(
+        tmp_path / "a.e2g", embedder="hashing", models=Models(extractor=NameExtractor())
+    )
     deleted, kept = pages[0], pages[1:]
     llm.failing = set(range(llm.calls + 1, 999))
     await delete(index, [deleted.id])
@@ -550,7 +553,7 @@ class IndexHistories(RuleBasedStateMachine):
         self.model: dict[str, Document] = {}
 
     def open(self):
-        return E2GraphRAGIndex.open(self.path, llm=DigestChatModel(), **OPTIONS)
+        return E2GraphRAGIndex.open(self.path, **grouped({"llm": DigestChatModel(), **OPTIONS}))
 
     @rule(pages=st.lists(st.builds(document, st.sampled_from(IDS), SOURCES, TEXTS), max_size=4))
     def upsert(self, pages):
@@ -568,7 +571,9 @@ class IndexHistories(RuleBasedStateMachine):
     def build(self):
         estimated_calls = self.index.estimate().llm_calls
         assert self.index.build().llm_calls == estimated_calls
-        new = E2GraphRAGIndex.from_documents(self.model.values(), llm=DigestChatModel(), **OPTIONS)
+        new = E2GraphRAGIndex.from_documents(
+            self.model.values(), **grouped({"llm": DigestChatModel(), **OPTIONS})
+        )
         assert exported(self.index) == exported(new)
         assert content_keys(self.index) == content_keys(new)
         new.close()
@@ -604,8 +609,8 @@ def test_the_killed_process_used_the_same_pages(pages):
 
 def test_a_search_finds_documents_that_another_index_added(pages, tmp_path):
     path = tmp_path / "a.e2g"
-    with E2GraphRAGIndex.from_documents(pages, path=path, **SMALL) as one:
-        with E2GraphRAGIndex.load_local(path, **SMALL) as other:
+    with E2GraphRAGIndex.from_documents(pages, **grouped({"path": path, **SMALL})) as one:
+        with E2GraphRAGIndex.load_local(path, **grouped(SMALL)) as other:
             other.delete([page.id for page in pages])
             other.upsert([Document(id="new", page_content="Kit met Lea in Rome.")])
         found = one.invoke("Anna?")

@@ -10,6 +10,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from langchain_fakes import SMALL
 
 NEW = Document("Greta met Hans in Bonn.", metadata={"source": "new"}, id="new")
@@ -18,14 +19,14 @@ NEW = Document("Greta met Hans in Bonn.", metadata={"source": "new"}, id="new")
 @pytest.fixture
 def index_file(tmp_path, pages):
     path = tmp_path / "i.e2g"
-    with E2GraphRAGIndex.from_documents(pages, path=path, **SMALL):
+    with E2GraphRAGIndex.from_documents(pages, **grouped({"path": path, **SMALL})):
         return path
 
 
 def open_both(path, **options):
     """Return a reader and a writer of the same file."""
-    reader = E2GraphRAGIndex.open(path, **(SMALL | options))
-    return reader, E2GraphRAGIndex.open(path, **SMALL)
+    reader = E2GraphRAGIndex.open(path, **grouped(SMALL | options))
+    return reader, E2GraphRAGIndex.open(path, **grouped(SMALL))
 
 
 def join_background_threads():
@@ -107,8 +108,8 @@ def test_a_failing_vector_store_stops_no_search(index_file, monkeypatch):
 def test_a_reader_without_an_llm_answers_from_what_is_built(index_file, caplog):
     from langchain_fakes import DigestChatModel
 
-    reader = E2GraphRAGIndex.open(index_file, **SMALL)
-    writer = E2GraphRAGIndex.open(index_file, auto_build=False, **SMALL)
+    reader = E2GraphRAGIndex.open(index_file, **grouped(SMALL))
+    writer = E2GraphRAGIndex.open(index_file, **grouped({"auto_build": False, **SMALL}))
     with reader, writer:
         writer.upsert([NEW])
         for _ in range(2):
@@ -121,8 +122,10 @@ def test_a_reader_without_an_llm_answers_from_what_is_built(index_file, caplog):
         assert "Greta met Hans" in texts(reader)
         assert reader.freshness().pending == 0
     other = index_file.with_name("llm.e2g")
-    with E2GraphRAGIndex.open(other, llm=DigestChatModel(), auto_build=False, **SMALL) as index:
+    with E2GraphRAGIndex.open(
+        other, **grouped({"llm": DigestChatModel(), "auto_build": False, **SMALL})
+    ) as index:
         index.add_documents([NEW])
         index.upsert([NEW.model_copy(update={"id": "newer"})])
-    with E2GraphRAGIndex.open(other, **SMALL) as reader:  # has no LLM
+    with E2GraphRAGIndex.open(other, **grouped(SMALL)) as reader:  # has no LLM
         assert "Greta met Hans" in texts(reader)

@@ -12,10 +12,11 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 
-from e2graphrag_integrations import HybridStrategy, PaperStrategy
+from e2graphrag_integrations import HybridStrategy, Models, PaperStrategy
 from e2graphrag_integrations.corpus import corpus
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from langchain_fakes import MILL, SMALL, DigestChatModel, exported
 
@@ -204,12 +205,18 @@ def test_the_embedding_model_is_the_second_argument(pages):
     metadatas = [page.metadata for page in pages]
     given = [page.id for page in pages]
     built = [
-        E2GraphRAGIndex.from_documents(pages, EMBEDDING, **OFFLINE),
-        E2GraphRAGIndex.from_documents(pages, embedding=EMBEDDING, **OFFLINE),
-        E2GraphRAGIndex.from_documents(pages, embeddings=EMBEDDING, **OFFLINE),
-        E2GraphRAGIndex.from_texts(texts, EMBEDDING, metadatas, ids=given, **OFFLINE),
-        asyncio.run(E2GraphRAGIndex.afrom_documents(pages, EMBEDDING, **OFFLINE)),
-        asyncio.run(E2GraphRAGIndex.afrom_texts(texts, EMBEDDING, metadatas, ids=given, **OFFLINE)),
+        E2GraphRAGIndex.from_documents(pages, EMBEDDING, **grouped(OFFLINE)),
+        E2GraphRAGIndex.from_documents(pages, **grouped({"embedding": EMBEDDING, **OFFLINE})),
+        E2GraphRAGIndex.from_documents(pages, **grouped({"embeddings": EMBEDDING, **OFFLINE})),
+        E2GraphRAGIndex.from_texts(
+            texts, EMBEDDING, metadatas, **grouped({"ids": given, **OFFLINE})
+        ),
+        asyncio.run(E2GraphRAGIndex.afrom_documents(pages, EMBEDDING, **grouped(OFFLINE))),
+        asyncio.run(
+            E2GraphRAGIndex.afrom_texts(
+                texts, EMBEDDING, metadatas, **grouped({"ids": given, **OFFLINE})
+            )
+        ),
     ]
     for index in built[1:]:
         assert exported(index) == exported(built[0])
@@ -240,7 +247,9 @@ def test_an_index_is_saved_to_a_folder(index, tmp_path):
     index.save_local(folder)
     assert [path.name for path in folder.iterdir()] == ["index.e2g"]
     index.save_local(str(folder))
-    with E2GraphRAGIndex.load_local(folder, "hashing", extractor=NameExtractor()) as loaded:
+    with E2GraphRAGIndex.load_local(
+        folder, "hashing", models=Models(extractor=NameExtractor())
+    ) as loaded:
         assert exported(loaded) == exported(index)
     with pytest.raises(InvalidInputError, match="does not exist"):
         E2GraphRAGIndex.load_local(tmp_path / "missing")

@@ -7,6 +7,7 @@ import datetime as dt
 import inspect
 import json
 import random
+import re
 import subprocess
 import sys
 import uuid
@@ -20,7 +21,14 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.stores import InMemoryByteStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+    WriteOptions,
+)
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -31,6 +39,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from e2graphrag_integrations.langchain.options import OpenOptions, RetrieverOptions
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from fakes import STORY, NameExtractor, numbered
 from langchain_fakes import (
@@ -65,9 +74,9 @@ async def test_all_constructors_build_the_same_index(lc_index_of, pages):
     rest = {"metadatas": [page.metadata for page in pages], "ids": [page.id for page in pages]}
     expected = exported(lc_index_of(pages))
     for index in (
-        await E2GraphRAGIndex.afrom_documents(iter(pages), **SMALL),
-        E2GraphRAGIndex.from_texts(texts, **rest, **SMALL),
-        await E2GraphRAGIndex.afrom_texts(iter(texts), **rest, **SMALL),
+        await E2GraphRAGIndex.afrom_documents(iter(pages), **grouped(SMALL)),
+        E2GraphRAGIndex.from_texts(texts, **grouped({**rest, **SMALL})),
+        await E2GraphRAGIndex.afrom_texts(iter(texts), **grouped({**rest, **SMALL})),
     ):
         assert exported(index) == expected
         index.close()
@@ -268,15 +277,10 @@ def test_a_corpus_tree_keeps_the_pages_of_a_source_together(lc_index_of, pages):
     assert index.corpus.rag.document("corpus").text.split() == f"{STORY} {MILL}".split()
 
 
-@pytest.mark.parametrize("tree_per", ["chapter", None, 3])
+@pytest.mark.parametrize("tree_per", ["chapter", 3])
 def test_an_unknown_tree_per_is_rejected(tree_per):
     with pytest.raises(InvalidInputError, match="source, document, corpus"):
-        E2GraphRAGIndex.open(tree_per=tree_per)
-
-
-def test_the_old_name_of_tree_per_is_rejected_with_the_new_one():
-    with pytest.raises(InvalidInputError, match="'tree_scope': did you mean 'tree_per'"):
-        E2GraphRAGIndex.open(tree_scope="corpus")
+        E2GraphRAGIndex.open(settings=IndexSettings(tree_per=tree_per))
 
 
 # Splitters
@@ -335,7 +339,7 @@ def test_an_invalid_splitter_result_is_rejected(lc_index_of, pages, splitter, pr
 @pytest.mark.parametrize("splitter", [3, "sentences", RecursiveCharacterTextSplitter])
 def test_only_splitters_are_accepted(splitter):
     with pytest.raises(InvalidInputError, match="is not a text splitter"):
-        E2GraphRAGIndex.open(splitter=splitter)
+        E2GraphRAGIndex.open(settings=IndexSettings(splitter=splitter))
 
 
 # Files
@@ -370,7 +374,9 @@ def test_save_local_builds_the_index_and_replaces_an_older_file(lc_index_of, pag
     index.upsert(pages[2:3])
     index.save_local(tmp_path / "a.e2g")
     index.upsert(pages[3:])  # not part of the copy
-    loaded = E2GraphRAGIndex.load_local(tmp_path / "a.e2g", extractor=NameExtractor())
+    loaded = E2GraphRAGIndex.load_local(
+        tmp_path / "a.e2g", models=Models(extractor=NameExtractor())
+    )
     assert exported(loaded) == exported(lc_index_of(pages[:3]))
     loaded.add_documents(pages[3:])
     assert exported(loaded) == exported(lc_index_of(pages))
@@ -385,7 +391,7 @@ def test_save_local_to_the_index_file_only_builds(lc_index_of, pages, tmp_path, 
     assert not index.corpus.is_dirty
     index.save_local("b.e2g")
     for name in ("a.e2g", "b.e2g"):
-        with E2GraphRAG.open(name, extractor=NameExtractor()) as rag:
+        with E2GraphRAG.open(name, models=Models(extractor=NameExtractor())) as rag:
             assert list(rag.export()) == exported(index)
 
 
@@ -403,7 +409,7 @@ def test_load_local_requires_an_index_file(tmp_path):
 def test_a_failed_from_documents_closes_its_file(lc_index_of, pages, tmp_path):
     path, llm = tmp_path / "a.e2g", DigestChatModel(failing={1})
     with pytest.raises(Exception, match="call 1 failed"):
-        lc_index_of(pages, path=path, llm=llm, retry=None, max_concurrency=1)
+        lc_index_of(pages, path=path, llm=llm, retry=None, concurrency=1)
     assert [p.name for p in tmp_path.iterdir()] == ["a.e2g"]  # without an SQLite log file
 
 
@@ -431,7 +437,7 @@ def test_a_file_of_the_engine_gives_the_same_results_and_accepts_documents(
     options = {"k": 4, "include_scores": True}
     assert langchain_results(E2GraphRAGRetriever(index=rag, **options)) == expected
     rag.close()
-    index = E2GraphRAGIndex.open(path, extractor=NameExtractor())
+    index = E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor()))
     assert langchain_results(index.as_retriever(**options)) == expected
     assert index.get(["story"]) == [
         Document(id="story", page_content=STORY, metadata={"kind": "tale"})
@@ -509,7 +515,7 @@ def test_without_auto_build_upserts_are_only_stored(lc_index_of, pages):
 async def test_the_config_of_the_index_or_the_build_reaches_the_llm(lc_index_of, pages):
     first, second, third = (UsageMetadataCallbackHandler() for _ in range(3))
     index = lc_index_of(
-        pages[:3], llm=DigestChatModel(), config={"callbacks": [first]}, auto_build=False
+        pages[:3], llm=DigestChatModel().with_config(callbacks=[first]), auto_build=False
     )
     calls = index.report.llm_calls
     assert first.usage_metadata["fake"]["total_tokens"] == 12 * calls > 0
@@ -575,12 +581,15 @@ def test_loading_rejects_embeddings_of_another_dimension(lc_index_of, pages, tmp
     options = {"extractor": NameExtractor()}
     with pytest.raises(SettingsMismatchError, match=r"dimension 24, .* returns dimension 23"):
         E2GraphRAGIndex.load_local(
-            tmp_path / "a", embeddings=DeterministicFakeEmbedding(size=23), **options
+            tmp_path / "a",
+            **grouped({"embeddings": DeterministicFakeEmbedding(size=23), **options}),
         )
     with pytest.raises(SettingsMismatchError):
-        E2GraphRAGIndex.load_local(tmp_path / "a", embeddings=HashingEmbedder(), **options)
+        E2GraphRAGIndex.load_local(
+            tmp_path / "a", **grouped({"embeddings": HashingEmbedder(), **options})
+        )
     same = DeterministicFakeEmbedding(size=24)
-    index = E2GraphRAGIndex.load_local(tmp_path / "a", embeddings=same, **options)
+    index = E2GraphRAGIndex.load_local(tmp_path / "a", **grouped({"embeddings": same, **options}))
     assert len(index.invoke(QUERIES[2])) == 10
     index.close()
 
@@ -685,7 +694,7 @@ def test_upsert_and_delete_scale_to_thousands_of_pages(lc_index_of):
 
 
 def test_split_pages_gives_every_chunk_the_metadata_of_its_page(lc_index_of, pages):
-    index = lc_index_of(pages, split_pages=True, chunk_size=1000)
+    index = lc_index_of(pages, split_segments=True, chunk_size=1000)
     chunks = [d for d in index.invoke("Anna?", k=100) if d.metadata["e2_level"] == 0]
     assert sorted(d.page_content for d in chunks) == sorted(p.page_content for p in pages)
     for page in pages:
@@ -732,9 +741,9 @@ def test_unknown_options_raise_with_a_suggestion(pages, tmp_path):
         lambda: E2GraphRAGIndex.from_texts(["Anna."], embeding="hashing"),
         lambda: E2GraphRAGIndex.open(embeding="hashing"),
     ):
-        with pytest.raises(InvalidInputError, match="'embeding': did you mean 'embedding'"):
+        with pytest.raises(InvalidInputError, match="'embeding': did you mean 'embeddings'"):
             call()
-    with E2GraphRAGIndex.open(**SMALL) as index:
+    with E2GraphRAGIndex.open(**grouped(SMALL)) as index:
         with pytest.raises(InvalidInputError, match="'id': did you mean 'ids'"):
             index.delete(id=["a"])
         for call in (lambda: index.upsert(pages, batch=1), lambda: index.get(["a"], batch=1)):
@@ -743,6 +752,13 @@ def test_unknown_options_raise_with_a_suggestion(pages, tmp_path):
         index.save_local(tmp_path / "a.e2g")
     with pytest.raises(InvalidInputError, match="'chunksize': did you mean 'chunk_size'"):
         E2GraphRAGIndex.load_local(tmp_path / "a.e2g", chunksize=3)
+    for name, where in (
+        ("extractor", "models=Models(extractor=...)"),
+        ("chunk_overlp", "settings=IndexSettings(chunk_overlap=...)"),
+        ("lock_timeout", "writes=WriteOptions(lock_timeout=...)"),
+    ):
+        with pytest.raises(InvalidInputError, match=re.escape(f"did you mean {where}?")):
+            E2GraphRAGIndex.open(**{name: 3})
 
 
 def test_a_string_is_not_a_list_of_ids_or_texts(lc_index_of):
@@ -768,7 +784,7 @@ def test_error_messages_do_not_contain_secrets(tmp_path):
         {"vector_store": "postgresql://me:sk-secret@host/db"},
     ):
         with pytest.raises(InvalidInputError) as error:
-            E2GraphRAGIndex.open(tmp_path / "a.e2g", **options)
+            E2GraphRAGIndex.open(tmp_path / "a.e2g", **grouped(options))
         assert "sk-secret" not in str(error.value)
     with pytest.raises(InvalidInputError):
         E2GraphRAGIndex.open(tmp_path / "a.e2g", k=0)
@@ -781,24 +797,30 @@ def test_error_messages_do_not_contain_secrets(tmp_path):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_build_above_the_call_limit_is_refused_and_stays_pending(pages, tmp_path, is_async):
     llm, path = DigestChatModel(), tmp_path / "limited.e2g"
-    with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=1, auto_build=False, **SMALL) as index:
+    with E2GraphRAGIndex.open(
+        path, **grouped({"llm": llm, "max_llm_calls": 1, "auto_build": False, **SMALL})
+    ) as index:
         index.upsert(pages)
         needed = index.estimate().llm_calls
         with pytest.raises(LLMCallLimitError, match=rf"need {needed} LLM call.* max_llm_calls=1"):
             await index.abuild() if is_async else index.build()
         assert index.as_retriever().invoke("Who built a mill?") == []
         assert (llm.calls, index.corpus.is_dirty) == (0, True)
-    with E2GraphRAGIndex.open(path, llm=llm, max_llm_calls=needed, **SMALL) as index:
+    with E2GraphRAGIndex.open(
+        path, **grouped({"llm": llm, "max_llm_calls": needed, **SMALL})
+    ) as index:
         assert index.build().llm_calls == llm.calls == needed
 
 
 def test_an_invalid_call_limit_is_rejected_before_a_file_is_created(tmp_path):
     with pytest.raises(InvalidInputError, match="max_llm_calls="):
-        E2GraphRAGIndex.open(tmp_path / "new.e2g", max_llm_calls=-1)
+        E2GraphRAGIndex.open(tmp_path / "new.e2g", writes=WriteOptions(max_llm_calls=-1))
     assert not list(tmp_path.iterdir())
 
 
 def test_the_announcement_names_the_model(pages, caplog):
     caplog.set_level("INFO", "e2graphrag_integrations")
-    E2GraphRAGIndex.from_documents(pages, llm=DigestChatModel().with_retry(), **SMALL).close()
+    E2GraphRAGIndex.from_documents(
+        pages, **grouped({"llm": DigestChatModel().with_retry(), **SMALL})
+    ).close()
     assert "LLM call(s) to DigestChatModel," in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.documents import Document
 
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
@@ -59,11 +60,11 @@ async def test_an_index_has_a_language_for_other_documents(tmp_path):
         [document(TEA, "tea"), document(DREAM, "dream", language="zh")],
         "hashing",
         path=path,
-        language="nl",
+        models=Models(language="nl"),
     )
     assert list(index.corpus.rag.store.languages().values()).count("nl") == 1
     await index.aadd_documents([document(TEA + " It was hot.", "tea")])
     assert list(index.corpus.rag.store.languages().values()).count("nl") == 2
     index.close()
     with pytest.raises(InvalidInputError, match="language='xx'"):
-        E2GraphRAGIndex.open(path, language="xx")
+        E2GraphRAGIndex.open(path, models=Models(language="xx"))

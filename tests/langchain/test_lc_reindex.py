@@ -9,6 +9,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from e2graphrag_integrations.errors import SettingsMismatchError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import FailingEmbedder, OldExtractor
 
 DOCUMENTS = [
@@ -23,9 +24,9 @@ async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
     options = {"embeddings": "hashing", "extractor": names, "tree_per": "document"}
     path = tmp_path / "i.e2g"
     old = options | {"extractor": OldExtractor()}
-    E2GraphRAGIndex.from_documents(DOCUMENTS, path=path, **old).close()
+    E2GraphRAGIndex.from_documents(DOCUMENTS, **grouped({"path": path, **old})).close()
     with E2GraphRAGIndex.open(
-        path, auto_build=False, **options | {"embeddings": FailingEmbedder()}
+        path, **grouped({"auto_build": False, **options | {"embeddings": FailingEmbedder()}})
     ) as index:
         with pytest.raises(SettingsMismatchError, match=r"fake:old.*reindex\(\)"):
             index.similarity_search("Who was a sailor?")
@@ -35,8 +36,8 @@ async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
         assert index.corpus.rag.stats().settings["extractor"].startswith("fake:names")
         assert index.corpus.is_dirty  # pending documents remain pending
     with (
-        E2GraphRAGIndex.open(path, **options) as index,
-        E2GraphRAGIndex.from_documents([*DOCUMENTS, NEW], **options) as fresh,
+        E2GraphRAGIndex.open(path, **grouped(options)) as index,
+        E2GraphRAGIndex.from_documents([*DOCUMENTS, NEW], **grouped(options)) as fresh,
     ):
         index.build()
         assert list(index.corpus.rag.export()) == list(fresh.corpus.rag.export())
@@ -46,10 +47,10 @@ def test_the_vector_store_does_not_change(tmp_path, names):
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     options = {"embeddings": "hashing", "extractor": names, "vector_store": store}
     old = options | {"extractor": OldExtractor()}
-    with E2GraphRAGIndex.from_documents(DOCUMENTS, path=tmp_path / "i.e2g", **old):
+    with E2GraphRAGIndex.from_documents(DOCUMENTS, **grouped({"path": tmp_path / "i.e2g", **old})):
         before = dict(store.store)
         assert before
-    with E2GraphRAGIndex.open(tmp_path / "i.e2g", **options) as index:
+    with E2GraphRAGIndex.open(tmp_path / "i.e2g", **grouped(options)) as index:
         index.reindex()
         assert index.similarity_search("Who was a sailor?")
     assert store.store == before

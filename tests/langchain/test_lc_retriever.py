@@ -23,7 +23,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import ValidationError
 
-from e2graphrag_integrations import PaperStrategy, TreeTraversalStrategy
+from e2graphrag_integrations import Models, PaperStrategy, TreeTraversalStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
@@ -31,6 +31,7 @@ from e2graphrag_integrations.langchain import (
     LangChainEmbedder,
     create_e2graphrag_tool,
 )
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 from langchain_fakes import MILL, SMALL, DigestChatModel, split_into_pages, two_sources
 
@@ -309,7 +310,7 @@ async def test_wrapped_retrievers_return_the_same_documents(retriever):
 
 
 async def test_a_fallback_answers_if_the_retriever_fails(index, retriever):
-    closed = E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
+    closed = E2GraphRAGIndex.open(embeddings="hashing", models=Models(extractor=NameExtractor()))
     closed.close()
     failing = closed.as_retriever().with_fallbacks([retriever])
     assert failing.invoke(QUERY) == retriever.invoke(QUERY)
@@ -655,9 +656,9 @@ def no_blocking():
 async def test_no_async_method_blocks_the_event_loop(no_blocking, pages, tmp_path):
     with pytest.raises(BlockingError):
         Path(tmp_path / "x").write_text("text")  # noqa: ASYNC240 - proves that the fixture works
-    options = SMALL | {"llm": DigestChatModel()}
+    options = SMALL | {"llm": DigestChatModel().with_config(tags=["build"])}
     index = await E2GraphRAGIndex.afrom_documents(
-        pages[:2], path=tmp_path / "novel.e2g", config={"tags": ["build"]}, **options
+        pages[:2], **grouped({"path": tmp_path / "novel.e2g", **options})
     )
     assert await index.aadd_documents(pages[2:3])
     assert (await index.aupsert(pages[3:]))["failed"] == []

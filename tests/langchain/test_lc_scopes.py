@@ -20,6 +20,7 @@ from e2graphrag_integrations.langchain import (
     create_e2graphrag_tool,
 )
 from e2graphrag_integrations.langchain.scopes import ScopedIndex
+from e2graphrag_integrations.options import grouped
 from langchain_fakes import SMALL, ToolCallingModel
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
@@ -53,7 +54,7 @@ def documents() -> list[Document]:
 
 @pytest.fixture
 def index(lc_index_of) -> E2GraphRAGIndex:
-    return lc_index_of(documents(), split_pages=True)
+    return lc_index_of(documents(), split_segments=True)
 
 
 def secrets_in(shown: object) -> list[str]:
@@ -101,7 +102,7 @@ def test_an_agent_with_the_tool_of_a_scope_sees_nothing_else(index):
 
 def test_a_vector_store_is_not_asked_on_behalf_of_a_scope(lc_index_of):
     store = InMemoryVectorStore(LangChainEmbedder)
-    index = lc_index_of(documents(), split_pages=True, vector_store=store)
+    index = lc_index_of(documents(), split_segments=True, vector_store=store)
     index.refresh()
     retriever = index.scoped(A).as_retriever(k=50)
     assert not secrets_in(retriever.invoke("Who met Bert in Oslo?"))
@@ -149,7 +150,8 @@ def test_a_scope_does_not_index_pending_documents(index):
 def test_the_retriever_of_a_scope_can_be_copied_and_pickled(tmp_path):
     path = tmp_path / "i.e2g"
     with E2GraphRAGIndex.from_documents(
-        documents(), path=path, **SMALL | {"extractor": None, "split_pages": True}
+        documents(),
+        **grouped({"path": path, **SMALL | {"extractor": None, "split_segments": True}}),
     ) as index:
         retriever = index.scoped(A).scoped({"page": 1}).as_retriever(k=50)
         found = retriever.invoke("Who met Bert?")
@@ -184,7 +186,7 @@ def test_scope_keys_give_each_tenant_its_summaries(lc_index_of, tree_per):
         for tenant, own in texts.items()
         for text in [own[n]]
     ]
-    options = {"tree_per": tree_per, "split_pages": True}
+    options = {"tree_per": tree_per, "split_segments": True}
     mixed = lc_index_of(pages, **options)
     apart = lc_index_of(pages, scope_keys=["tenant"], **options)
     is_apart = tree_per == "source"  # trees of one source never span different metadata

@@ -15,6 +15,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from langchain_fakes import DigestChatModel
 
 TEXTS = "Anna found a map in Oslo.", "Bert mended the mill.", "Cleo sold fish in Rome."
@@ -73,9 +74,9 @@ def test_search_returns_documents_for_every_type(store):
 def test_ids_can_be_given_for_documents_and_texts():
     documents = [Document(page_content=text) for text in TEXTS]
     options = {"embedding": "hashing", "ids": ["a", "b", "c"]}
-    with E2GraphRAGIndex.from_documents(documents, **options) as one:
+    with E2GraphRAGIndex.from_documents(documents, **grouped(options)) as one:
         assert [d.id for d in one.get_by_ids(["c", "a"])] == ["c", "a"]
-    with E2GraphRAGIndex.from_texts(TEXTS, **options) as other:
+    with E2GraphRAGIndex.from_texts(TEXTS, **grouped(options)) as other:
         assert other.similarity_search("mill", k=1)[0].id == "b"
         assert asyncio.run(other.aget_by_ids(["b", "unknown"]))[0].page_content == TEXTS[1]
 

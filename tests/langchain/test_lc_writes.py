@@ -123,7 +123,7 @@ def test_a_batch_that_raises_builds_nothing_and_can_be_built(lc_index_of, pages)
 def test_index_run_again_repairs_what_failed(lc_index_of, pages, is_async):
     llm = DigestChatModel(failing={2})
     target = lc_index_of(
-        [], llm=llm, max_concurrency=1, retry=RetryPolicy(attempts=1), llm_id="digests"
+        [], llm=llm, concurrency=1, retry=RetryPolicy(attempts=1), llm_id="digests"
     )
     manager = records()
 

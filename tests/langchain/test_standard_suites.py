@@ -16,6 +16,7 @@ from langchain_tests.integration_tests.indexer import (
     DocumentIndexerTestSuite,
 )
 
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.langchain import E2GraphRAGIndex, E2GraphRAGRetriever
 from fakes import NameExtractor
 
@@ -64,7 +65,7 @@ class TestIndexAsRetriever(_RetrieverSuite):
 
 
 def _empty_index() -> E2GraphRAGIndex:
-    return E2GraphRAGIndex.open(embeddings="hashing", extractor=NameExtractor())
+    return E2GraphRAGIndex.open(embeddings="hashing", models=Models(extractor=NameExtractor()))
 
 
 class TestDocumentIndex(DocumentIndexerTestSuite):
@@ -105,6 +106,8 @@ def _without_own_keys(document: Document) -> Document:
 class TestVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self):
-        index = _WithoutOwnKeys.open(embeddings=self.get_embeddings(), extractor=NameExtractor())
+        index = _WithoutOwnKeys.open(
+            embeddings=self.get_embeddings(), models=Models(extractor=NameExtractor())
+        )
         yield index
         index.close()

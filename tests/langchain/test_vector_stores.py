@@ -16,12 +16,20 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
 from e2graphrag_integrations.langchain.vector_stores import VectorStoreAdapter, adapt_vector_store
+from e2graphrag_integrations.opening import FaceHooks, open_parts
+from e2graphrag_integrations.options import Options, grouped
 from e2graphrag_integrations.store.tables.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor
 
@@ -156,8 +164,8 @@ def test_a_vector_store_gets_the_pages_as_text(lc_index_of, pages):
 
 
 def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
-    plain = E2GraphRAGIndex.from_documents(documents, **OPTIONS)
-    index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
+    plain = E2GraphRAGIndex.from_documents(documents, **grouped(OPTIONS))
+    index = E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
     assert results(index) == results(plain)
     for each in (plain, index):
         each.delete(["a"])
@@ -167,7 +175,7 @@ def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
 
 
 def test_deleting_a_document_removes_its_vectors(store, documents):
-    index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
     index.as_retriever(mode="global").search("x")
     before = vector_ids(index, store)
     index.delete(["a"])
@@ -181,13 +189,18 @@ def test_deleting_a_document_removes_its_vectors(store, documents):
 
 def test_reopening_an_index_restores_lost_vectors(store, documents, tmp_path):
     path = tmp_path / "a.e2g"
-    index = E2GraphRAGIndex.from_documents(documents, path=path, vector_store=store, **OPTIONS)
+    index = E2GraphRAGIndex.from_documents(
+        documents, **grouped({"path": path, "vector_store": store, **OPTIONS})
+    )
     expected = results(index)
     ids = sorted(vector_ids(index, store))
     index.close()
     adapt_vector_store(store).delete(ids[:3])
     opened = E2GraphRAGIndex.load_local(
-        path, vector_store=store, embeddings=OPTIONS["embeddings"], extractor=NameExtractor()
+        path,
+        vector_store=store,
+        embeddings=OPTIONS["embeddings"],
+        models=Models(extractor=NameExtractor()),
     )
     assert results(opened) == expected
     assert adapt_vector_store(store).missing(ids) == []
@@ -207,7 +220,9 @@ STORE_FILTERS = {
 
 @pytest.mark.parametrize("name", STORE_FILTERS)
 def test_store_filter_applies_to_both_routes(name, documents):
-    index = E2GraphRAGIndex.from_documents(documents, vector_store=STORES[name](), **OPTIONS)
+    index = E2GraphRAGIndex.from_documents(
+        documents, **grouped({"vector_store": STORES[name](), **OPTIONS})
+    )
     expected = results(index, filter={"year": 1901})
     assert results(index, store_filter=STORE_FILTERS[name]) == expected
     both_filters = {"store_filter": STORE_FILTERS[name], "filter": {"source": "a"}}
@@ -217,9 +232,9 @@ def test_store_filter_applies_to_both_routes(name, documents):
 
 
 def test_store_filter_requires_a_vector_store(documents):
-    index = E2GraphRAGIndex.from_documents(documents, **OPTIONS)
-    with pytest.raises(InvalidInputError, match="vector_store"):
-        index.as_retriever(store_filter={"year": 1901}).invoke("Anna?")
+    index = E2GraphRAGIndex.from_documents(documents, **grouped(OPTIONS))
+    with pytest.raises(ValueError, match="store_filter needs an index with a vector_store"):
+        index.as_retriever(store_filter={"year": 1901})
 
 
 @pytest.mark.parametrize("value", ["qdrant", InMemoryVectorStore, 5])
@@ -256,7 +271,7 @@ def test_a_faiss_index_with_another_metric_is_rejected():
 
 def test_searching_an_emptied_vector_store_raises(documents):
     store = in_memory()
-    index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
     index.as_retriever(mode="global").search("x")
     store.store.clear()
     with pytest.raises(CorruptStoreError, match="InMemoryVectorStore contains none"):
@@ -271,14 +286,14 @@ def test_a_vector_store_without_add_embeddings_embeds_the_texts():
 
     embeddings = DeterministicFakeEmbedding(size=16)
     store = TextStore(embeddings)
-    with E2GraphRAG.open(
+    settings = IndexSettings(chunk_size=16, chunk_overlap=4)
+    parts = open_parts(
         ":memory:",
+        Options.of(settings, Models(extractor=NameExtractor()), None, None),
         embedder=LangChainEmbedder(embeddings),
-        extractor=NameExtractor(),
-        chunk_size=16,
-        chunk_overlap=4,
-        vector_search=VectorStoreMirror(VectorStoreAdapter(store), "TextStore").search,
-    ) as rag:
+        hooks=FaceHooks(VectorStoreMirror(VectorStoreAdapter(store), "TextStore").search),
+    )
+    with E2GraphRAG(parts) as rag:
         rag.add(SourceDocument("story", STORY))
         result = rag.retrieve(STORY[:40], mode="global", k=3)
         assert len(result.nodes) == 3
@@ -288,15 +303,17 @@ def test_a_vector_store_without_add_embeddings_embeds_the_texts():
 def test_deleting_after_reopening_removes_the_vectors(store, documents, tmp_path):
     path = tmp_path / "a.e2g"
     options = {"vector_store": store, "embeddings": OPTIONS["embeddings"]}
-    E2GraphRAGIndex.from_documents(documents, path=path, **(OPTIONS | options)).close()
-    opened = E2GraphRAGIndex.load_local(path, extractor=NameExtractor(), **options)
+    E2GraphRAGIndex.from_documents(
+        documents, **grouped({"path": path, **OPTIONS | options})
+    ).close()
+    opened = E2GraphRAGIndex.load_local(path, **grouped({"extractor": NameExtractor(), **options}))
     before = vector_ids(opened, store)
     opened.delete(["a"])
     opened.build()  # without a search
     opened.close()
     missing = adapt_vector_store(store).missing(sorted(before))
     assert 0 < len(missing) < len(before)
-    again = E2GraphRAGIndex.load_local(path, extractor=NameExtractor(), **options)
+    again = E2GraphRAGIndex.load_local(path, **grouped({"extractor": NameExtractor(), **options}))
     assert vector_ids(again, store) == before - set(missing)
     again.close()
 
@@ -304,7 +321,7 @@ def test_deleting_after_reopening_removes_the_vectors(store, documents, tmp_path
 def test_the_next_build_adds_vectors_that_the_store_failed_to_add(documents, tmp_path):
     store = Postgres(UNUSED_EMBEDDINGS)
     options = OPTIONS | {"path": tmp_path / "a.e2g", "vector_store": store}
-    index = E2GraphRAGIndex.from_documents(documents, **options)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped(options))
     add_embeddings, store.add_embeddings = store.add_embeddings, None
     new = Document(id="c", page_content="Ida met Joe in Lima.")
     with pytest.raises(StoreError, match="could not be updated"):
@@ -331,7 +348,9 @@ def test_errors_of_a_store_do_not_contain_its_key(method, documents, monkeypatch
     monkeypatch.setattr(store, method, refuse)
 
     def build_and_ask():
-        index = E2GraphRAGIndex.from_documents(documents, vector_store=store, **OPTIONS)
+        index = E2GraphRAGIndex.from_documents(
+            documents, **grouped({"vector_store": store, **OPTIONS})
+        )
         index.invoke("Who gave Anna the map?")
 
     with pytest.raises(StoreError, match=r"could not be .*wrong key") as raised:

@@ -11,6 +11,7 @@ from llama_index.core import Document, Settings
 from llama_index.core.node_parser import SentenceSplitter
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 
@@ -49,7 +50,7 @@ def index_of() -> Callable[..., E2GraphRAGIndex]:
             "chunk_overlap": 4,
             "group_size": 3,
         }
-        return E2GraphRAGIndex.from_documents(documents, **(defaults | options))
+        return E2GraphRAGIndex.from_documents(documents, **grouped(defaults | options))
 
     return build
 

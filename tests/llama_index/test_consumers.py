@@ -48,6 +48,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, GraphProximitySelector
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from fakes import NameExtractor
@@ -540,9 +541,11 @@ def check_counts(request, documents, counter):
     async def check(**options):
         options |= {"extractor": NameExtractor(), "chunk_size": 16, "chunk_overlap": 4}
         if request.param == "async":
-            index = await E2GraphRAGIndex.afrom_documents(documents, **options)
+            index = await E2GraphRAGIndex.afrom_documents(documents, **grouped(options))
         else:
-            index = await asyncio.to_thread(E2GraphRAGIndex.from_documents, documents, **options)
+            index = await asyncio.to_thread(
+                E2GraphRAGIndex.from_documents, documents, **grouped(options)
+            )
         assert len(counter.llm_token_counts) == index.last_report.llm_calls > 0
         assert counter.completion_llm_token_count == 5 * index.last_report.llm_calls
         words = [len(node.get_content().split()) for node in index.docstore.docs.values()]
@@ -595,12 +598,12 @@ def index_nodes(index: E2GraphRAGIndex, obj: Any) -> list[IndexNode]:
 async def test_an_index_node_leads_to_another_index(index, index_of, target):
     inner = index.as_retriever() if target == "retriever" else index.as_query_engine(llm=MockLLM())
     options = {"embed_model": "hashing", "extractor": NameExtractor(), "llm": "extractive"}
-    outer = E2GraphRAGIndex(objects=index_nodes(index, inner), **options)
-    by_node = E2GraphRAGIndex(index_nodes(index, inner), **options)
+    outer = E2GraphRAGIndex(**grouped({"objects": index_nodes(index, inner), **options}))
+    by_node = E2GraphRAGIndex(index_nodes(index, inner), **grouped(options))
     core = VectorStoreIndex(
         objects=index_nodes(index, inner), embed_model=MockEmbedding(embed_dim=4)
     )
-    given = E2GraphRAGIndex(index_nodes(index, None), **options)
+    given = E2GraphRAGIndex(index_nodes(index, None), **grouped(options))
     retrievers = [
         outer.as_retriever(),
         by_node.as_retriever(),

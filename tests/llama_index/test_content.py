@@ -6,9 +6,10 @@ import pytest
 from llama_index.core import Document
 from llama_index.core.schema import NodeRelationship, TextNode
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_fakes import Digests
 
@@ -32,7 +33,9 @@ def document(text=TEXT):
 
 
 def loaded(folder, **options):
-    return E2GraphRAGIndex.from_persist_dir(folder, extractor=NameExtractor(), **options)
+    return E2GraphRAGIndex.from_persist_dir(
+        folder, **grouped({"extractor": NameExtractor(), **options})
+    )
 
 
 def contents(index):
@@ -121,9 +124,8 @@ def test_parsed_nodes_keep_their_summaries_under_the_same_grouping(
         nodes,
         llm=llm,
         embed_model="hashing",
-        extractor=NameExtractor(),
-        group_size=3,
-        grouping=index_grouping,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(group_size=3, grouping=index_grouping),
     )
     is_same = grouping == index_grouping
     own = summaries(index.docstore.docs.values())
@@ -138,10 +140,10 @@ def test_an_index_with_content_chunks_survives_an_index_file(index_of, tmp_path)
     index = index_of([document()], llm=Digests(), **CONTENT)
     path = tmp_path / "days.e2g"
     index.copy_to(path)
-    with E2GraphRAG.open(path, extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as rag:
         assert rag.settings.chunking == rag.settings.grouping == "content"
         assert rag.verify().ok
-    again = E2GraphRAGIndex.open(path, extractor=NameExtractor(), llm=Digests())
+    again = E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor()), llm=Digests())
     assert again.made_with["grouping"] == "content"
     assert contents(again) == contents(index)
     assert results(again) == results(index)
@@ -155,4 +157,6 @@ def test_nodes_with_a_lone_surrogate_raise():
     for node in nodes:
         node.relationships[NodeRelationship.SOURCE] = source
     with pytest.raises(InvalidInputError, match="lone surrogate"):
-        E2GraphRAGIndex(nodes, embed_model="hashing", extractor=NameExtractor(), **CONTENT)
+        E2GraphRAGIndex(
+            nodes, **grouped({"embed_model": "hashing", "extractor": NameExtractor(), **CONTENT})
+        )

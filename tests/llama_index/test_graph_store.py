@@ -17,6 +17,7 @@ from llama_index.core.graph_stores.types import ChunkNode, EntityNode
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import GraphStoreError, InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.llama_index import aupdate_property_graph, update_property_graph
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability import graph_state
 from fakes import STORY, NameExtractor
 from graph_server import new_graph_store, running_graph_server
@@ -82,7 +83,7 @@ def opened(path=":memory:", **options):
         "chunk_overlap": 0,
         "group_size": 2,
     }
-    return E2GraphRAG.open(path, **(defaults | options))
+    return E2GraphRAG.open(path, **grouped(defaults | options))
 
 
 def content(store, prefix=""):

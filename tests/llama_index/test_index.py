@@ -28,7 +28,7 @@ from llama_index.core.schema import (
 )
 from pydantic import Field, PrivateAttr
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, PaperStrategy
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, PaperStrategy
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     EmbeddingError,
@@ -40,6 +40,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
 from e2graphrag_integrations.llama_index.options import OpenOptions, VectorStoreIndexOptions
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.tree import level_sizes
 from fakes import STORY, NameExtractor
 from llama_checks import SYNC_AND_ASYNC, call
@@ -154,7 +155,7 @@ def test_nodes_of_the_tree_parser_keep_their_ids_and_summaries(index_of, documen
     nodes = SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents(documents)
     calls = len(llm.prompts)
     for order in (nodes, nodes[::-1]):
-        index = E2GraphRAGIndex(tuple(order), llm=llm, **MODELS, group_size=3)
+        index = E2GraphRAGIndex(tuple(order), **grouped({"llm": llm, **MODELS, "group_size": 3}))
         assert len(llm.prompts) == calls
         assert set(index.docstore.docs) == {n.node_id for n in nodes}
         assert results(index) == results(expected)
@@ -172,7 +173,7 @@ def test_summaries_that_do_not_fit_the_index_are_logged_and_written_anew(
     llm = Model()
     nodes = SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents(documents)
     calls = len(llm.prompts)
-    index = E2GraphRAGIndex(nodes, llm=llm, **MODELS, **settings)
+    index = E2GraphRAGIndex(nodes, **grouped({"llm": llm, **MODELS, **settings}))
     assert len(llm.prompts) > calls
     assert {n.node_id for n in chunks(index)} == {
         n.node_id for n in nodes if not n.metadata["e2_level"]
@@ -196,7 +197,7 @@ def test_nodes_of_a_splitter_get_a_tree_and_keep_ids_and_offsets(documents):
     nodes = splitter.get_nodes_from_documents(documents)
     given = {n.node_id: n.model_copy(deep=True) for n in nodes}
     llm = Model()
-    index = E2GraphRAGIndex(nodes, llm=llm, **MODELS, group_size=2)
+    index = E2GraphRAGIndex(nodes, **grouped({"llm": llm, **MODELS, "group_size": 2}))
     sizes = [level_sizes(sum(n.ref_doc_id == d.id_ for n in nodes), 2) for d in documents]
     assert len(index.docstore.docs) == sum(map(sum, sizes))
     assert len(llm.prompts) == len(index.docstore.docs) - len(nodes)
@@ -214,7 +215,7 @@ def test_nodes_of_a_splitter_get_a_tree_and_keep_ids_and_offsets(documents):
 
 def test_each_node_without_a_source_is_its_own_document():
     nodes = [TextNode(id_=f"n{i}", text=f"{name(i)} sang.", metadata={"i": i}) for i in range(3)]
-    index = E2GraphRAGIndex(nodes, **MODELS)
+    index = E2GraphRAGIndex(nodes, **grouped(MODELS))
     assert set(index.ref_doc_info) == {"n0", "n1", "n2"}
     assert texts(index, f"{name(1)}?", "local") == [f"{name(1)} sang."]
     index.delete_ref_doc("n1")
@@ -225,7 +226,9 @@ def test_each_node_without_a_source_is_its_own_document():
 def test_transformations_create_the_nodes_and_receive_no_index_options(documents):
     recorder = RecordingTransformation()
     chain = [SentenceSplitter(chunk_size=30, chunk_overlap=0), recorder]
-    index = E2GraphRAGIndex.from_documents(documents, transformations=chain, **MODELS, group_size=2)
+    index = E2GraphRAGIndex.from_documents(
+        documents, **grouped({"transformations": chain, **MODELS, "group_size": 2})
+    )
     index.insert(Document(id_="new", text="Kit met Lea."), foo=1)
     assert len(recorder.calls) == 2
     assert not set().union(*recorder.calls) - {"show_progress"}
@@ -246,11 +249,11 @@ def test_an_index_node_leads_to_its_retriever():
     def node(person):
         return IndexNode(index_id=person, text=f"About {person}.", obj=InnerRetriever())
 
-    index = E2GraphRAGIndex([node("Kit")], objects=[node("Lea")], **MODELS)
+    index = E2GraphRAGIndex([node("Kit")], **grouped({"objects": [node("Lea")], **MODELS}))
     index.insert_nodes([node("Max")])
     for person in ("Kit", "Lea", "Max"):
         assert "inner" in texts(index, f"{person}?", "local")
-    only = E2GraphRAGIndex(objects=[node("Ned")], **MODELS)
+    only = E2GraphRAGIndex(**grouped({"objects": [node("Ned")], **MODELS}))
     assert texts(only, "Ned?", "local") == ["inner"]
 
 
@@ -258,7 +261,7 @@ def test_two_hundred_short_documents_give_two_hundred_chunks():
     documents = [
         Document(id_=f"d{n:03}", text=f"{name(n, 'A')} met {name(n, 'B')}.") for n in range(200)
     ]
-    index = E2GraphRAGIndex.from_documents(documents, **MODELS)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped(MODELS))
     assert len(index.docstore.docs) == len(index.ref_doc_info) == 200
     assert index.last_report.llm_calls == 0
     assert texts(index, f"{name(150, 'A')} and {name(150, 'B')}?", "local") == [documents[150].text]
@@ -268,15 +271,17 @@ def test_two_hundred_short_documents_give_two_hundred_chunks():
 
 def test_empty_input_builds_an_empty_index():
     for index in (
-        E2GraphRAGIndex([], **MODELS),
-        E2GraphRAGIndex.from_documents([], **MODELS),
-        E2GraphRAGIndex(objects=[], **MODELS),
+        E2GraphRAGIndex([], **grouped(MODELS)),
+        E2GraphRAGIndex.from_documents([], **grouped(MODELS)),
+        E2GraphRAGIndex(**grouped({"objects": [], **MODELS})),
     ):
         assert results(index) == [[]] * 9
         assert index.ref_doc_info == {}
         assert index.storage_context.index_store.get_index_struct(index.index_id) is not None
     blank = [Document(id_=str(n), text=text) for n, text in enumerate(("", " \n\t", "\u3000"))]
-    index = E2GraphRAGIndex.from_documents([*blank, Document(id_="a", text="Kit.")], **MODELS)
+    index = E2GraphRAGIndex.from_documents(
+        [*blank, Document(id_="a", text="Kit.")], **grouped(MODELS)
+    )
     assert set(index.ref_doc_info) == {"a"}  # as in LlamaIndex's own indexes
     assert index.refresh_ref_docs(blank) == [False] * 3
     assert index.last_report.skipped == ("0", "1", "2")
@@ -303,7 +308,7 @@ def test_the_listed_options_are_those_of_the_constructor():
     ignored = set(VectorStoreIndexOptions.__annotations__)
     own = parameters - {"nodes", "index_struct", "storage_context", "path", "ignored"}
     assert set(OpenOptions.__annotations__) == own | ignored
-    E2GraphRAGIndex.from_documents([], **MODELS, **dict.fromkeys(ignored))
+    E2GraphRAGIndex.from_documents([], **grouped({**MODELS, **dict.fromkeys(ignored)}))
 
 
 @pytest.mark.parametrize(
@@ -315,7 +320,7 @@ def test_the_listed_options_are_those_of_the_constructor():
         {"chunk_size": "many"},
         {"chunk_size": 9, "chunk_overlap": 9},
         {"group_size": 1},
-        {"num_workers": 0},
+        {"concurrency": 0},
         {"retry": 3},
         {"prompts": "Summarize."},
         {"path": 3},
@@ -328,7 +333,7 @@ def test_the_listed_options_are_those_of_the_constructor():
 def test_invalid_options_raise(documents, options):
     context = StorageContext.from_defaults()
     with pytest.raises(InvalidInputError):
-        E2GraphRAGIndex.from_documents(documents, context, **(MODELS | options))
+        E2GraphRAGIndex.from_documents(documents, context, **grouped(MODELS | options))
     assert_untouched(context)
 
 
@@ -340,10 +345,10 @@ def test_anything_but_a_list_of_documents_raises(given):
     for transformations in (None, [SentenceSplitter()]):
         with pytest.raises(InvalidInputError):
             E2GraphRAGIndex.from_documents(
-                given, context, transformations=transformations, **MODELS
+                given, context, **grouped({"transformations": transformations, **MODELS})
             )
         assert_untouched(context)
-    index = E2GraphRAGIndex([], **MODELS)
+    index = E2GraphRAGIndex([], **grouped(MODELS))
     for method in (index.insert, index.update_ref_doc):
         with pytest.raises(InvalidInputError):
             method(given if not isinstance(given, Document) else "text")
@@ -351,42 +356,46 @@ def test_anything_but_a_list_of_documents_raises(given):
 
 def test_anything_but_a_node_raises():
     with pytest.raises(ValueError, match="not a BaseNode"):
-        E2GraphRAGIndex(["text"], **MODELS)
+        E2GraphRAGIndex(["text"], **grouped(MODELS))
     for given in (["text"], [TextNode(text="a"), None]):
         with pytest.raises(InvalidInputError, match="not a BaseNode"):
-            E2GraphRAGIndex([], **MODELS).insert_nodes(given)
+            E2GraphRAGIndex([], **grouped(MODELS)).insert_nodes(given)
 
 
 def test_equal_duplicates_are_skipped_and_different_documents_with_one_id_raise(documents):
     same = Document(id_="story", text=STORY, metadata=dict(documents[0].metadata))
-    index = E2GraphRAGIndex.from_documents([*documents, same], **MODELS, **SIZES)
+    index = E2GraphRAGIndex.from_documents([*documents, same], **grouped({**MODELS, **SIZES}))
     assert set(index.ref_doc_info) == {"story", "other"}
     index.insert(same)
     assert index.last_report.skipped == ("story",)
     context = StorageContext.from_defaults()
     other = Document(id_="story", text=OTHER)
     with pytest.raises(DuplicateDocumentError, match="'story' is given twice with different"):
-        E2GraphRAGIndex.from_documents([*documents, other], context, **MODELS)
+        E2GraphRAGIndex.from_documents([*documents, other], context, **grouped(MODELS))
     assert_untouched(context)
     with pytest.raises(
         DuplicateDocumentError, match=r"'story' is already in the index.*update_ref_doc"
     ):
         index.insert(other)
-    assert results(index) == results(E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES))
+    assert results(index) == results(
+        E2GraphRAGIndex.from_documents(documents, **grouped({**MODELS, **SIZES}))
+    )
 
 
 @pytest.mark.parametrize("given", [lambda d: iter([d]), lambda d: [d, d.model_copy(deep=True)]])
 def test_transformations_receive_each_document_once(given):
     document = Document(id_="a", text=STORY)
     chain = [SentenceSplitter(chunk_size=300)]
-    index = E2GraphRAGIndex.from_documents(given(document), transformations=chain, **MODELS)
+    index = E2GraphRAGIndex.from_documents(
+        given(document), **grouped({"transformations": chain, **MODELS})
+    )
     assert [len(info.node_ids) for info in index.ref_doc_info.values()] == [1]
 
 
 def test_two_different_nodes_with_one_id_raise():
     nodes = [TextNode(id_="a", text="Kit."), TextNode(id_="a", text="Lea.")]
     with pytest.raises(DuplicateDocumentError):
-        E2GraphRAGIndex(nodes, **MODELS)
+        E2GraphRAGIndex(nodes, **grouped(MODELS))
 
 
 @pytest.mark.parametrize(
@@ -395,7 +404,7 @@ def test_two_different_nodes_with_one_id_raise():
 def test_documents_with_lone_surrogates_or_blank_ids_raise(id_, text):
     context = StorageContext.from_defaults()
     with pytest.raises(InvalidInputError):
-        E2GraphRAGIndex.from_documents([Document(id_=id_, text=text)], context, **MODELS)
+        E2GraphRAGIndex.from_documents([Document(id_=id_, text=text)], context, **grouped(MODELS))
     assert_untouched(context)
 
 
@@ -408,9 +417,9 @@ def test_metadata_that_is_not_json_raises(value):
     document.metadata = node.metadata = metadata
     context = StorageContext.from_defaults()
     with pytest.raises(InvalidInputError, match="metadata of document 'a' is not plain JSON"):
-        E2GraphRAGIndex.from_documents([document], context, **MODELS)
+        E2GraphRAGIndex.from_documents([document], context, **grouped(MODELS))
     with pytest.raises(InvalidInputError, match="metadata of node 'n' is not plain JSON"):
-        E2GraphRAGIndex([node], storage_context=context, **MODELS)
+        E2GraphRAGIndex([node], **grouped({"storage_context": context, **MODELS}))
     assert_untouched(context)
 
 
@@ -429,7 +438,7 @@ def test_metadata_of_every_type_is_returned_with_the_nodes():
     }
     document = Document(id_="a", text=STORY, metadata=dict(metadata))
     document.excluded_llm_metadata_keys = ["tags"]
-    index = E2GraphRAGIndex.from_documents([document], **MODELS, **SIZES)
+    index = E2GraphRAGIndex.from_documents([document], **grouped({**MODELS, **SIZES}))
     for found in index.as_retriever("global").retrieve("what?"):
         own = found.node.metadata
         assert (own["tags"], own["none"], str(own["when"])) == (
@@ -451,7 +460,7 @@ def test_a_title_is_embedded_unless_it_is_excluded():
     shown = Document(id_="shown", text="Nothing else.", metadata={"title": "Zebra"})
     hidden = Document(id_="hidden", text="Nothing more.", metadata={"title": "Zebra"})
     hidden.excluded_embed_metadata_keys = ["title"]
-    index = E2GraphRAGIndex.from_documents([hidden, shown], **MODELS)
+    index = E2GraphRAGIndex.from_documents([hidden, shown], **grouped(MODELS))
     retriever = index.as_retriever("global")
     assert retriever.retrieve("zebra")[0].node.ref_doc_id == "shown"
     first, second = retriever.explain("zebra").lists["dense"]
@@ -486,7 +495,7 @@ def test_an_llm_is_called_only_if_it_is_passed(index_of, documents):
     assert results(index) == results(index_of(documents, llm="extractive")) == extractive
     index.insert(LONG)
     index.refresh_ref_docs([Document(id_="story", text=STORY + " The end.")])
-    E2GraphRAGIndex(index_of(documents).docstore.docs.values(), **MODELS, **SIZES)
+    E2GraphRAGIndex(index_of(documents).docstore.docs.values(), **grouped({**MODELS, **SIZES}))
     assert not llm.prompts
     assert index_of(documents, llm=Settings.llm).last_report.llm_calls == len(llm.prompts) > 0
 
@@ -498,8 +507,8 @@ async def test_inserts_above_the_call_limit_are_refused(index_of, documents, is_
 
     async def build():
         if is_async:
-            return await E2GraphRAGIndex.afrom_documents([LONG], context, **options)
-        return E2GraphRAGIndex.from_documents([LONG], context, **options)
+            return await E2GraphRAGIndex.afrom_documents([LONG], context, **grouped(options))
+        return E2GraphRAGIndex.from_documents([LONG], context, **grouped(options))
 
     with pytest.raises(LLMCallLimitError, match=r"LLM call.* to .*max_llm_calls=3"):
         await build()
@@ -512,7 +521,9 @@ async def test_inserts_above_the_call_limit_are_refused(index_of, documents, is_
     assert (len(llm.prompts), contents(index)) == (calls, before)
     # Inserting a pipeline's nodes costs nothing, because they contain their summaries.
     nodes = SummaryTreeNodeParser(llm=Model(), **SIZES).get_nodes_from_documents([LONG])
-    assert E2GraphRAGIndex(nodes, **(options | {"max_llm_calls": 0})).last_report.llm_calls == 0
+    assert (
+        E2GraphRAGIndex(nodes, **grouped(options | {"max_llm_calls": 0})).last_report.llm_calls == 0
+    )
     assert len(llm.prompts) == calls
 
 
@@ -524,12 +535,16 @@ def test_progress_shows_the_llm_calls_before_the_first_one(index_of, documents, 
 
 def test_only_the_llm_that_wrote_its_summaries_can_write_to_an_index(index_of, documents, tmp_path):
     index_of(documents).persist(tmp_path)
-    other = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=Model())
+    other = E2GraphRAGIndex.from_persist_dir(
+        tmp_path, models=Models(extractor=NameExtractor()), llm=Model()
+    )
     with pytest.raises(SettingsMismatchError, match=r"summarizer extractive.*pass llm="):
         other.insert(LONG)
     index_of(documents, llm=Model()).persist(tmp_path)
     llm = Model()
-    again = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor(), llm=llm)
+    again = E2GraphRAGIndex.from_persist_dir(
+        tmp_path, models=Models(extractor=NameExtractor()), llm=llm
+    )
     again.insert(LONG)
     assert again.last_report.llm_calls == len(llm.prompts) > 0
 
@@ -584,7 +599,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
 ):
     async def build(context, documents=(*documents, LONG), **options):
         build = E2GraphRAGIndex.afrom_documents if is_async else E2GraphRAGIndex.from_documents
-        made = build([SHORT, *documents], context, **MODELS, **SIZES, **options)
+        made = build([SHORT, *documents], context, **grouped({**MODELS, **SIZES, **options}))
         return await made if is_async else made
 
     complete = await build(None, llm=Model())
@@ -592,15 +607,15 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
     for store in (None, new_store("faiss-map", tmp_path, None)):
         context = StorageContext.from_defaults(vector_store=store)
         with pytest.raises(IndexingError, match=r"the model tripped over asyncio\.run"):
-            await build(context, llm=Model().fail_after(3), num_workers=1)
+            await build(context, llm=Model().fail_after(3), concurrency=1)
         assert_untouched(context)
     path, context = tmp_path / "i.e2g", StorageContext.from_defaults()
     llm = Model().fail_after(3)
     with pytest.raises(IndexingError, match="tripped"):
-        await build(context, llm=llm, num_workers=1, path=path)
+        await build(context, llm=llm, concurrency=1, path=path)
     assert_untouched(context)
     assert len(llm.prompts) == 3
-    with E2GraphRAGIndex.open(path, llm=llm, extractor=NameExtractor()) as index:
+    with E2GraphRAGIndex.open(path, llm=llm, models=Models(extractor=NameExtractor())) as index:
         assert "short" in index.ref_doc_info
         llm.fail_after(9999)
         report = await index.abuild() if is_async else index.build()
@@ -611,7 +626,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
 @SYNC_AND_ASYNC
 async def test_a_failed_write_keeps_the_old_version_and_remains_pending(documents, is_async):
     llm = Model()
-    index = E2GraphRAGIndex.from_documents(documents, llm=llm, **MODELS, **SIZES)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped({"llm": llm, **MODELS, **SIZES}))
     before = contents(index), results(index), contents(reopened(index))
     changed = Document(id_="story", text=LONG.text)
     nodes = [TextNode(id_=f"t{n}", text=f"{name(n)} sang.") for n in range(9)]
@@ -632,7 +647,7 @@ async def test_a_failed_write_keeps_the_old_version_and_remains_pending(document
     again = reopened(index, llm=llm)  # what is pending is saved
     await call(is_async, again, "build")
     final = [changed, LONG]
-    expected = E2GraphRAGIndex.from_documents(final, llm=Model(), **MODELS, **SIZES)
+    expected = E2GraphRAGIndex.from_documents(final, **grouped({"llm": Model(), **MODELS, **SIZES}))
     expected.insert(documents[1])
     expected.insert_nodes(nodes)
     assert contents(again) == contents(expected)
@@ -645,7 +660,7 @@ async def test_a_failed_write_keeps_the_old_version_and_remains_pending(document
 
 def reopened(index, **options):
     options = MODELS | {"llm": Model()} | options
-    return E2GraphRAGIndex.from_storage(index.storage_context, index.index_id, **options)
+    return E2GraphRAGIndex.from_storage(index.storage_context, index.index_id, **grouped(options))
 
 
 def test_a_failing_embedder_leaves_nothing_behind(documents):
@@ -660,14 +675,13 @@ def test_a_failing_embedder_leaves_nothing_behind(documents):
     context = StorageContext.from_defaults()
     with pytest.raises(EmbeddingError, match="out of memory"):
         E2GraphRAGIndex.from_documents(
-            documents, context, **(MODELS | {"embed_model": BrokenEmbedder()})
+            documents, context, **grouped(MODELS | {"embed_model": BrokenEmbedder()})
         )
     assert_untouched(context)
     with pytest.raises(EmbeddingError, match="out of memory"):
         E2GraphRAGIndex(
             [TextNode(text="a")],
-            storage_context=context,
-            **(MODELS | {"embed_model": BrokenEmbedder()}),
+            **grouped({"storage_context": context, **MODELS | {"embed_model": BrokenEmbedder()}}),
         )
     assert_untouched(context)
 
@@ -702,7 +716,7 @@ def test_a_context_shows_the_newest_handle_of_an_index(index_of, documents):
 async def test_async_methods_build_the_same_index_as_sync_methods(index_of, documents):
     options = MODELS | SIZES | {"llm": Model()}
     one = index_of([documents[0]], llm=Model())
-    two = await E2GraphRAGIndex.afrom_documents([documents[0]], **options)
+    two = await E2GraphRAGIndex.afrom_documents([documents[0]], **grouped(options))
     assert contents(one) == contents(two)
     changed = Document(id_="story", text=f"{OTHER} {STORY}")
     nodes = [TextNode(id_=f"n{n}", text=f"Kit{n}.") for n in range(3)]
@@ -744,7 +758,7 @@ async def test_async_builds_call_the_llm_concurrently_in_the_callers_loop(docume
             return self.complete(prompt, formatted, **kwargs)
 
     await E2GraphRAGIndex.afrom_documents(
-        [LONG], llm=CountingModel(), num_workers=3, **MODELS, **SIZES
+        [LONG], **grouped({"llm": CountingModel(), "concurrency": 3, **MODELS, **SIZES})
     )
     assert loops == {asyncio.get_running_loop()}
     assert max_running == 3
@@ -753,7 +767,9 @@ async def test_async_builds_call_the_llm_concurrently_in_the_callers_loop(docume
 async def test_a_canceled_build_leaves_nothing_behind(documents):
     llm, context = Waiting(), StorageContext.from_defaults()
     options = MODELS | SIZES | {"llm": llm}
-    build = asyncio.create_task(E2GraphRAGIndex.afrom_documents([LONG], context, **options))
+    build = asyncio.create_task(
+        E2GraphRAGIndex.afrom_documents([LONG], context, **grouped(options))
+    )
     await asyncio.to_thread(llm._called.wait, 10)
     build.cancel()
     llm._may_answer.set()
@@ -770,7 +786,7 @@ async def test_a_canceled_insert_changes_nothing_and_a_retry_reuses_its_summarie
     llm = Waiting()
     llm._may_answer.set()
     options = MODELS | SIZES | {"llm": llm}
-    index = await E2GraphRAGIndex.afrom_documents(documents, **options)
+    index = await E2GraphRAGIndex.afrom_documents(documents, **grouped(options))
     before, calls = contents(index), len(llm.prompts)
     llm._may_answer.clear()
     llm._called.clear()
@@ -789,9 +805,14 @@ async def test_a_canceled_insert_changes_nothing_and_a_retry_reuses_its_summarie
 
 async def test_an_insert_that_waits_for_another_writer_can_be_canceled(documents, tmp_path):
     path = tmp_path / "i.e2g"
-    index = await E2GraphRAGIndex.afrom_documents(documents, path=path, **MODELS, **SIZES)
+    index = await E2GraphRAGIndex.afrom_documents(
+        documents, **grouped({"path": path, **MODELS, **SIZES})
+    )
     before = contents(index)
-    with E2GraphRAG.open(path, extractor=NameExtractor()) as other, other.write_lock():
+    with (
+        E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as other,
+        other.write_lock(),
+    ):
         insert = asyncio.create_task(index.ainsert(LONG))
         await asyncio.sleep(0.1)
         insert.cancel()
@@ -802,7 +823,7 @@ async def test_an_insert_that_waits_for_another_writer_can_be_canceled(documents
 
 
 async def test_queries_during_a_write_see_the_old_or_the_new_state(documents):
-    index = E2GraphRAGIndex.from_documents(documents, **MODELS, **SIZES)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped({**MODELS, **SIZES}))
     states = [results(index)]
     index.insert(LONG)
     states.append(results(index))
@@ -821,13 +842,17 @@ async def test_queries_during_a_write_see_the_old_or_the_new_state(documents):
 
 def test_nodes_of_an_ingestion_pipeline_can_be_inserted(documents):
     pipeline = IngestionPipeline(transformations=[SummaryTreeNodeParser(llm=Model(), **SIZES)])
-    index = E2GraphRAGIndex([], llm=Model(), **MODELS, **SIZES)
+    index = E2GraphRAGIndex([], **grouped({"llm": Model(), **MODELS, **SIZES}))
     index.insert_nodes(pipeline.run(documents=documents))
     assert index.last_report.llm_calls == 0
-    expected = E2GraphRAGIndex.from_documents(documents, llm=Model(), **MODELS, **SIZES)
+    expected = E2GraphRAGIndex.from_documents(
+        documents, **grouped({"llm": Model(), **MODELS, **SIZES})
+    )
     assert results(index) == results(expected)
     with pytest.raises(IndexingError, match="tripped"):
-        E2GraphRAGIndex.from_documents(documents, llm=Model().fail_after(0), **MODELS, **SIZES)
+        E2GraphRAGIndex.from_documents(
+            documents, **grouped({"llm": Model().fail_after(0), **MODELS, **SIZES})
+        )
 
 
 IMAGE = "R0lGODlhAQABAAAAACw="
@@ -874,7 +899,7 @@ def test_an_image_with_a_caption_is_indexed_and_returned_as_an_image(index_of, d
     image = ImageNode(image=IMAGE, text="Kit paints a red barn.")
     index.insert_nodes([image])
     index.persist(tmp_path)
-    index = E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=NameExtractor())
+    index = E2GraphRAGIndex.from_persist_dir(tmp_path, models=Models(extractor=NameExtractor()))
     found = index.as_retriever("global", similarity_top_k=1).retrieve("a red barn")[0].node
     assert isinstance(found, ImageNode)
     assert (found.node_id, found.image) == (image.node_id, image.image)
@@ -915,7 +940,7 @@ def test_a_transformation_may_describe_an_image(index_of):
 def test_a_wrong_object_is_refused_by_the_constructor(name, wrong, message):
     arguments = {"embed_model": HashingEmbedder(16)} | {name: wrong}
     with pytest.raises(InvalidInputError, match=message):
-        E2GraphRAGIndex(**arguments)
+        E2GraphRAGIndex(**grouped(arguments))
 
 
 def test_wrong_objects_are_refused_by_the_loaders_and_writers(index_of):

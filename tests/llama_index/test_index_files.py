@@ -21,6 +21,8 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    IndexSettings,
+    Models,
     SourceDocument,
 )
 from e2graphrag_integrations.errors import (
@@ -29,6 +31,7 @@ from e2graphrag_integrations.errors import (
     NotAnIndexError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER, Digests
@@ -76,7 +79,7 @@ PEOPLE = tuple(enumerate(("Kit", "Lea", "Max", "Ned", "Ola")))
 def file_of(path: Path, documents=DOCUMENTS, **options) -> Path:
     defaults = {"embedder": "hashing", "extractor": NameExtractor(), "group_size": 3}
     sizes = {"chunk_size": 16, "chunk_overlap": 4}
-    with E2GraphRAG.open(path, **(defaults | sizes | options)) as rag:
+    with E2GraphRAG.open(path, **grouped(defaults | sizes | options)) as rag:
         rag.add(list(documents))
     return path
 
@@ -91,7 +94,7 @@ def assert_equal_results(path: Path, index: E2GraphRAGIndex, **options) -> None:
             filters=[MetadataFilter(key="page", value=[1, 2], operator=FilterOperator.IN)]
         ),
     }
-    with E2GraphRAG.open(path, **parts) as rag:
+    with E2GraphRAG.open(path, **grouped(parts)) as rag:
         assert rag.verify().ok, rag.verify().problems
         for question in QUESTIONS:
             for mode, mode_of_core in MODES:
@@ -105,18 +108,18 @@ def assert_equal_results(path: Path, index: E2GraphRAGIndex, **options) -> None:
 
 
 def lines(path: Path) -> list[str]:
-    with E2GraphRAG.open(path, extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as rag:
         return list(rag.export())
 
 
 def test_an_opened_index_returns_equal_results_and_copies_an_equal_file(tmp_path):
     path, copy = file_of(tmp_path / "a.e2g"), tmp_path / "b.e2g"
-    with E2GraphRAGIndex.open(path, extractor=NameExtractor()) as index:
+    with E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor())) as index:
         assert_equal_results(path, index)
         index.copy_to(copy)
         assert lines(copy) == lines(path)
         assert set(index.ref_doc_info) == {d.id for d in DOCUMENTS if d.text.strip()}
-    with E2GraphRAG.open(copy, extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(copy, models=Models(extractor=NameExtractor())) as rag:
         assert set(rag.add(DOCUMENTS).skipped) == {d.id for d in DOCUMENTS}
 
 
@@ -124,12 +127,12 @@ def test_a_write_to_an_opened_file_keeps_its_summaries(tmp_path):
     llm = Digests()
     with E2GraphRAGIndex.from_documents(
         [Document(id_="story", text=STORY), Document(id_="other", text=OTHER)],
-        path=tmp_path / "a.e2g",
-        llm=llm,
-        **SIZES,
+        **grouped({"path": tmp_path / "a.e2g", "llm": llm, **SIZES}),
     ):
         before = len(llm.prompts)
-    with E2GraphRAGIndex.open(tmp_path / "a.e2g", llm=llm, extractor=NameExtractor()) as index:
+    with E2GraphRAGIndex.open(
+        tmp_path / "a.e2g", llm=llm, models=Models(extractor=NameExtractor())
+    ) as index:
         index.delete_ref_doc("story")
         index.insert(Document(id_="new", text=OTHER))  # equal chunks have equal summaries
         assert set(index.ref_doc_info) == {"other", "new"}
@@ -141,7 +144,7 @@ def test_an_opened_index_finds_nodes_with_several_windows(tmp_path, limit):
     embedder = HashingEmbedder(64, max_tokens=limit)
     path = file_of(tmp_path / "a.e2g", embedder=embedder)
     options = {"extractor": NameExtractor(), "embed_model": embedder}
-    with E2GraphRAGIndex.open(path, **options) as index:
+    with E2GraphRAGIndex.open(path, **grouped(options)) as index:
         stats = index.reader.stats()
         assert stats.windows > stats.chunks + stats.summaries
         assert_equal_results(path, index, embedder=embedder)
@@ -153,9 +156,9 @@ def test_a_copy_returns_equal_results(tmp_path, index_of, documents):
     index = index_of(documents, llm=Digests())
     index.copy_to(tmp_path / "a.e2g")
     assert_equal_results(tmp_path / "a.e2g", index)
-    with E2GraphRAGIndex.open(tmp_path / "a.e2g", extractor=NameExtractor()) as back:
+    with E2GraphRAGIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor())) as back:
         assert_equal_results(tmp_path / "a.e2g", back)
-    with E2GraphRAG.open(tmp_path / "a.e2g", extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor())) as rag:
         assert rag.document("story").text == STORY
         assert rag.document("story").segments[0].metadata["year"] == 1890
 
@@ -184,7 +187,7 @@ def test_a_damaged_file_raises_at_the_first_question(tmp_path):
     at = content.index(b"followed Bert")
     path.write_bytes(content[:at] + b"F" + content[at + 1 :])
     with (
-        E2GraphRAGIndex.open(path, extractor=NameExtractor()) as index,
+        E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor())) as index,
         pytest.raises(CorruptStoreError),
     ):
         index.as_retriever(similarity_top_k=50).retrieve("Who followed Bert?")
@@ -210,10 +213,14 @@ def test_nodes_of_the_user_are_copied_with_equal_texts(tmp_path, index_of):
         )
     nodes += [*pages, TextNode(id_="alone", text="Ivo is alone.", metadata={"title": 3})]
     index = E2GraphRAGIndex(
-        nodes, embed_model="hashing", extractor=NameExtractor(), group_size=3, llm=Digests()
+        nodes,
+        embed_model="hashing",
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(group_size=3),
+        llm=Digests(),
     )
     index.copy_to(tmp_path / "a.e2g")
-    with E2GraphRAGIndex.open(tmp_path / "a.e2g", extractor=NameExtractor()) as back:
+    with E2GraphRAGIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor())) as back:
         assert_equal_results(tmp_path / "a.e2g", back)
         for question in (*QUESTIONS, "Lea?", "Max and Ivo?"):
             for mode, _ in MODES:
@@ -226,7 +233,7 @@ def test_nodes_of_the_user_are_copied_with_equal_texts(tmp_path, index_of):
                 ]
                 assert retrieved[0] == retrieved[1]
         assert back.docstore.get_node("alone").text == "Ivo is alone."
-    with E2GraphRAG.open(tmp_path / "a.e2g", extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor())) as rag:
         assert rag.document("own").text.strip() == document.text.strip()
         only = rag.retrieve("Max?", where={"page": 2}).nodes
         assert [n.text for n in only if not n.level] == ["Page 2 has Max."]
@@ -240,9 +247,9 @@ def test_a_blank_page_does_not_change_filter_results(tmp_path):
     one = MetadataFilters(
         filters=[MetadataFilter(key="page", value=1)], condition=FilterCondition.AND
     )
-    with E2GraphRAG.open(path, extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as rag:
         expected = rag.retrieve("what?", mode="global", where={"page": 1}).nodes
-    with E2GraphRAGIndex.open(path, extractor=NameExtractor()) as index:
+    with E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor())) as index:
         found = index.as_retriever("global", similarity_top_k=10, filters=one).retrieve("what?")
     assert [n.node_id for n in found] == [n.node_id for n in expected]
 
@@ -251,8 +258,8 @@ def test_the_hybrid_strategy_returns_equal_results(tmp_path):
     path = file_of(tmp_path / "a.e2g")
     strategy = HybridStrategy()
     with (
-        E2GraphRAG.open(path, extractor=NameExtractor()) as rag,
-        E2GraphRAGIndex.open(path, extractor=NameExtractor()) as index,
+        E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as rag,
+        E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor())) as index,
     ):
         for question in QUESTIONS:
             expected = rag.retrieve(question, strategy=strategy, k=6)

@@ -7,6 +7,7 @@ from llama_index.core import Document, StorageContext
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_stores import Distinct
 
@@ -109,7 +110,7 @@ def test_an_index_opens_over_an_existing_table(pair, new_store, tmp_path):
     lance.persist(tmp_path / "stored")
     options = {"extractor": NameExtractor(), "embed_model": Distinct()}
     again = E2GraphRAGIndex.from_persist_dir(
-        tmp_path / "stored", vector_store=new_store(), **options
+        tmp_path / "stored", **grouped({"vector_store": new_store(), **options})
     )
     assert_equal(again, simple)
     for index in (again, simple):
@@ -122,6 +123,8 @@ def test_a_missing_table_is_filled(pair, tmp_path):
     lance.persist(tmp_path / "stored")
     empty = lancedb.LanceDBVectorStore(uri=str(tmp_path / "empty"))
     options = {"extractor": NameExtractor(), "embed_model": Distinct()}
-    index = E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", vector_store=empty, **options)
+    index = E2GraphRAGIndex.from_persist_dir(
+        tmp_path / "stored", **grouped({"vector_store": empty, **options})
+    )
     assert_equal(index, simple)
     assert empty.table.count_rows() == vectors(simple)

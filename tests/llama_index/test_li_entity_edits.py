@@ -6,9 +6,10 @@ import pytest
 from llama_index.core import Document
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, Models
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_checks import SYNC_AND_ASYNC, call
 
@@ -82,21 +83,24 @@ def test_edits_are_persisted_and_converted(index, tmp_path):
     edits = index.edit_entities(**EDITS)
     index.insert(Document(id_="c", text="Rob met Emil. Bob met Emil."))
     index.persist(tmp_path / "folder")
-    loaded = E2GraphRAGIndex.from_persist_dir(tmp_path / "folder", **MODELS)
+    loaded = E2GraphRAGIndex.from_persist_dir(tmp_path / "folder", **grouped(MODELS))
     assert (loaded.edits(), names(loaded)) == (edits, names(index))
     loaded.copy_to(tmp_path / "i.e2g")
-    with E2GraphRAG.open(tmp_path / "i.e2g", extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", models=Models(extractor=NameExtractor())) as rag:
         assert rag.edits() == edits
         assert rag.verify().problems == ()
         assert rag.entities() == index.entities()
-    with E2GraphRAGIndex.open(tmp_path / "i.e2g", **MODELS) as again:
+    with E2GraphRAGIndex.open(tmp_path / "i.e2g", **grouped(MODELS)) as again:
         assert again.edits() == edits
         assert names(again) == names(index)
 
 
 def test_another_handle_of_a_file_sees_edits_at_once(index_of, tmp_path):
     path = tmp_path / "i.e2g"
-    with index_of(DOCUMENTS, path=path) as index, E2GraphRAGIndex.open(path, **MODELS) as other:
+    with (
+        index_of(DOCUMENTS, path=path) as index,
+        E2GraphRAGIndex.open(path, **grouped(MODELS)) as other,
+    ):
         edits = index.edit_entities(stop="Rome")
         assert other.edits() == edits
         assert "rome" not in names(other)
@@ -104,5 +108,5 @@ def test_another_handle_of_a_file_sees_edits_at_once(index_of, tmp_path):
 
 def test_edits_of_an_index_in_memory_are_saved_at_once(index):
     edits = index.edit_entities(stop="Rome")
-    other = E2GraphRAGIndex.from_storage(index.storage_context, **MODELS)
+    other = E2GraphRAGIndex.from_storage(index.storage_context, **grouped(MODELS))
     assert other.edits() == edits

@@ -6,7 +6,7 @@ import pytest
 from llama_index.core import Document
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, Models
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
@@ -75,7 +75,9 @@ def test_index_files_keep_languages(index, tmp_path):
 
 
 async def test_an_index_has_a_language_for_other_documents():
-    index = await E2GraphRAGIndex.afrom_documents(DOCUMENTS, embed_model="hashing", language="nl")
+    index = await E2GraphRAGIndex.afrom_documents(
+        DOCUMENTS, embed_model="hashing", models=Models(language="nl")
+    )
     assert languages(index) == LANGUAGES | {"tea": "nl", "dream": "nl"}
     with pytest.raises(InvalidInputError, match="language='xx'"):
-        E2GraphRAGIndex([], embed_model="hashing", language="xx")
+        E2GraphRAGIndex([], embed_model="hashing", models=Models(language="xx"))

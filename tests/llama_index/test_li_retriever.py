@@ -40,7 +40,7 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument
 from e2graphrag_integrations.errors import FilterError, InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
@@ -761,8 +761,8 @@ async def test_loading_and_local_retrieval_load_no_model(
     extractor = NameExtractor()
     context = StorageContext.from_defaults(persist_dir=str(tmp_path))
     for index in (
-        load_index_from_storage(context, extractor=extractor),
-        E2GraphRAGIndex.from_persist_dir(tmp_path, extractor=extractor),
+        load_index_from_storage(context, models=Models(extractor=extractor)),
+        E2GraphRAGIndex.from_persist_dir(tmp_path, models=Models(extractor=extractor)),
     ):
         for (mode, strategy), found in zip(cases, expected, strict=True):
             retriever = index.as_retriever(mode, strategy=strategy)
@@ -940,7 +940,10 @@ async def test_no_question_calls_the_language_model(documents):
 
     llm = OnlyBeforeQuestions()
     index = E2GraphRAGIndex.from_documents(
-        documents, llm=llm, embed_model="hashing", chunk_size=16, chunk_overlap=4, group_size=3
+        documents,
+        llm=llm,
+        embed_model="hashing",
+        settings=IndexSettings(chunk_size=16, chunk_overlap=4, group_size=3),
     )
     assert index.last_report.llm_calls > 0
     llm.is_asked = True

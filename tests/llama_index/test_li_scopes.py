@@ -14,7 +14,7 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.core.vector_stores import MetadataFilters
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy
+from e2graphrag_integrations import E2GraphRAG, Models, PaperStrategy
 from e2graphrag_integrations.errors import FilterError, InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -218,7 +218,7 @@ def test_the_file_of_an_index_has_the_same_scopes(index, tmp_path):
     expected = {
         one.text for one in index.scoped(A).as_retriever(similarity_top_k=50).search("Who?").nodes
     }
-    with E2GraphRAG.open(tmp_path / "i.e2g", extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", models=Models(extractor=NameExtractor())) as rag:
         found = rag.scoped(A).retrieve("Who?", k=50)
         assert {node.text for node in found.nodes} == expected
 

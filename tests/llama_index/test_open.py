@@ -7,12 +7,13 @@ from importlib.util import find_spec
 import pytest
 from llama_index.core import Document, StorageContext
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import (
     SettingsMismatchError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, E2GraphRAGRetriever
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
@@ -43,7 +44,7 @@ DOCUMENTS = [
 @pytest.fixture
 def core_file(tmp_path):
     path = tmp_path / "core.e2g"
-    with E2GraphRAG.open(path, **CORE, **SIZES) as rag:
+    with E2GraphRAG.open(path, **grouped({**CORE, **SIZES})) as rag:
         rag.add(DOCUMENTS)
     return path
 
@@ -61,8 +62,8 @@ def assert_equals_core(index, rag):
 
 def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
     with (
-        E2GraphRAG.open(core_file, **CORE) as rag,
-        E2GraphRAGIndex.open(core_file, **MODELS) as own,
+        E2GraphRAG.open(core_file, **grouped(CORE)) as rag,
+        E2GraphRAGIndex.open(core_file, **grouped(MODELS)) as own,
     ):
         assert_equals_core(own, rag)
         assert list(own.reader.export()) == list(rag.export())
@@ -72,21 +73,23 @@ def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
 
 
 def test_a_file_keeps_the_models_and_settings_that_it_records(core_file):
-    with E2GraphRAGIndex.open(core_file, extractor=NameExtractor()) as index:
+    with E2GraphRAGIndex.open(core_file, models=Models(extractor=NameExtractor())) as index:
         assert index.made_with["chunk_size"] == "16"
         index.insert(Document(id_="new", text="Kit met Lea."))
         assert "new" in index.ref_doc_info
     with pytest.raises(SettingsMismatchError, match="was built with chunk_size=16"):
-        E2GraphRAGIndex.open(core_file, chunk_size=17, chunk_overlap=4, **MODELS)
+        E2GraphRAGIndex.open(core_file, **grouped({"chunk_size": 17, "chunk_overlap": 4, **MODELS}))
     with pytest.raises(SettingsMismatchError, match="was built with the embedder hashing"):
-        E2GraphRAGIndex.open(core_file, embed_model=HashingEmbedder(8), extractor=NameExtractor())
+        E2GraphRAGIndex.open(
+            core_file, embed_model=HashingEmbedder(8), models=Models(extractor=NameExtractor())
+        )
 
 
 def test_handles_see_the_writes_of_each_other(core_file):
     with (
-        E2GraphRAG.open(core_file, **CORE) as rag,
-        E2GraphRAGIndex.open(core_file, max_staleness=0, **MODELS) as one,
-        E2GraphRAGIndex.open(core_file, max_staleness=0, **MODELS) as two,
+        E2GraphRAG.open(core_file, **grouped(CORE)) as rag,
+        E2GraphRAGIndex.open(core_file, **grouped({"max_staleness": 0, **MODELS})) as one,
+        E2GraphRAGIndex.open(core_file, **grouped({"max_staleness": 0, **MODELS})) as two,
     ):
         retriever = two.as_retriever("local")
         assert retriever.retrieve("Kit and Lea?") == []
@@ -104,7 +107,7 @@ def test_handles_see_the_writes_of_each_other(core_file):
 
 
 def test_documents_of_the_core_are_replaced_and_deleted(core_file):
-    with E2GraphRAGIndex.open(core_file, **MODELS) as index:
+    with E2GraphRAGIndex.open(core_file, **grouped(MODELS)) as index:
         index.update_ref_doc(Document(id_="story", text="Kit met Lea in Turku."))
         index.delete_ref_doc("paged")
         assert set(index.ref_doc_info) == {"story", "other", "中文"}
@@ -138,8 +141,10 @@ def test_a_file_of_langchain_opens(tmp_path):
     ]
     options = {"embeddings": "hashing", "extractor": NameExtractor()}
     with (
-        LangChainIndex.from_documents(documents, path=path, **options, **SIZES) as theirs,
-        E2GraphRAGIndex.open(path, **MODELS) as index,
+        LangChainIndex.from_documents(
+            documents, **grouped({"path": path, **options, **SIZES})
+        ) as theirs,
+        E2GraphRAGIndex.open(path, **grouped(MODELS)) as index,
     ):
         assert set(index.ref_doc_info) == {"story", "other"}
         assert index.ref_doc_info["story"].metadata == {"source": "a.txt"}
@@ -162,8 +167,10 @@ def test_what_llama_index_writes_is_read_by_all(tmp_path, index_of, documents):
     path = tmp_path / "i.e2g"
     with (
         index_of(documents, path=path) as index,
-        E2GraphRAG.open(path, **CORE) as rag,
-        LangChainIndex.open(path, embeddings="hashing", extractor=NameExtractor()) as theirs,
+        E2GraphRAG.open(path, **grouped(CORE)) as rag,
+        LangChainIndex.open(
+            path, embeddings="hashing", models=Models(extractor=NameExtractor())
+        ) as theirs,
     ):
         assert_equals_core(index, rag)
         assert rag.document_ids == ["other", "story"]
@@ -187,11 +194,11 @@ def test_an_opened_file_is_mirrored_and_persisted_as_its_location(core_file, tmp
     from llama_stores import Plain, stored_entries
 
     context = StorageContext.from_defaults(vector_store=Plain())
-    with E2GraphRAGIndex.open(core_file, **MODELS) as plain:
+    with E2GraphRAGIndex.open(core_file, **grouped(MODELS)) as plain:
         expected = [n.node_id for n in plain.as_retriever().retrieve(QUESTIONS[0])]
         plain.persist(tmp_path / "folder")
     options = {"vector_store": context.vector_store} | MODELS
-    with E2GraphRAGIndex.from_persist_dir(tmp_path / "folder", **options) as index:
+    with E2GraphRAGIndex.from_persist_dir(tmp_path / "folder", **grouped(options)) as index:
         assert [n.node_id for n in index.as_retriever().retrieve(QUESTIONS[0])] == expected
         assert stored_entries(index.vector_store)
         assert index.index_struct.location == str(core_file)

@@ -10,6 +10,7 @@ import pytest
 from llama_index.core import Document, PromptTemplate
 
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from stub_server import llm_calls, running_stub
 
@@ -50,8 +51,8 @@ async def build(method: str, documents: list[Document], **options: Any) -> E2Gra
     options |= {"embed_model": "hashing", "extractor": NameExtractor()}
     options |= {"chunk_size": 20, "chunk_overlap": 0, "group_size": 3}
     if method == "async":
-        return await E2GraphRAGIndex.afrom_documents(documents, **options)
-    return E2GraphRAGIndex.from_documents(documents, **options)
+        return await E2GraphRAGIndex.afrom_documents(documents, **grouped(options))
+    return E2GraphRAGIndex.from_documents(documents, **grouped(options))
 
 
 @pytest.mark.parametrize("method", ["sync", "async"])
@@ -59,7 +60,7 @@ async def test_the_server_receives_the_estimated_calls_and_no_file_contains_the_
     stub, llm, method, tmp_path
 ):
     estimate = (await build(method, [], llm=llm)).estimate([DOCUMENT])
-    options = {"llm": llm, "path": tmp_path / "towns.e2g", "num_workers": 2}
+    options = {"llm": llm, "path": tmp_path / "towns.e2g", "concurrency": 2}
     before = llm_calls(stub)
     index = await build(method, [DOCUMENT], **options)
     assert llm_calls(stub) - before == index.last_report.llm_calls == estimate.llm_calls > 4

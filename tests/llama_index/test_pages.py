@@ -25,7 +25,7 @@ from llama_index.core.vector_stores import (
     SimpleVectorStore,
 )
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, Models
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     IndexingError,
@@ -34,6 +34,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser, pages_of
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_checks import (
     SETTINGS,
@@ -57,7 +58,7 @@ PATH = "/docs/a.pdf"
 
 def build(documents, **options):
     """Return an index of documents whose chunks often touch two pages."""
-    return E2GraphRAGIndex.from_documents(documents, **(OPTIONS | options))
+    return E2GraphRAGIndex.from_documents(documents, **grouped(OPTIONS | options))
 
 
 def chunks(index):
@@ -109,7 +110,7 @@ async def test_the_pages_of_a_pdf_form_one_tree_with_page_labels(is_async, tmp_p
     (tmp_path / "note.txt").write_text(page_text(9, sentences=2))
     documents = read_pages(tmp_path)
     if is_async:
-        index = await E2GraphRAGIndex.afrom_documents(documents, **OPTIONS)
+        index = await E2GraphRAGIndex.afrom_documents(documents, **grouped(OPTIONS))
     else:
         index = build(documents)
     assert_consistent(index)
@@ -291,20 +292,22 @@ def test_an_invalid_tree_per_raises_before_anything_is_written():
     context = StorageContext.from_defaults()
     for function in (lambda _: "", lambda _: None, lambda d: d.metadata["missing"]):
         with pytest.raises(InvalidInputError, match="tree_per"):
-            E2GraphRAGIndex.from_documents([page(1)], context, tree_per=function, **OPTIONS)
+            E2GraphRAGIndex.from_documents(
+                [page(1)], context, **grouped({"tree_per": function, **OPTIONS})
+            )
     assert context.docstore.docs == {}
 
 
 @pytest.mark.parametrize("tree_per", ["source", "document", "corpus"])
 def test_a_reopened_index_keeps_its_rule(tree_per, tmp_path):
     build([page(1), page(2)], tree_per=tree_per).persist(tmp_path)
-    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **grouped(OPTIONS))
     again.insert(page(3))
     assert_equal(again, [page(1), page(2), page(3)], tree_per=tree_per)
     for document in (page(1), page(2), page(3)):
         again.delete_ref_doc(document.doc_id)
     again.persist(tmp_path)
-    assert trees(E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)) == set()
+    assert trees(E2GraphRAGIndex.from_persist_dir(tmp_path, **grouped(OPTIONS))) == set()
 
 
 def test_an_index_with_a_function_needs_it_only_for_new_documents(tmp_path):
@@ -312,14 +315,14 @@ def test_an_index_with_a_function_needs_it_only_for_new_documents(tmp_path):
         return document.metadata["file_name"][0]
 
     build([page(1), page(2)], tree_per=kind).persist(tmp_path)
-    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **OPTIONS)
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **grouped(OPTIONS))
     assert found(again)
     assert again.refresh_ref_docs([page(1), page(2)]) == [False, False]
     with pytest.raises(SettingsMismatchError, match="built with a function as tree_per: pass it"):
         again.insert(page(3))
     again.delete_ref_doc(page(2).doc_id)
     assert_equal(again, [page(1)], tree_per=kind)
-    again = E2GraphRAGIndex.from_persist_dir(tmp_path, tree_per=kind, **OPTIONS)
+    again = E2GraphRAGIndex.from_persist_dir(tmp_path, **grouped({"tree_per": kind, **OPTIONS}))
     again.insert(page(3))
     assert trees(again) == {"a"}
 
@@ -465,7 +468,7 @@ def test_any_history_of_pages_equals_a_new_index(steps):
                 i: d for i, d in expected.items() if path not in (i, d.metadata.get("file_path"))
             }
         elif step == "reload":
-            index = E2GraphRAGIndex.from_storage(index.storage_context, **OPTIONS)
+            index = E2GraphRAGIndex.from_storage(index.storage_context, **grouped(OPTIONS))
         assert_consistent(index)
     assert_equal(index, list(expected.values()))
 
@@ -480,7 +483,7 @@ SPLITTER = SentenceSplitter(chunk_size=40, chunk_overlap=0)
 async def test_nodes_of_a_splitter_share_the_tree_of_their_file(is_async):
     documents = [page(n) for n in range(1, 5)]
     nodes = SPLITTER.get_nodes_from_documents(documents)
-    index = E2GraphRAGIndex(nodes[:2], **OPTIONS)
+    index = E2GraphRAGIndex(nodes[:2], **grouped(OPTIONS))
     await call(is_async, index, "insert_nodes", nodes)
     assert_consistent(index)
     assert trees(index) == {PATH}
@@ -503,7 +506,7 @@ async def test_nodes_of_a_splitter_share_the_tree_of_their_file(is_async):
     assert_consistent(index)
     kept = [n for n in nodes if n.ref_doc_id in (page(1).doc_id, page(3).doc_id)]
     assert {n.node_id for n in chunks(index)} == {n.node_id for n in [*kept, *changed]}
-    expected = E2GraphRAGIndex([kept[0], *changed, *kept[1:]], **OPTIONS)
+    expected = E2GraphRAGIndex([kept[0], *changed, *kept[1:]], **grouped(OPTIONS))
     assert_same_results(index, expected)
     # A page that is inserted as a document is split alone.
     await call(is_async, index, "insert", page(5))
@@ -538,7 +541,7 @@ def test_a_parser_and_an_index_build_the_same_trees():
     calls = len(llm.prompts)
     expected = build(documents, llm=Digests())
     for order in (nodes, nodes[::-1]):
-        index = E2GraphRAGIndex(order, llm=llm, **OPTIONS)
+        index = E2GraphRAGIndex(order, **grouped({"llm": llm, **OPTIONS}))
         assert_consistent(index)
         assert contents(index) == contents(expected)
         assert_same_results(index, expected)
@@ -553,7 +556,7 @@ def test_a_parser_and_an_index_build_the_same_trees():
 def test_filters_find_parsed_nodes_by_each_of_their_pages():
     documents = [page(n) for n in range(1, 5)]
     parser = SummaryTreeNodeParser(tree_per="source", **SIZES)
-    parsed = E2GraphRAGIndex(parser.get_nodes_from_documents(documents), **OPTIONS)
+    parsed = E2GraphRAGIndex(parser.get_nodes_from_documents(documents), **grouped(OPTIONS))
     index = build(documents)
     assert any(len(pages_of(node)) > 1 for node in chunks(parsed))
     for label in ("1", "2", "3", "4", "7"):
@@ -577,7 +580,7 @@ def test_results_have_the_hash_of_their_document():
     for node in index.docstore.docs.values():
         assert node.ref_doc_id == PATH or node.source_node.hash == hashes[node.ref_doc_id]
     changed = build([page(1), page(2, 1), page(3), page(4)])
-    copy = E2GraphRAGIndex(list(index.docstore.docs.values()), **OPTIONS)
+    copy = E2GraphRAGIndex(list(index.docstore.docs.values()), **grouped(OPTIONS))
     copy.insert_nodes(list(changed.docstore.docs.values()))  # a new version of page 2
     assert ports(chunks(copy)) == ports(chunks(changed))
     assert_consistent(copy)
@@ -591,7 +594,7 @@ async def test_a_pipeline_with_upserts_feeds_an_index_page_by_page(is_async):
         vector_store=SimpleVectorStore(),
         docstore_strategy=DocstoreStrategy.UPSERTS,
     )
-    index = E2GraphRAGIndex([], **OPTIONS)
+    index = E2GraphRAGIndex([], **grouped(OPTIONS))
     versions = [
         [page(n) for n in range(1, 5)],
         [page(1), page(2, 1), page(3), page(4)],
@@ -632,13 +635,13 @@ def test_upserts_leave_no_deleted_text_in_a_vector_store_of_the_user():
 def test_nodes_of_another_index_keep_their_pages():
     documents = [page(n) for n in range(1, 5)]
     first = build(documents)
-    copy = E2GraphRAGIndex(list(first.docstore.docs.values()), **OPTIONS)
+    copy = E2GraphRAGIndex(list(first.docstore.docs.values()), **grouped(OPTIONS))
     assert_consistent(copy)
     assert contents(copy) == contents(first)
     assert_same_results(copy, first)
     nodes = SPLITTER.get_nodes_from_documents(documents)
-    by_hand = E2GraphRAGIndex(nodes, **OPTIONS)
-    again = E2GraphRAGIndex(list(by_hand.docstore.docs.values()), **OPTIONS)
+    by_hand = E2GraphRAGIndex(nodes, **grouped(OPTIONS))
+    again = E2GraphRAGIndex(list(by_hand.docstore.docs.values()), **grouped(OPTIONS))
     assert_consistent(again)
     assert_same_results(again, by_hand)
     assert set(again.ref_doc_info) == set(by_hand.ref_doc_info)
@@ -650,7 +653,7 @@ def test_a_damaged_list_of_pages_raises():
     for damaged in ("[", "[[1]]", "3", '[["a", "b", "x", 2, {}]]'):
         nodes[0].metadata["e2_pages"] = damaged
         with pytest.raises(InvalidInputError, match="e2_pages"):
-            E2GraphRAGIndex(nodes, **OPTIONS)
+            E2GraphRAGIndex(nodes, **grouped(OPTIONS))
 
 
 # Files
@@ -663,12 +666,14 @@ def test_pages_survive_an_index_file(tmp_path):
     index = build(documents)
     index.copy_to(tmp_path / "a.e2g")
     with E2GraphRAG.open(
-        tmp_path / "a.e2g", extractor=NameExtractor(), embedder=OPTIONS["embed_model"]
+        tmp_path / "a.e2g",
+        models=Models(extractor=NameExtractor()),
+        embedder=OPTIONS["embed_model"],
     ) as rag:
         assert rag.verify().ok
         hits = rag.retrieve("Who told of ports?", k=99, mode="global", where={"page_label": "2"})
         assert {node.node_id for node in hits.nodes} == found(index, filters=on_page("2"))
-    again = E2GraphRAGIndex.open(tmp_path / "a.e2g", **OPTIONS)
+    again = E2GraphRAGIndex.open(tmp_path / "a.e2g", **grouped(OPTIONS))
     assert again.refresh_ref_docs(documents) == [False] * 5
     again.delete_ref_doc(page(2).doc_id)
     assert_equal(again, [documents[0], *documents[2:]])
@@ -677,22 +682,22 @@ def test_pages_survive_an_index_file(tmp_path):
 def test_langchain_opens_the_pages_of_an_index_file(tmp_path):
     documents = [page(n) for n in range(1, 4)]
     build(documents, embed_model="hashing").copy_to(tmp_path / "a.e2g")
-    index = LangChainIndex.open(tmp_path / "a.e2g", extractor=NameExtractor())
+    index = LangChainIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor()))
     ids = [document.doc_id for document in documents]
     assert [d.page_content for d in index.get(ids)] == [d.text for d in documents]
     index.delete([ids[1]])
     index.build()
     index.close()
-    again = E2GraphRAGIndex.open(tmp_path / "a.e2g", extractor=NameExtractor())
+    again = E2GraphRAGIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor()))
     assert set(again.ref_doc_info) == {ids[0], ids[2]}
     assert_consistent(again)
 
 
 def test_nodes_of_a_splitter_survive_an_index_file(tmp_path):
     nodes = SPLITTER.get_nodes_from_documents([page(n) for n in range(1, 5)])
-    index = E2GraphRAGIndex(nodes, **OPTIONS)
+    index = E2GraphRAGIndex(nodes, **grouped(OPTIONS))
     index.copy_to(tmp_path / "a.e2g")
-    again = E2GraphRAGIndex.open(tmp_path / "a.e2g", **OPTIONS)
+    again = E2GraphRAGIndex.open(tmp_path / "a.e2g", **grouped(OPTIONS))
     assert sorted(n.text for n in chunks(again)) == sorted(n.text for n in nodes)
     assert set(again.ref_doc_info) == set(index.ref_doc_info)
     assert len(found(again, filters=on_page("2"))) == len(found(index, filters=on_page("2")))
@@ -729,7 +734,7 @@ def test_pages_are_found_with_real_vectors(real_embedder, real_extractor, tmp_pa
     write_pdf(tmp_path / "a.pdf", texts)
     sizes = {"chunk_size": 24, "chunk_overlap": 0, "group_size": 2}
     models = {"embed_model": real_embedder, "extractor": real_extractor}
-    index = E2GraphRAGIndex.from_documents(read_pages(tmp_path), **models, **sizes)
+    index = E2GraphRAGIndex.from_documents(read_pages(tmp_path), **grouped({**models, **sizes}))
     best = index.as_retriever(similarity_top_k=1).retrieve("How do I bake a cake with fruit?")[0]
     assert "2" in best.node.metadata.get("page_labels", [best.node.metadata["page_label"]])
     index.delete_ref_doc(read_pages(tmp_path)[1].doc_id)

@@ -8,6 +8,7 @@ from llama_index.core import Document
 from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.errors import ExtractionError, SettingsMismatchError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor, OldExtractor
 from llama_checks import SETTINGS, SYNC_AND_ASYNC, build, call, export
 from llama_stores import Distinct
@@ -37,7 +38,7 @@ def is_current(index):
 
 
 def open_again(index, **options):
-    return E2GraphRAGIndex.from_storage(index.storage_context, **(SETTINGS | options))
+    return E2GraphRAGIndex.from_storage(index.storage_context, **grouped(SETTINGS | options))
 
 
 @SYNC_AND_ASYNC
@@ -95,8 +96,8 @@ def test_another_handle_continues_with_the_new_rules(tmp_path):
     documents = [Document(id_="d", text="Later Anna sang in Oslo.")]
     path = tmp_path / "i.e2g"
     first = build(documents, extractor=OldExtractor(), path=path)
-    first = E2GraphRAGIndex.open(path, **OPEN)
-    other = E2GraphRAGIndex.open(path, **OPEN)
+    first = E2GraphRAGIndex.open(path, **grouped(OPEN))
+    other = E2GraphRAGIndex.open(path, **grouped(OPEN))
     other.reindex()
     assert export(other) == export(first)
     first.insert(NEW)
@@ -118,10 +119,10 @@ def test_another_extractor_can_replace_that_of_the_index(old):
 def test_a_copy_keeps_the_extractor(old, tmp_path):
     old.copy_to(tmp_path / "i.e2g")
     options = {"embedder": SETTINGS["embed_model"], "extractor": OldExtractor()}
-    with E2GraphRAG.open(tmp_path / "i.e2g", **options) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", **grouped(options)) as rag:
         assert rag.retrieve("Anna Berg").nodes
         assert rag.verify().ok
-    copy = E2GraphRAGIndex.open(tmp_path / "i.e2g", **OPEN)
+    copy = E2GraphRAGIndex.open(tmp_path / "i.e2g", **grouped(OPEN))
     assert not is_current(copy)
     assert export(copy) == export(old)
 

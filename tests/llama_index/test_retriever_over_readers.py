@@ -28,7 +28,13 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HybridStrategy,
+    Models,
+    PaperStrategy,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     NotAnIndexError,
@@ -43,6 +49,7 @@ from e2graphrag_integrations.llama_index import (
     GraphProximitySelector,
     pages_of,
 )
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 from llama_pages import page
@@ -69,7 +76,7 @@ SETTINGS: dict[str, Any] = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 
 
 def write(path: Path, documents: Any = DOCUMENTS, **options: Any) -> Path:
     """Write an index file with real spaCy; the embedder is a hash unless given."""
-    with E2GraphRAG.open(path, **({"embedder": "hashing"} | SETTINGS | options)) as rag:
+    with E2GraphRAG.open(path, **grouped({"embedder": "hashing"} | SETTINGS | options)) as rag:
         rag.add(list(documents))
         rag.set_tags(["Mill", "Map", "Sea"])
     return path
@@ -225,7 +232,7 @@ def with_pages(index_of: Callable[..., E2GraphRAGIndex]) -> E2GraphRAGIndex:
 def test_pages_have_their_own_source_and_offsets(tmp_path, index_of):
     index = with_pages(index_of)
     index.copy_to(tmp_path / "i.e2g")
-    with E2GraphRAG.open(tmp_path / "i.e2g", extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", models=Models(extractor=NameExtractor())) as rag:
         for options in ({"similarity_top_k": 99}, {"token_budget": 80}, {"mode": "global"}):
             retrievers = {
                 "LlamaIndex": index.as_retriever(**options),
@@ -257,7 +264,7 @@ def test_a_langchain_index_shows_the_users_metadata(tmp_path):
         langchain.Document(id="b", page_content=CALM, metadata={"source": "b.txt"}),
     ]
     with LangChainIndex.from_documents(
-        documents, path=tmp_path / "l.e2g", embeddings="hashing", **SETTINGS
+        documents, **grouped({"path": tmp_path / "l.e2g", "embeddings": "hashing", **SETTINGS})
     ) as index:
         assert E2GraphRAGRetriever(index).searched_index is index.reader
         for reader in (index, index.scoped({"source": "a.txt"}), tmp_path / "l.e2g"):
@@ -597,7 +604,7 @@ def test_copies_open_the_index_again(faces, monkeypatch, tmp_path):
 
 
 def test_postgres_urls_and_open_schemas(postgres_url):
-    with E2GraphRAG.open(postgres_url, embedder="hashing", **SETTINGS) as rag:
+    with E2GraphRAG.open(postgres_url, **grouped({"embedder": "hashing", **SETTINGS})) as rag:
         rag.add(DOCUMENTS)
         with E2GraphRAGRetriever(postgres_url) as of_url:
             retrievers = {"schema": E2GraphRAGRetriever(rag), "URL": of_url}

@@ -24,8 +24,10 @@ from llama_index.core.schema import (
 )
 from llama_index.core.storage.index_store import SimpleIndexStore
 
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.errors import DuplicateDocumentError, IndexingError, InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 from llama_checks import (
     EACH_STORE,
@@ -194,20 +196,24 @@ def by_level(index, level=0):
 async def test_new_chunks_of_a_stored_document_extend_its_tree(kind, is_async, store_of):
     index = E2GraphRAGIndex(
         page_nodes(0, 3),
-        storage_context=StorageContext.from_defaults(vector_store=store_of(kind)),
-        **SETTINGS,
+        **grouped(
+            {
+                "storage_context": StorageContext.from_defaults(vector_store=store_of(kind)),
+                **SETTINGS,
+            }
+        ),
     )
     await call(is_async, index, "insert_nodes", page_nodes(3, 4))
     await call(is_async, index, "insert_nodes", page_nodes(2, 2))  # already stored
     assert_consistent(index)
     expected = [node.node_id for node in page_nodes(0, 7)]
     assert [node.node_id for node in by_level(index)] == expected
-    assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 7), **SETTINGS))
+    assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 7), **grouped(SETTINGS)))
 
 
 @SYNC_AND_ASYNC
 async def test_an_edited_chunk_replaces_only_the_old_chunk(is_async):
-    index = E2GraphRAGIndex(page_nodes(0, 5), **SETTINGS)
+    index = E2GraphRAGIndex(page_nodes(0, 5), **grouped(SETTINGS))
     edited = page_nodes(2, 1)[0]
     edited.text = "Page two tells of Cleo."
     await call(is_async, index, "insert_nodes", [edited])
@@ -220,14 +226,14 @@ async def test_an_edited_chunk_replaces_only_the_old_chunk(is_async):
 
 @SYNC_AND_ASYNC
 async def test_deleted_chunks_can_be_inserted_again(is_async):
-    index = E2GraphRAGIndex(page_nodes(0, 5), **SETTINGS)
+    index = E2GraphRAGIndex(page_nodes(0, 5), **grouped(SETTINGS))
     last = page_nodes(4, 1)
     await call(is_async, index, "delete_nodes", [last[0].node_id, "unknown"])
     assert last[0].node_id not in index.docstore.docs
     assert_consistent(index)
     await call(is_async, index, "insert_nodes", last)
     assert_consistent(index)
-    assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 5), **SETTINGS))
+    assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 5), **grouped(SETTINGS)))
 
 
 @SYNC_AND_ASYNC
@@ -278,7 +284,7 @@ async def test_nodes_of_a_document_are_added_to_its_version_or_replace_it(is_asy
     changed = Document(id_="story", text="Anna left.")
     nodes = SPLITTER.get_nodes_from_documents([changed])
     await call(is_async, index, "insert_nodes", nodes)
-    expected = E2GraphRAGIndex(nodes, **SETTINGS)
+    expected = E2GraphRAGIndex(nodes, **grouped(SETTINGS))
     expected.insert(documents[1])
     assert export(index) == export(expected)
     assert await call(is_async, index, "refresh_ref_docs", [changed]) == [False]
@@ -303,7 +309,7 @@ def test_nodes_keep_their_class_fields_and_offsets(documents):
     leaves = get_leaf_nodes(parser.get_nodes_from_documents(documents))
     pointer = IndexNode(id_="pointer", index_id="elsewhere", text="About Ned.")
     given = {node.node_id: node.model_copy(deep=True) for node in (plain, *leaves, pointer)}
-    index = E2GraphRAGIndex([plain, *leaves, pointer], **SETTINGS)
+    index = E2GraphRAGIndex([plain, *leaves, pointer], **grouped(SETTINGS))
     assert_consistent(index)
     assert {node.node_id for node in by_level(index)} == set(given)
     for id_, own in given.items():
@@ -346,7 +352,7 @@ async def test_transformations_run_only_for_new_and_changed_documents(is_async, 
 @SYNC_AND_ASYNC
 async def test_parsed_nodes_of_a_new_version_replace_the_old_version(is_async, documents):
     parser = SummaryTreeNodeParser(chunk_size=16, chunk_overlap=4, group_size=3)
-    index = E2GraphRAGIndex(parser.get_nodes_from_documents(documents), **SETTINGS)
+    index = E2GraphRAGIndex(parser.get_nodes_from_documents(documents), **grouped(SETTINGS))
     new = Document(id_="story", text=MARKED, metadata={"title": "Old"})
     await call(is_async, index, "insert_nodes", parser.get_nodes_from_documents([new]))
     assert_consistent(index)
@@ -397,7 +403,7 @@ def test_any_history_of_writes_ends_in_the_same_index_as_one_build(steps):
     index = build([], new_store("faiss-map", None, None))
     for step, id_, version in steps:
         if step == "reload":
-            index = E2GraphRAGIndex.from_storage(index.storage_context, **SETTINGS)
+            index = E2GraphRAGIndex.from_storage(index.storage_context, **grouped(SETTINGS))
         elif "nodes" in step:
             write_nodes(index, step, VERSIONS[id_][version], expected)
         else:
@@ -468,7 +474,7 @@ def test_refresh_scales_to_5_000_documents(index_of):
 def test_huge_node_offsets_allocate_no_memory(index_of):
     far = 3 * 10**12
     node = TextNode(text="Anna met Bert.", start_char_idx=far, end_char_idx=far + 14)
-    index = E2GraphRAGIndex([node], embed_model="hashing", extractor=NameExtractor())
+    index = E2GraphRAGIndex([node], embed_model="hashing", models=Models(extractor=NameExtractor()))
     assert index.as_retriever().retrieve("Anna?")[0].node.start_char_idx == far
 
 

@@ -179,7 +179,7 @@ def test_update_of_an_unchanged_file_computes_nothing_again(
     rag = open_index(
         embedder=embedder,
         summarizer=summarize,
-        summarizer_id="s",
+        llm_id="s",
         split_segments=split_segments,
         chunk_size=12,
         chunk_overlap=0,

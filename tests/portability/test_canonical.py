@@ -7,7 +7,13 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from fakes import CountingLLM, NameExtractor, numbered
 from strategies import examples
 
@@ -25,9 +31,8 @@ def index():
     return E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(24),
-        extractor=NameExtractor(),
-        chunk_size=8,
-        chunk_overlap=2,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=8, chunk_overlap=2),
     )
 
 

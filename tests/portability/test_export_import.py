@@ -23,6 +23,7 @@ from e2graphrag_integrations.errors import (
     SchemaVersionError,
     StoreError,
 )
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability.export_import import FORMAT
 from e2graphrag_integrations.store.tables.queue import enqueue
 from fakes import STORY, CountingExtractor, CountingLLM, NameExtractor, numbered
@@ -45,9 +46,9 @@ def opened(path, **options):
         "embedder": HashingEmbedder(16),
         "extractor": NameExtractor(),
         "summarizer": CountingLLM(),
-        "summarizer_id": "counting",
+        "llm_id": "counting",
     }
-    return E2GraphRAG.open(path, **(defaults | options))
+    return E2GraphRAG.open(path, **grouped(defaults | options))
 
 
 class SmallEmbedder(HashingEmbedder):
@@ -212,12 +213,14 @@ def test_any_documents_round_trip(tmp_path, given_documents):
 def test_real_vectors_and_entities_round_trip(tmp_path, real_embedder, real_extractor):
     parts = {"embedder": real_embedder, "extractor": real_extractor}
     question = "Who sold something?"
-    with E2GraphRAG.open(tmp_path / "i.e2g", **parts, chunk_size=20, chunk_overlap=0) as rag:
+    with E2GraphRAG.open(
+        tmp_path / "i.e2g", **grouped({**parts, "chunk_size": 20, "chunk_overlap": 0})
+    ) as rag:
         rag.add(DOCUMENTS[:2])
         expected = list(rag.export()), rag.retrieve(question).nodes
         rag.export_to(tmp_path / "out")
     E2GraphRAG.import_from(tmp_path / "out", tmp_path / "back.e2g")
-    with E2GraphRAG.open(tmp_path / "back.e2g", **parts) as rag:
+    with E2GraphRAG.open(tmp_path / "back.e2g", **grouped(parts)) as rag:
         assert (list(rag.export()), rag.retrieve(question).nodes) == expected
 
 

@@ -11,12 +11,13 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from pydantic import ValidationError
 
-from e2graphrag_integrations import Boosts, E2GraphRAG, SourceDocument, tagged
+from e2graphrag_integrations import Boosts, E2GraphRAG, Models, SourceDocument, tagged
 from e2graphrag_integrations.errors import BoostError, FilterError, TagError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
 from e2graphrag_integrations.llama_index import E2RoutingEvent
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability.reopening import is_picklable
 
 TEXTS = {
@@ -36,7 +37,7 @@ BOOSTS = (
 
 @pytest.fixture(scope="module")
 def core(names):
-    with E2GraphRAG.open(":memory:", embedder="hashing", extractor=names) as rag:
+    with E2GraphRAG.open(":memory:", embedder="hashing", models=Models(extractor=names)) as rag:
         rag.add([SourceDocument(i, text, metadata={"date": DATES[i]}) for i, text in TEXTS.items()])
         rag.set_tags(TAGS)
         yield rag
@@ -45,7 +46,7 @@ def core(names):
 @pytest.fixture(scope="module")
 def llama(names):
     pages = [Document(id_=i, text=t, metadata={"date": DATES[i]}) for i, t in TEXTS.items()]
-    index = LlamaIndex.from_documents(pages, embed_model="hashing", extractor=names)
+    index = LlamaIndex.from_documents(pages, embed_model="hashing", models=Models(extractor=names))
     index.set_tags(TAGS)
     return index
 
@@ -53,7 +54,7 @@ def llama(names):
 @pytest.fixture(scope="module")
 def chain(names):
     pages = [Page(text, id=i, metadata={"date": DATES[i]}) for i, text in TEXTS.items()]
-    with LangChainIndex.from_documents(pages, "hashing", extractor=names) as index:
+    with LangChainIndex.from_documents(pages, "hashing", models=Models(extractor=names)) as index:
         index.set_tags(TAGS)
         yield index
 
@@ -123,12 +124,12 @@ def test_llama_index_keeps_the_tag_set(llama, tmp_path, names):
     options = {"embed_model": "hashing", "extractor": names}
     llama.persist(tmp_path / "folder")
     llama.copy_to(tmp_path / "index.e2g")
-    first = LlamaIndex.from_persist_dir(tmp_path / "folder", **options)
-    with LlamaIndex.open(tmp_path / "index.e2g", **options) as second:
+    first = LlamaIndex.from_persist_dir(tmp_path / "folder", **grouped(options))
+    with LlamaIndex.open(tmp_path / "index.e2g", **grouped(options)) as second:
         for copy in (first, second):
             assert copy.tag_set() == llama.tag_set()
             assert copy.tag_counts() == counts
-    with E2GraphRAG.open(tmp_path / "index.e2g", extractor=names) as rag:
+    with E2GraphRAG.open(tmp_path / "index.e2g", models=Models(extractor=names)) as rag:
         assert rag.tag_counts() == counts
     first.insert(Document(id_="new", text="The parcel has a card."))
     assert first.tag_counts()["card"] == 2

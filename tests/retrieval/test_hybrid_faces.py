@@ -14,11 +14,14 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from e2graphrag_integrations import (
     E2GraphRAG,
     HybridStrategy,
+    IndexSettings,
+    Models,
     SourceDocument,
     TreeTraversalStrategy,
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
 from e2graphrag_integrations.retrieval.result import GAP
 from fakes import STORY, NameExtractor
@@ -82,10 +85,9 @@ def real(real_embedder, real_extractor):
     with E2GraphRAG.open(
         ":memory:",
         embedder=real_embedder,
-        extractor=real_extractor,
+        models=Models(extractor=real_extractor),
         strategy=HYBRID,
-        chunk_size=1200,
-        chunk_overlap=0,
+        settings=IndexSettings(chunk_size=1200, chunk_overlap=0),
     ) as rag:
         rag.add(
             [
@@ -112,7 +114,7 @@ def test_real_vectors_find_the_answer_by_meaning_if_no_word_matches(real, questi
 @pytest.mark.parametrize("name", ["Irene Adler", "Adler", "Irene Adlar"])
 def test_real_vectors_find_a_name_in_texts_and_titles(real_embedder, real_extractor, name):
     with E2GraphRAG.open(
-        ":memory:", embedder=real_embedder, extractor=real_extractor, strategy=HYBRID
+        ":memory:", embedder=real_embedder, models=Models(extractor=real_extractor), strategy=HYBRID
     ) as rag:
         rag.add([SourceDocument(f"p{n}", text) for n, text in enumerate(PARAGRAPHS)])
         rag.add(SourceDocument("adler", "She was born in New Jersey.", title="Irene Adler"))
@@ -181,10 +183,14 @@ def llama(request, tmp_path):
                 Document(id_=id_, text=text, metadata={"title": title})
                 for id_, (title, text) in TEXTS.items()
             ],
-            embed_model=Windows(),
-            extractor=NameExtractor(),
-            storage_context=StorageContext.from_defaults(vector_store=store),
-            **OPTIONS,
+            **grouped(
+                {
+                    "embed_model": Windows(),
+                    "extractor": NameExtractor(),
+                    "storage_context": StorageContext.from_defaults(vector_store=store),
+                    **OPTIONS,
+                }
+            ),
         )
 
 
@@ -253,10 +259,14 @@ def pages_index(request):
             Page(id=id_, page_content=text, metadata={"source": id_, "title": title})
             for id_, (title, text) in TEXTS.items()
         ],
-        embeddings=Windows(),
-        extractor=NameExtractor(),
-        vector_store=store,
-        **OPTIONS,
+        **grouped(
+            {
+                "embeddings": Windows(),
+                "extractor": NameExtractor(),
+                "vector_store": store,
+                **OPTIONS,
+            }
+        ),
     )
     yield index
     index.close()

@@ -6,7 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HybridStrategy,
+    Models,
+    PaperStrategy,
+    SourceDocument,
+)
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from fakes import STORY, CountingLLM, NameExtractor
 
@@ -94,7 +100,9 @@ def test_segments_survive_reopening_and_updates(tmp_path):
         return {node.document_id: node.segments for node in nodes}
 
     path = tmp_path / "i.e2g"
-    with E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(
+        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
+    ) as rag:
         rag.add([document("Anna", 1), document("Dora", 2), document("Zita", 3)])
         before = segments(rag)
         rag.update([document("Dora", 4), document("Zita", 3)])
@@ -103,7 +111,9 @@ def test_segments_survive_reopening_and_updates(tmp_path):
         assert rag.verify().ok
     assert before["Dora"] == ((0, 14, {"page": 2}), (14, 29, {}))
     assert after == {"Dora": ((0, 14, {"page": 4}), (14, 29, {})), "Zita": before["Zita"]}
-    with E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(
+        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
+    ) as rag:
         assert segments(rag) == after
 
 

@@ -68,7 +68,7 @@ def opened(postgres_url, open_index, request):
 
 
 WITH_LLM = pytest.mark.parametrize(
-    "opened", [{"summarizer": CountingLLM(), "summarizer_id": "counting"}], indirect=True
+    "opened", [{"summarizer": CountingLLM(), "llm_id": "counting"}], indirect=True
 )
 """No summary repeats its chunks."""
 
@@ -338,9 +338,10 @@ def test_the_listener_ends_with_the_index(opened):
 def test_neither_a_fork_nor_the_end_of_the_process_waits_for_the_listener(opened, postgres_url):
     code = f"""
 import os
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models
 from fakes import CountingLLM, NameExtractor
-rag = E2GraphRAG.open({postgres_url!r}, embedder=HashingEmbedder(), extractor=NameExtractor())
+models = Models(extractor=NameExtractor())
+rag = E2GraphRAG.open({postgres_url!r}, embedder=HashingEmbedder(), models=models)
 for _ in range(2):
     assert rag.retrieve("Who left?").nodes
 child = os.fork()

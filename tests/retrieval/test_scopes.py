@@ -17,6 +17,7 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    Models,
     PaperStrategy,
     ScopedReader,
     SourceDocument,
@@ -451,7 +452,9 @@ def test_the_snapshot_of_a_scope_does_not_keep_the_index_in_memory(tmp_path, ope
 
 def test_a_damaged_document_of_another_tenant_is_not_named(tmp_path, open_index):
     path = tmp_path / "i.e2g"
-    with E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(
+        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
+    ) as rag:
         rag.add([*letters("a", "Anna"), *letters("b", "Zoe")])
     connection = sqlite3.connect(path)
     connection.execute("UPDATE documents SET title = 'Damaged Zoe' WHERE id = 'b-Zoe'")

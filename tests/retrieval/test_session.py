@@ -16,8 +16,8 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, Freshness, HashingEmbedder, SourceDocument
 from e2graphrag_integrations._utils.concurrency import background
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.options import FreshnessPolicy, grouped
 from e2graphrag_integrations.retrieval import generations, session
-from e2graphrag_integrations.retrieval.freshness import FreshnessPolicy
 from e2graphrag_integrations.snapshot import array_files, files
 from fakes import NameExtractor
 
@@ -72,7 +72,7 @@ def gate(monkeypatch) -> Iterator[Gate]:
 def index_file(tmp_path, open_index):
     """Return an index file with 30 documents and no snapshot."""
     path = tmp_path / "i.e2g"
-    with E2GraphRAG.open(path, **options()) as rag:
+    with E2GraphRAG.open(path, **grouped(options())) as rag:
         rag.add([document(number) for number in range(N_DOCUMENTS)])
     return path
 
@@ -495,9 +495,10 @@ def test_a_killed_writer_leaves_a_state_that_readers_find(index_file, open_index
     ask(reader)
     code = """
 import os, sys
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
-rag = E2GraphRAG.open(sys.argv[1], embedder=HashingEmbedder(), extractor=CapitalizedWordExtractor())
+models = Models(extractor=CapitalizedWordExtractor())
+rag = E2GraphRAG.open(sys.argv[1], embedder=HashingEmbedder(), models=models)
 rag.add(SourceDocument("d99", "Anna left Name99v0."))
 os.kill(os.getpid(), 9)
 """
@@ -591,10 +592,15 @@ def test_an_in_memory_index_prepares_in_the_background(open_index, gate):
 def test_the_interpreter_exits_cleanly_during_a_refresh(index_file):
     code = """
 import sys
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG, FreshnessPolicy, HashingEmbedder, Models, SourceDocument
+)
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
-rag = E2GraphRAG.open(sys.argv[1], embedder=HashingEmbedder(), extractor=CapitalizedWordExtractor(),
-                      read_your_writes=False)
+models = Models(extractor=CapitalizedWordExtractor())
+freshness = FreshnessPolicy(read_your_writes=False)
+rag = E2GraphRAG.open(
+    sys.argv[1], embedder=HashingEmbedder(), models=models, freshness=freshness
+)
 rag.retrieve("Anna")
 rag.add(SourceDocument("d99", "Anna left Name99v0."))
 """
@@ -620,7 +626,10 @@ def test_a_refreshed_reader_answers_like_a_new_one_with_real_vectors(
     }
     path = tmp_path / "i.e2g"
     questions = ["Did Anna meet Bert in Oslo?", "Who sold map 7?", "Who left?", "Annna Berrt"]
-    with E2GraphRAG.open(path, **settings) as reader, E2GraphRAG.open(path, **settings) as writer:
+    with (
+        E2GraphRAG.open(path, **grouped(settings)) as reader,
+        E2GraphRAG.open(path, **grouped(settings)) as writer,
+    ):
         writer.add([document(number) for number in range(N_DOCUMENTS)])
         for question in questions:
             reader.retrieve(question)
@@ -629,7 +638,7 @@ def test_a_refreshed_reader_answers_like_a_new_one_with_real_vectors(
         stale = reader.retrieve("Who sold map 7?")
         assert not {"d01", "d07"} & found(stale)
         join_background_threads()
-        with E2GraphRAG.open(path, **settings) as new:
+        with E2GraphRAG.open(path, **grouped(settings)) as new:
             for question in questions:
                 ours, theirs = reader.retrieve(question), new.retrieve(question)
                 assert ours.trace.freshness.is_newest

@@ -22,7 +22,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import TypeAdapter
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HybridStrategy, Models, SourceDocument
 from e2graphrag_integrations.embedders.calibration import clipped_cosine
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.server.answers import (
@@ -61,7 +61,9 @@ def rag(open_index):
 @pytest.fixture(scope="module")
 def story_index(tmp_path_factory):
     path = tmp_path_factory.mktemp("mcp") / "story.e2g"
-    with E2GraphRAG.open(path, embedder="hashing", language="de") as index:  # no spaCy to load
+    with E2GraphRAG.open(
+        path, embedder="hashing", models=Models(language="de")
+    ) as index:  # no spaCy to load
         index.add([SourceDocument("story", STORY, title="A Map")])
     return path
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
@@ -25,10 +31,8 @@ def rag():
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=100,
-        chunk_overlap=10,
-        group_size=3,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=100, chunk_overlap=10, group_size=3),
     ) as index:
         index.add(
             [
@@ -178,7 +182,9 @@ def test_search_with_real_vectors_finds_other_words(real_embedder, names):
         SourceDocument("car", "The automobile would not start in the cold."),
         SourceDocument("cat", "The kitten slept on the sofa all afternoon."),
     ]
-    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=names) as index:
+    with E2GraphRAG.open(
+        ":memory:", embedder=real_embedder, models=Models(extractor=names)
+    ) as index:
         index.add(documents)
         hits = IndexTools(index).search("What was wrong with the car?").hits
     assert hits[0].document_id == "car"

@@ -17,14 +17,23 @@ import numpy as np
 import pytest
 
 import fakes
-from e2graphrag_integrations import Mention, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Mention,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.entities import normalize
 from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.opening import FaceHooks, open_parts
+from e2graphrag_integrations.options import Options
 from e2graphrag_integrations.snapshot import build as snapshot_build
 from e2graphrag_integrations.snapshot import conversion
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot.array_files import FORMAT, load_arrays, save_arrays
-from fakes import numbered
+from fakes import NameExtractor, numbered
 
 
 @pytest.fixture
@@ -81,10 +90,10 @@ def test_another_process_loads_the_snapshot(path, open_index):
     code = (
         "import sys\n"
         "from fakes import NameExtractor\n"
-        "from e2graphrag_integrations import E2GraphRAG\n"
+        "from e2graphrag_integrations import E2GraphRAG, Models\n"
         "from e2graphrag_integrations.snapshot import files as snapshot_files\n"
         "snapshot_files.build_snapshot = None\n"  # not callable: building would fail
-        f"with E2GraphRAG.open({str(path)!r}, extractor=NameExtractor()) as rag:\n"
+        f"with E2GraphRAG.open({str(path)!r}, models=Models(extractor=NameExtractor())) as rag:\n"
         "    print(rag.retrieve('Did Anna meet Bert?', k=1).nodes[0].text)\n"
     )
     done = subprocess.run(
@@ -385,12 +394,22 @@ def test_an_edit_indexes_only_the_changed_texts_for_bm25(
     assert len(bm25_builds) == 1
 
 
-def test_the_bm25_index_is_reused_with_an_external_vector_store(open_index, monkeypatch):
+def test_the_bm25_index_is_reused_with_an_external_vector_store(monkeypatch):
     texts_read, real = [], snapshot_build.build_bm25
     monkeypatch.setattr(
         snapshot_build, "build_bm25", lambda texts: real(recording(texts, texts_read))
     )
-    rag = open_index(":memory:", vector_search=lambda snapshot, _: snapshot.dense)
+    models, settings = (
+        Models(extractor=NameExtractor()),
+        IndexSettings(chunk_size=16, chunk_overlap=4),
+    )
+    parts = open_parts(
+        ":memory:",
+        Options.of(settings, models, None, None),
+        embedder=HashingEmbedder(),
+        hooks=FaceHooks(lambda snapshot, _: snapshot.dense),
+    )
+    rag = E2GraphRAG(parts)
     rag.add(numbered(20))
     rag.add(SourceDocument("kept", "Dora met Emil."))
     assert weights(rag)
@@ -398,6 +417,7 @@ def test_the_bm25_index_is_reused_with_an_external_vector_store(open_index, monk
     rag.add(SourceDocument("new", "Zoe met Anna."))
     assert weights(rag)
     assert texts_read == ["Zoe met Anna."]
+    rag.close()
 
 
 def recording(texts, texts_read):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument
+from e2graphrag_integrations.options import grouped
 
 MEETINGS = {
     "kick-off": "Ben Hamre met Ottoline Brack in Bath.",
@@ -22,7 +23,9 @@ QUESTION = "which meetings did {} attend?"
 
 @pytest.fixture(scope="module")
 def rag(real_embedder, real_extractor):
-    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=real_extractor) as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder=real_embedder, models=Models(extractor=real_extractor)
+    ) as rag:
         rag.add([SourceDocument(id_, text) for id_, text in MEETINGS.items()])
         yield rag
 
@@ -89,7 +92,7 @@ def test_a_name_outside_of_the_scope_neither_links_nor_shows(
     tmp_path, real_embedder, real_extractor
 ):
     options = {"embedder": real_embedder, "extractor": real_extractor}
-    with E2GraphRAG.open(tmp_path / "a.e2g", **options) as rag:
+    with E2GraphRAG.open(tmp_path / "a.e2g", **grouped(options)) as rag:
         documents = [
             SourceDocument(id_, text, metadata={"team": "b" if id_ == "review" else "a"})
             for id_, text in MEETINGS.items()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
@@ -40,9 +40,8 @@ def open_at(path: Path | str) -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=8,
-        chunk_overlap=2,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=8, chunk_overlap=2),
     )
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.entities.edits import NO_EDITS
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.scopes import Scope
 from e2graphrag_integrations.search.external import VectorStoreSearch
 from e2graphrag_integrations.search.subset import SubsetSearch
@@ -30,11 +31,15 @@ _SENTENCES = [
 def open_memory(**options) -> E2GraphRAG:
     return E2GraphRAG.open(
         ":memory:",
-        embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=8,
-        chunk_overlap=2,
-        **options,
+        **grouped(
+            {
+                "embedder": HashingEmbedder(),
+                "extractor": NameExtractor(),
+                "chunk_size": 8,
+                "chunk_overlap": 2,
+                **options,
+            }
+        ),
     )
 
 

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument, Tag, tagged
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument, Tag, tagged
 from e2graphrag_integrations.errors import CorruptStoreError, FilterError, TagError
 from e2graphrag_integrations.snapshot.files import find_stale_parts
 from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK, assign_tags
@@ -47,7 +47,7 @@ def rag(open_index, tmp_path):
 
 
 def test_tags_are_assigned_by_meaning_and_follow_later_documents(real_embedder, names):
-    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=names) as rag:
+    with E2GraphRAG.open(":memory:", embedder=real_embedder, models=Models(extractor=names)) as rag:
         rag.add(documents())
         rag.set_tags(TAGS)
         first = {id_: tags[:1] for id_, tags in tags_by_document(rag).items() if id_ != "praise"}

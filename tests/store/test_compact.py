@@ -121,7 +121,7 @@ def test_compact_between_a_failure_and_resume_costs_no_extra_calls(path, open_in
         calls_left[0] -= 1
         return llm(prompt)
 
-    options = {"summarizer": summarize, "summarizer_id": "m", "concurrency": 1, **FOUR}
+    options = {"summarizer": summarize, "llm_id": "m", "concurrency": 1, **FOUR}
     with open_index(path, **options) as rag:
         with pytest.raises(SummaryError):
             rag.add(numbered(40))

@@ -24,6 +24,7 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.store import connection
 from e2graphrag_integrations.store import rows as rows_module
@@ -349,7 +350,7 @@ def test_an_index_in_a_read_only_folder_can_be_read(tmp_path, story):
     parts = {"embedder": HashingEmbedder(), "extractor": NameExtractor(), "chunk_size": 16}
     path = tmp_path / "folder" / "i.e2g"
     path.parent.mkdir()
-    with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
+    with E2GraphRAG.open(path, **grouped({"chunk_overlap": 4, **parts})) as rag:
         rag.add(story)
         expected = rag.retrieve("Anna and Bert").context()
     for file in Path(f"{path}.snapshot").rglob("*.*"):
@@ -359,11 +360,11 @@ def test_an_index_in_a_read_only_folder_can_be_read(tmp_path, story):
     path.parent.chmod(0o555)
 
     def read() -> str:
-        with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
+        with E2GraphRAG.open(path, **grouped({"chunk_overlap": 4, **parts})) as rag:
             return rag.retrieve("Anna and Bert").context()
 
     def write() -> str:
-        with E2GraphRAG.open(path, chunk_overlap=4, **parts) as rag:
+        with E2GraphRAG.open(path, **grouped({"chunk_overlap": 4, **parts})) as rag:
             rag.add(numbered(2))
         return "written"
 
@@ -385,7 +386,7 @@ def test_two_instances_of_one_file_see_each_others_changes(index_file, open_inde
 
 def test_summaries_of_a_failed_build_stay_cached(tmp_path, open_index, monkeypatch):
     path = tmp_path / "i.e2g"
-    rag = open_index(path, summarizer=CountingLLM(), summarizer_id="fake")
+    rag = open_index(path, summarizer=CountingLLM(), llm_id="fake")
 
     def full(*_args, **_options):
         raise OSError("full")

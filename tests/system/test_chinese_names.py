@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 
 TEXTS = {
     "a": "諸葛亮（181年－234年），字孔明，是三國時期蜀漢的丞相。諸葛亮在隆中遇到劉備。",
@@ -16,7 +16,9 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def rag():
-    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), language="zh") as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder=HashingEmbedder(), models=Models(language="zh")
+    ) as rag:
         rag.add(SourceDocument(key, text) for key, text in TEXTS.items())
         yield rag
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.sentences import ends_sentence
 from fakes import CountingLLM, NameExtractor
@@ -24,7 +25,7 @@ def path(tmp_path):
 
 
 def test_chunks_end_with_sentences_and_summaries_have_no_spaces(path):
-    with E2GraphRAG.open(path, **OPTIONS, **SIZES) as rag:
+    with E2GraphRAG.open(path, **grouped({**OPTIONS, **SIZES})) as rag:
         rag.add(SourceDocument("chapter", TEXT))
         nodes = [line for line in map(json.loads, rag.export()) if "level" in line]
         assert rag.verify().problems == ()
@@ -43,10 +44,14 @@ def test_summaries_are_requested_in_chinese_and_paid_for_once(path, monkeypatch)
     before, after = CountingLLM(), CountingLLM()
     with monkeypatch.context() as patch:
         patch.setattr(DefaultPrompts, "render", Prompts.render)  # as before there were others
-        with E2GraphRAG.open(path, summarizer=before, summarizer_id="m", **OPTIONS, **SIZES) as rag:
+        with E2GraphRAG.open(
+            path, **grouped({"summarizer": before, "llm_id": "m", **OPTIONS, **SIZES})
+        ) as rag:
             rag.add(document)
     assert all("Summarise" in one or "Merge" in one for one in before.prompts)
-    with E2GraphRAG.open(path, summarizer=after, summarizer_id="m", **OPTIONS, **SIZES) as rag:
+    with E2GraphRAG.open(
+        path, **grouped({"summarizer": after, "llm_id": "m", **OPTIONS, **SIZES})
+    ) as rag:
         rag.update(SourceDocument("chapter", f"{TEXT}\n且听下回分解。"))
     assert 0 < len(after.prompts) < len(before.prompts) / 2
     assert all("字" in one and "Summarise" not in one for one in after.prompts)
@@ -61,10 +66,9 @@ def test_llama_index_requests_summaries_in_chinese():
     llm = Digests()
     E2GraphRAGIndex.from_documents(
         [Document(text=TEXT)],
-        llm=llm,
-        embed_model=HashingEmbedder(),
-        extractor=NameExtractor(),
-        **SIZES,
+        **grouped(
+            {"llm": llm, "embed_model": HashingEmbedder(), "extractor": NameExtractor(), **SIZES}
+        ),
     )
     SummaryTreeNodeParser(llm=llm, **SIZES).get_nodes_from_documents([Document(text=TEXT)])
     assert llm.prompts
@@ -81,7 +85,7 @@ def test_langchain_requests_summaries_in_chinese(path):
     options = {"embeddings": "hashing", "extractor": NameExtractor(), **SIZES}
     document = Document(TEXT, id="chapter")
     index = E2GraphRAGIndex.from_documents(
-        [document], llm=RunnableLambda(llm), llm_id="m", **options
+        [document], **grouped({"llm": RunnableLambda(llm), "llm_id": "m", **options})
     )
     index.as_retriever().invoke("曹操是谁？")
     assert llm.prompts

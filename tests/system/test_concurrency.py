@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, PaperStrategy, SourceDocument
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from fakes import CountingLLM, numbered
 
@@ -172,9 +172,8 @@ def test_real_models_serve_eight_threads(tmp_path, story, real_embedder, real_ex
     with E2GraphRAG.open(
         tmp_path / "i.e2g",
         embedder=real_embedder,
-        extractor=real_extractor,
-        chunk_size=24,
-        chunk_overlap=4,
+        models=Models(extractor=real_extractor),
+        settings=IndexSettings(chunk_size=24, chunk_overlap=4),
     ) as rag:
         rag.add(story)
         questions = ["Did Anna meet Bert in Oslo?", "Who sold it?", "Emil", "maps and harbours"]

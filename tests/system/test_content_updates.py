@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store.schema import checksum
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
@@ -48,11 +49,11 @@ def index(llm, **options):
         "embedder": HashingEmbedder(16),
         "extractor": NameExtractor(),
         "summarizer": llm,
-        "summarizer_id": "digests",
+        "llm_id": "digests",
         "chunk_size": 12,
         "group_size": 3,
     }
-    return E2GraphRAG.open(":memory:", **(defaults | options))
+    return E2GraphRAG.open(":memory:", **grouped(defaults | options))
 
 
 def rebuilt_export(sentences, **options):
@@ -256,8 +257,8 @@ def test_edited_document_ranks_like_a_rebuilt_one_on_real_vectors(real_embedder,
         "Which animals were spoken of?",
     )
     with (
-        E2GraphRAG.open(":memory:", **options) as rag,
-        E2GraphRAG.open(":memory:", **options) as rebuilt,
+        E2GraphRAG.open(":memory:", **grouped(options)) as rag,
+        E2GraphRAG.open(":memory:", **grouped(options)) as rebuilt,
     ):
         rag.add(document(old))
         rag.update(document(new))

@@ -19,8 +19,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, E2GraphRAGError, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    E2GraphRAGError,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability.export_import import import_folder
 from e2graphrag_integrations.snapshot.array_files import load_arrays
 from e2graphrag_integrations.store.schema import checksum
@@ -39,10 +47,8 @@ def open_index(path):
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(16),
-        extractor=NameExtractor(),
-        chunk_size=16,
-        chunk_overlap=0,
-        group_size=3,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=0, group_size=3),
     )
 
 
@@ -340,7 +346,7 @@ def persisted():
     document = Document(text=STORY, id_="story", metadata={"a": 1})
     options = {"embed_model": HashingEmbedder(16), "extractor": NameExtractor()}
     index = E2GraphRAGIndex.from_documents(
-        [document], chunk_size=16, chunk_overlap=0, group_size=3, **options
+        [document], **grouped({"chunk_size": 16, "chunk_overlap": 0, "group_size": 3, **options})
     )
     struct = json.loads(index.index_struct.to_json())
     return struct, zlib.decompress(base64.b64decode(struct["content"]))
@@ -358,7 +364,7 @@ def use_struct(struct):
     entry = {"__type__": E2GraphRAGIndexStruct.get_type(), "__data__": json.dumps(struct)}
     kvstore.put("crafted", entry, "index_store/data")
     options = {"embed_model": HashingEmbedder(16), "extractor": NameExtractor()}
-    with E2GraphRAGIndex.from_storage(context, "crafted", **options) as index:
+    with E2GraphRAGIndex.from_storage(context, "crafted", **grouped(options)) as index:
         return [n.node_id for n in index.as_retriever().retrieve("Did Anna meet Bert?")]
 
 

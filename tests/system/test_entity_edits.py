@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
+    IndexSettings,
     Mention,
+    Models,
     PaperStrategy,
     SourceDocument,
 )
@@ -145,9 +147,8 @@ def edited_again():
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(8),
-        extractor=SpellingExtractor(),
-        chunk_size=6,
-        chunk_overlap=0,
+        models=Models(extractor=SpellingExtractor()),
+        settings=IndexSettings(chunk_size=6, chunk_overlap=0),
     ) as rag:
         rag.add(DOCUMENTS)
         yield rag, content(rag)

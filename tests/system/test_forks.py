@@ -23,14 +23,15 @@ import asyncio, contextlib, gc, os, sys, threading, time, traceback, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns about forks with threads
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import ForkedProcessError
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store import forks
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
 
 PATH = sys.argv[1]
 
 def open_index(path=PATH, **options):
-    return E2GraphRAG.open(path, embedder=HashingEmbedder(32), extractor=CapitalizedWordExtractor(),
-                           chunk_size=4, chunk_overlap=0, **options)
+    own = {"extractor": CapitalizedWordExtractor(), "chunk_size": 4, "chunk_overlap": 0}
+    return E2GraphRAG.open(path, embedder=HashingEmbedder(32), **grouped(own | options))
 
 def document(name):
     return SourceDocument(name, " ".join(f"Anna met {name.capitalize()} {n}." for n in range(5)))
@@ -299,7 +300,7 @@ from e2graphrag_integrations.langchain import E2GraphRAGIndex
 def lc_open():
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=32))
     return E2GraphRAGIndex.open(PATH, embeddings=HashingEmbedder(32), vector_store=store,
-                                extractor=CapitalizedWordExtractor())
+                                **grouped({"extractor": CapitalizedWordExtractor()}))
 
 index = lc_open()
 index.add_documents([Document("Anna met Bert.", metadata={"source": "a"}, id="a")])
@@ -353,7 +354,7 @@ from llama_index.core import Document
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 
 options = dict(llm="extractive", embed_model=HashingEmbedder(32),
-               extractor=CapitalizedWordExtractor())
+               **grouped({"extractor": CapitalizedWordExtractor()}))
 for path in (":memory:", PATH):
     index = E2GraphRAGIndex.from_documents(
         [Document(text="Anna met Bert.", id_="a")], path=path, **options
@@ -403,7 +404,7 @@ def test_preloaded_workers_with_real_vectors_answer(tmp_path):
 import multiprocessing
 import torch
 assert torch.get_num_threads() == 2
-rag = E2GraphRAG.open(PATH, chunk_size=60, chunk_overlap=0)
+rag = E2GraphRAG.open(PATH, **grouped({"chunk_size": 60, "chunk_overlap": 0}))
 text = "Anna met Bert in Oslo. Bert gave Anna a map of the harbour. " * 12
 rag.add(SourceDocument("a", text))
 expected = [n.node_id for n in rag.retrieve("Who gave Anna a map?").nodes]

@@ -19,7 +19,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument, drop_index
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+    WriteOptions,
+    drop_index,
+)
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
 
@@ -58,15 +66,12 @@ def open_rag(path, llm, method):
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(16),
-        extractor=NameExtractor(),
+        models=Models(extractor=NameExtractor(), llm_id="crashing"),
         summarizer=llm,
-        summarizer_id="crashing",
-        concurrency=2,
-        chunk_size=9,
-        chunk_overlap=0,
-        group_size=2,
-        chunking=method,
-        grouping=method,
+        writes=WriteOptions(concurrency=2),
+        settings=IndexSettings(
+            chunk_size=9, chunk_overlap=0, group_size=2, chunking=method, grouping=method
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     SettingsMismatchError,
 )
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.types import SUBJECT_LABELS
 from fakes import NameExtractor
 
@@ -48,7 +49,7 @@ def open_mixed(path):
 
     def make(name=None, **options):
         where = path if name is None else path.with_name(name)
-        opened.append(E2GraphRAG.open(where, **({"embedder": "hashing"} | options)))
+        opened.append(E2GraphRAG.open(where, **grouped({"embedder": "hashing"} | options)))
         return opened[-1]
 
     yield make
@@ -197,11 +198,11 @@ def test_a_queue_keeps_the_languages(open_mixed):
     def fail(_):
         raise RuntimeError("no model")
 
-    rag = open_mixed(summarizer=fail, summarizer_id="m", chunk_size=20, chunk_overlap=0)
+    rag = open_mixed(summarizer=fail, llm_id="m", chunk_size=20, chunk_overlap=0)
     with pytest.raises(Exception, match="no model"):
         rag.add([SourceDocument("forced", DREAM.text * 3, language="ja")])
     rag.close()
-    again = open_mixed(summarizer=lambda _: "概要。", summarizer_id="m")
+    again = open_mixed(summarizer=lambda _: "概要。", llm_id="m")
     assert again.resume().documents == 1
     assert again.store.languages() == {"forced": "ja"}
 

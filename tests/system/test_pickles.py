@@ -15,6 +15,7 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    IndexSettings,
     OpenAISummarizer,
     SourceDocument,
     SpacyEntityExtractor,
@@ -24,6 +25,7 @@ from e2graphrag_integrations.errors import (
     NotPicklableError,
     SettingsMismatchError,
 )
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, AnonymousEmbedder
 
 KEY = "sk-very-secret"
@@ -58,7 +60,9 @@ class KeyedReranker:
 def index_file(tmp_path):
     path = tmp_path / "i.e2g"
     with E2GraphRAG.open(
-        path, embedder=HashingEmbedder(32), group_size=3, chunk_size=16, chunk_overlap=4
+        path,
+        embedder=HashingEmbedder(32),
+        settings=IndexSettings(group_size=3, chunk_size=16, chunk_overlap=4),
     ) as rag:
         rag.add(SourceDocument("story", STORY))
     return path
@@ -95,7 +99,9 @@ def test_another_process_opens_the_pickled_index_from_another_folder(
 @pytest.mark.parametrize("duplicate", [loaded, copy.deepcopy])
 def test_copy_of_an_in_memory_index_is_independent(duplicate):
     with E2GraphRAG.open(
-        ":memory:", embedder=HashingEmbedder(32), chunk_size=16, chunk_overlap=4
+        ":memory:",
+        embedder=HashingEmbedder(32),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=4),
     ) as rag:
         rag.add(SourceDocument("story", STORY))
         with duplicate(rag) as other:
@@ -119,7 +125,7 @@ def test_pickle_of_a_missing_file_does_not_create_it(index_file, tmp_path):
 def test_a_summarizer_is_not_pickled_and_the_copy_only_reads(tmp_path):
     summarizer = OpenAISummarizer("gpt", base_url="http://localhost:9", api_key=KEY)
     options = {"embedder": HashingEmbedder(32), "summarizer": summarizer}
-    with E2GraphRAG.open(tmp_path / "i.e2g", **options) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", **grouped(options)) as rag:
         rag.add(SourceDocument("a", TEXT))  # too short for a summary
         for other in (loaded(rag), loaded(loaded(rag))):
             assert other.retrieve("Who met Anna?").nodes
@@ -137,7 +143,7 @@ def test_parts_that_a_search_needs_and_that_cannot_be_pickled_are_all_named():
         "strategy": HybridStrategy(reranker=KeyedReranker()),
         "token_counter": type("LocalCounter", (), {"count": lambda *_: 1, "spans": None})(),
     }
-    with E2GraphRAG.open(":memory:", **options) as rag:
+    with E2GraphRAG.open(":memory:", **grouped(options)) as rag:
         with pytest.raises(NotPicklableError) as caught:
             pickle.dumps(rag)
         for part in (
@@ -179,8 +185,7 @@ def test_langchain_index_and_retriever_are_copied_and_pickled(tmp_path):
             [Document(TEXT, id="a")],
             path=path,
             embeddings="hashing",
-            chunk_size=16,
-            chunk_overlap=4,
+            settings=IndexSettings(chunk_size=16, chunk_overlap=4),
         )
         index.upsert([Document("Cleo left for Rome.", id="pending")])
         retriever = index.as_retriever(k=2, filter={"document_id": {"$ne": "x"}}, tags=["t"])
@@ -208,7 +213,9 @@ def test_langchain_llm_and_vector_store_are_not_pickled():
     from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
     options = {"llm": ChatOpenAI(model="gpt", api_key=KEY), "config": {"metadata": {"key": KEY}}}
-    with E2GraphRAGIndex.from_documents([Document(TEXT)], embeddings="hashing", **options) as index:
+    with E2GraphRAGIndex.from_documents(
+        [Document(TEXT)], **grouped({"embeddings": "hashing", **options})
+    ) as index:
         with loaded(index.as_retriever()).index as other:
             assert other.similarity_search("Anna")
             with pytest.raises(SettingsMismatchError, match=r"llm \(ChatOpenAI\)"):
@@ -217,7 +224,7 @@ def test_langchain_llm_and_vector_store_are_not_pickled():
             pickle.dumps(index.as_retriever(filter=lambda metadata: metadata == {}))
     vectors = DeterministicFakeEmbedding(size=8)
     parts = {"embeddings": vectors, "vector_store": InMemoryVectorStore(vectors)}
-    with E2GraphRAGIndex.from_documents([Document(TEXT)], **parts) as index:
+    with E2GraphRAGIndex.from_documents([Document(TEXT)], **grouped(parts)) as index:
         named = r"embeddings \(Determin.* vector_store \(InMemoryVectorStore\)"
         with pytest.raises(NotPicklableError, match=named):
             pickle.dumps(index)
@@ -237,7 +244,7 @@ def test_llama_index_and_retriever_are_copied_and_pickled():
 
     documents = [Document(text=TEXT, id_="a", metadata={"year": 1})]
     index = E2GraphRAGIndex.from_documents(
-        documents, embed_model="hashing", chunk_size=16, chunk_overlap=4
+        documents, embed_model="hashing", settings=IndexSettings(chunk_size=16, chunk_overlap=4)
     )
     filters = MetadataFilters(filters=[ExactMatchFilter(key="year", value=1)])
     retriever = index.as_retriever(similarity_top_k=2, filters=filters)
@@ -287,7 +294,7 @@ def test_llama_index_models_and_vector_stores_are_not_pickled(tmp_path):
 
     documents = [Document(text=TEXT, id_="a")]
     options = {"embed_model": "hashing", "llm": OpenAI(model="gpt-4o", api_key=KEY)}
-    index = E2GraphRAGIndex.from_documents(documents, **options)
+    index = E2GraphRAGIndex.from_documents(documents, **grouped(options))
     other = loaded(index)
     assert other.as_retriever().retrieve("Anna")
     assert loaded(index.as_retriever()).retrieve("Anna")

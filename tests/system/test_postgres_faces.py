@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 
 
@@ -18,13 +19,15 @@ def test_langchain_keeps_its_index_in_postgres(postgres_url):
     from langchain_fakes import SMALL
 
     documents = [Document(STORY, metadata={"source": "story"})]
-    with E2GraphRAGIndex.from_documents(documents, path=postgres_url, **SMALL) as index:
+    with E2GraphRAGIndex.from_documents(
+        documents, **grouped({"path": postgres_url, **SMALL})
+    ) as index:
         found = index.similarity_search("What did Bert give Anna?")
         index.add_documents([Document("Fay built a mill.", metadata={"source": "mill"})])
-    with E2GraphRAGIndex.from_documents(documents, **SMALL) as expected:
+    with E2GraphRAGIndex.from_documents(documents, **grouped(SMALL)) as expected:
         answer = expected.similarity_search("What did Bert give Anna?")
     assert [one.page_content for one in found] == [one.page_content for one in answer]
-    with E2GraphRAGIndex.open(postgres_url, **SMALL) as index:
+    with E2GraphRAGIndex.open(postgres_url, **grouped(SMALL)) as index:
         assert "mill" in index.similarity_search("Who built a mill?", k=1)[0].page_content
 
 
@@ -41,8 +44,8 @@ async def test_langchain_adds_documents_that_workers_index(postgres_url):
         Document("Gus sold it.", metadata={"source": "other"}),
     ]
     with (
-        E2GraphRAGIndex.open(postgres_url, **SMALL) as index,
-        E2GraphRAGIndex.open(postgres_url, **SMALL) as worker,
+        E2GraphRAGIndex.open(postgres_url, **grouped(SMALL)) as index,
+        E2GraphRAGIndex.open(postgres_url, **grouped(SMALL)) as worker,
     ):
         ids = index.add_documents(documents[:2], wait=False)
         ids += await index.aadd_documents(documents[2:], wait=False)
@@ -69,7 +72,9 @@ def test_llama_index_reads_and_writes_an_index_in_postgres(
     core = {"extractor": NameExtractor(), "embedder": HashingEmbedder()}
     with open_index(postgres_url) as rag:
         rag.add(story)
-        with E2GraphRAGIndex.open(postgres_url, max_staleness=0, **options) as index:
+        with E2GraphRAGIndex.open(
+            postgres_url, **grouped({"max_staleness": 0, **options})
+        ) as index:
             assert list(index.reader.export()) == list(rag.export())
             index.insert(Document(id_="mill", text="Fay built a mill."))
             assert "mill" in rag.document_ids
@@ -79,10 +84,10 @@ def test_llama_index_reads_and_writes_an_index_in_postgres(
             index.copy_to(f"{postgres_url}2")
             expected = list(index.reader.export())
             index.persist(tmp_path / "stored")
-    with E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", **options) as index:
+    with E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", **grouped(options)) as index:
         assert list(index.reader.export()) == expected
         assert "mill" in index.ref_doc_info
-    with E2GraphRAG.open(f"{postgres_url}2", **core) as rag:
+    with E2GraphRAG.open(f"{postgres_url}2", **grouped(core)) as rag:
         assert list(rag.export()) == expected
 
 
@@ -96,16 +101,20 @@ def test_llama_index_builds_in_postgres_and_stores_no_password(postgres_url, tmp
     with_password = postgres_url.replace("@", ":Un-Common@", 1)
     options = {"extractor": NameExtractor(), "embed_model": HashingEmbedder()}
     documents = [Document(id_="story", text=STORY)]
-    with E2GraphRAGIndex.from_documents(documents, path=with_password, **options) as index:
+    with E2GraphRAGIndex.from_documents(
+        documents, **grouped({"path": with_password, **options})
+    ) as index:
         index.persist(tmp_path / "stored")
         answer = [n.text for n in index.as_retriever().retrieve("What did Bert give Anna?")]
     for file in (tmp_path / "stored").iterdir():
         assert b"Un-Common" not in file.read_bytes()
-    located = E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", path=with_password, **options)
+    located = E2GraphRAGIndex.from_persist_dir(
+        tmp_path / "stored", **grouped({"path": with_password, **options})
+    )
     with located as index:
         found = index.as_retriever().retrieve("What did Bert give Anna?")
         assert [one.text for one in found] == answer
     with pytest.raises(InvalidInputError, match="not a file or a database with an index"):
         E2GraphRAGIndex.from_persist_dir(
-            tmp_path / "stored", path=f"{postgres_url}_elsewhere", **options
+            tmp_path / "stored", **grouped({"path": f"{postgres_url}_elsewhere", **options})
         )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, PaperStrategy, SourceDocument
 from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.options import grouped
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
 
@@ -28,7 +29,7 @@ def index(**options):
         "chunk_overlap": 3,
         "group_size": 3,
     }
-    return E2GraphRAG.open(":memory:", **(defaults | options))
+    return E2GraphRAG.open(":memory:", **grouped(defaults | options))
 
 
 @examples(60)

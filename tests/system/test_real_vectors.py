@@ -14,6 +14,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     TreeTraversalStrategy,
 )
+from e2graphrag_integrations.options import grouped
 from fakes import CountingLLM
 from tree_oracle import Oracle, layers_of
 
@@ -45,7 +46,7 @@ def components(real_embedder, real_extractor):
 def rag(components):
     """An index of seven paragraphs on different topics, one per page, and another document."""
     pages = [(TEXT.index(p), TEXT.index(p) + len(p), {"page": n}) for n, p in enumerate(PARAGRAPHS)]
-    with E2GraphRAG.open(":memory:", **components, **OPTIONS) as rag:
+    with E2GraphRAG.open(":memory:", **grouped({**components, **OPTIONS})) as rag:
         rag.add(
             [
                 SourceDocument("mixed", TEXT, title="Notes", segments=pages),
@@ -126,7 +127,7 @@ def test_an_updated_index_equals_a_rebuilt_one_up_to_the_rounding_of_vectors(com
     texts = {f"d{n}": text * (1 + n % 3) for n, text in enumerate(PARAGRAPHS)}
     exports = []
     for batches in ([list(texts)], [["d4", "d0"], ["d6", "d2", "d1"], ["d5", "d3"]]):
-        with E2GraphRAG.open(":memory:", **components, **OPTIONS) as rag:
+        with E2GraphRAG.open(":memory:", **grouped({**components, **OPTIONS})) as rag:
             for batch in batches:
                 rag.add([SourceDocument(id_, "Old text.") for id_ in batch])
                 rag.update([SourceDocument(id_, texts[id_]) for id_ in batch])
@@ -165,7 +166,9 @@ def test_text_longer_than_the_model_limit_is_found_by_its_end(components):
     """The sentence to find comes after 256 tokens, in a chunk of up to 1,200."""
     filler = "The committee discussed the drainage of the northern car park at length. " * 40
     last_sentence = "A penguin colony on the ice shelf was photographed from a satellite."
-    with E2GraphRAG.open(":memory:", **components, chunk_size=1200, chunk_overlap=0) as rag:
+    with E2GraphRAG.open(
+        ":memory:", **grouped({**components, "chunk_size": 1200, "chunk_overlap": 0})
+    ) as rag:
         rag.add([SourceDocument("long", filler + last_sentence), SourceDocument("other", filler)])
         assert rag.stats().chunks == 2
         assert rag.stats().windows > 4
@@ -176,7 +179,9 @@ def test_text_longer_than_the_model_limit_is_found_by_its_end(components):
 
 def test_title_helps_dense_search_but_is_in_no_span(components):
     text = "It was raining. They waited for the bus. Nothing else happened that day."
-    with E2GraphRAG.open(":memory:", **components, chunk_size=100, chunk_overlap=0) as rag:
+    with E2GraphRAG.open(
+        ":memory:", **grouped({**components, "chunk_size": 100, "chunk_overlap": 0})
+    ) as rag:
         rag.add(
             [
                 SourceDocument("a", text, title="Growing tomatoes in a greenhouse"),
@@ -191,7 +196,7 @@ def test_title_helps_dense_search_but_is_in_no_span(components):
 
 def test_update_and_delete_equal_a_rebuild(components, tmp_path):
     new = SourceDocument("b", "Bees dance to tell the way. Doctor Watson kept bees in Sussex.")
-    with E2GraphRAG.open(tmp_path / "i.e2g", **components, **OPTIONS) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", **grouped({**components, **OPTIONS})) as rag:
         rag.add([SourceDocument("a", PARAGRAPHS[0]), SourceDocument("b", PARAGRAPHS[1])])
         rag.update(new)
         rag.add(SourceDocument("c", PARAGRAPHS[2]))
@@ -199,7 +204,7 @@ def test_update_and_delete_equal_a_rebuild(components, tmp_path):
         assert rag.retrieve("Who kept bees?", k=1).nodes[0].document_id == "b"
         exported = [line for line in rag.export() if '"windows"' not in line]
         assert rag.verify().ok
-    with E2GraphRAG.open(tmp_path / "j.e2g", **components, **OPTIONS) as rebuilt:
+    with E2GraphRAG.open(tmp_path / "j.e2g", **grouped({**components, **OPTIONS})) as rebuilt:
         rebuilt.add([new, SourceDocument("a", PARAGRAPHS[0])])
         assert [line for line in rebuilt.export() if '"windows"' not in line] == exported
     with E2GraphRAG.open(tmp_path / "i.e2g") as rag:  # loads the models that the manifest names
@@ -213,7 +218,9 @@ async def test_async_indexing_and_retrieval_with_real_models(components):
     async def summarize(prompt):
         return llm(prompt)
 
-    with E2GraphRAG.open(":memory:", **components, **OPTIONS, summarizer=summarize) as rag:
+    with E2GraphRAG.open(
+        ":memory:", **grouped({**components, **OPTIONS, "summarizer": summarize})
+    ) as rag:
         report = await rag.aadd(SourceDocument("mixed", TEXT))
         assert report.llm_calls == llm.calls == report.summaries > 0
         result = await rag.aretrieve("Did Sherlock Holmes know Doctor Watson?", k=2)
@@ -234,7 +241,9 @@ def test_equal_queries_return_equal_results(rag):
 
 
 def test_title_is_cut_to_leave_room_in_the_window(components):
-    with E2GraphRAG.open(":memory:", **components, chunk_size=100, chunk_overlap=0) as rag:
+    with E2GraphRAG.open(
+        ":memory:", **grouped({**components, "chunk_size": 100, "chunk_overlap": 0})
+    ) as rag:
         rag.add(SourceDocument("a", PARAGRAPHS[3], title="Endless title " * 400))
         assert rag.stats().windows == 1
         assert rag.retrieve("whales", k=1).nodes[0].score > 0

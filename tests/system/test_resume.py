@@ -60,7 +60,7 @@ def path_with_failure(tmp_path, open_index):
     """The path of an index with one indexed and one failed document."""
     path = tmp_path / "i.e2g"
     summarize, _ = failing_summarizer()
-    rag = open_index(path, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path, summarizer=summarize, llm_id="m", **FOUR)
     rag.add([numbered(2, "good"), SourceDocument("bad", "Zzz came in. Anna met Bert.")])
     assert statuses(rag) == {"bad": "failed", "good": "done"}
     rag.close()
@@ -68,7 +68,7 @@ def path_with_failure(tmp_path, open_index):
 
 
 def reopen(path, open_index, llm=None):
-    return open_index(path, summarizer=llm or CountingLLM(), summarizer_id="m", **FOUR)
+    return open_index(path, summarizer=llm or CountingLLM(), llm_id="m", **FOUR)
 
 
 # Status
@@ -81,7 +81,7 @@ def test_new_index_has_an_empty_status(open_index):
 def test_other_instances_see_the_status_of_each_document(tmp_path, open_index, monkeypatch):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 1)
     blocking, path = BlockingLLM(), tmp_path / "i.e2g"
-    rag = open_index(path, summarizer=blocking, summarizer_id="m", **FOUR)
+    rag = open_index(path, summarizer=blocking, llm_id="m", **FOUR)
     rag.add(SourceDocument("c", "Before."))
     other = reopen(path, open_index)
     changed = numbered(3, "c", 20)
@@ -110,7 +110,7 @@ def test_failed_status_has_the_reason_and_whether_an_older_version_is_indexed(
     path_with_failure, open_index
 ):
     summarize, _ = failing_summarizer("Cleo")
-    rag = open_index(path_with_failure, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path_with_failure, summarizer=summarize, llm_id="m", **FOUR)
     with pytest.raises(SummaryError):
         rag.update(SourceDocument("good", "Cleo left. Dora saw it. Emil did not."))
     bad, good = rag.status()
@@ -177,7 +177,7 @@ async def test_aresume_continues_like_resume(path_with_failure, open_index):
     async def summarize(prompt):
         return llm(prompt)
 
-    rag = open_index(path_with_failure, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path_with_failure, summarizer=summarize, llm_id="m", **FOUR)
     assert (await rag.aresume()).documents == 1
     assert statuses(rag) == {"bad": "done", "good": "done"}
     assert llm.calls == 1
@@ -194,7 +194,7 @@ def test_resume_after_a_stop_pays_only_for_missing_work(tmp_path, open_index, ho
             release.wait(10)
         return llm(prompt)
 
-    rag = open_index(path, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path, summarizer=summarize, llm_id="m", **FOUR)
     adding, outcome = start_in_thread(lambda: rag.add([numbered(40), numbered(6, "b", 90)]))
     assert third_call.wait(10)
     stopping, _ = start_in_thread(getattr(rag, how))
@@ -205,9 +205,7 @@ def test_resume_after_a_stop_pays_only_for_missing_work(tmp_path, open_index, ho
     assert isinstance(outcome[0], StoppedError)
     assert "resume()" in str(outcome[0])
     assert llm.calls == 3  # the call in flight finishes and is stored
-    again = (
-        open_index(path, summarizer=summarize, summarizer_id="m", **FOUR) if how == "close" else rag
-    )
+    again = open_index(path, summarizer=summarize, llm_id="m", **FOUR) if how == "close" else rag
     assert "done" not in statuses(again).values()
     assert again.resume().documents == 2
     assert llm.calls == 10 + 2
@@ -217,7 +215,9 @@ def test_resume_after_a_stop_pays_only_for_missing_work(tmp_path, open_index, ho
 
 CRASH = """
 import os, sys
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder
+from e2graphrag_integrations import (
+    E2GraphRAG, HashingEmbedder, IndexSettings, Models, WriteOptions
+)
 from fakes import CountingLLM, NameExtractor, numbered
 
 llm = CountingLLM()
@@ -230,8 +230,12 @@ def summarize(prompt):
     return llm(prompt)
 
 with E2GraphRAG.open(
-    sys.argv[1], embedder=HashingEmbedder(), extractor=NameExtractor(), summarizer=summarize,
-    summarizer_id="m", chunk_size=4, chunk_overlap=0, concurrency=3,
+    sys.argv[1],
+    embedder=HashingEmbedder(),
+    summarizer=summarize,
+    settings=IndexSettings(chunk_size=4, chunk_overlap=0),
+    models=Models(extractor=NameExtractor(), llm_id="m"),
+    writes=WriteOptions(concurrency=3),
 ) as rag:
     rag.add([numbered(6, "first"), numbered(40, "second", 100), numbered(12, "third", 300)])
 """
@@ -281,7 +285,7 @@ def test_queued_document_that_is_already_indexed_is_skipped(open_index):
 
 def test_document_stays_queued_if_resume_fails_again(path_with_failure, open_index):
     summarize, llm = failing_summarizer()
-    rag = open_index(path_with_failure, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path_with_failure, summarizer=summarize, llm_id="m", **FOUR)
     for _ in range(3):
         with pytest.raises(SummaryError, match="cannot summarize Zzz"):
             rag.resume()
@@ -294,7 +298,7 @@ def test_resume_indexes_what_it_can_and_reports_failures(path_with_failure, open
     enqueue(rag.store, [numbered(3, "late", 50)], {})
     rag.close()
     summarize, _ = failing_summarizer()
-    rag = open_index(path_with_failure, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path_with_failure, summarizer=summarize, llm_id="m", **FOUR)
     report = rag.resume()
     assert (report.documents, list(report.failed)) == (1, ["bad"])
     assert statuses(rag) == {"bad": "failed", "good": "done", "late": "done"}
@@ -364,7 +368,7 @@ def test_newer_version_replaces_the_queued_one(path_with_failure, open_index):
 
 def test_newer_of_two_failed_versions_is_queued(path_with_failure, open_index):
     summarize, _ = failing_summarizer()
-    rag = open_index(path_with_failure, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path_with_failure, summarizer=summarize, llm_id="m", **FOUR)
     newer = SourceDocument("bad", "Zzz met Dora. Emil left.", title="Newer")
     with pytest.raises(SummaryError):
         rag.add(newer)
@@ -377,7 +381,7 @@ def test_newer_of_two_failed_versions_is_queued(path_with_failure, open_index):
 @pytest.mark.parametrize("verb", ["add", "update"])
 def test_readding_the_indexed_version_clears_the_queued_one(path_with_failure, open_index, verb):
     summarize, _ = failing_summarizer()
-    rag = open_index(path_with_failure, summarizer=summarize, summarizer_id="m", **FOUR)
+    rag = open_index(path_with_failure, summarizer=summarize, llm_id="m", **FOUR)
     with pytest.raises(SummaryError):
         rag.update(SourceDocument("good", "Zzz met Dora. Emil left."))
     getattr(rag, verb)(numbered(2, "good"))  # the indexed version
@@ -398,7 +402,7 @@ def test_queued_document_round_trips_unchanged(tmp_path, open_index):
     plain = SourceDocument("plain", "Anna met Bert. Cleo left. Dora came.")
     with (
         open_index(
-            tmp_path / "i.e2g", summarizer=failing_summarizer("")[0], summarizer_id="m", **FOUR
+            tmp_path / "i.e2g", summarizer=failing_summarizer("")[0], llm_id="m", **FOUR
         ) as rag,
         pytest.raises(SummaryError),
     ):

@@ -11,6 +11,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store.location import list_indexes
 from e2graphrag_integrations.store.postgres import schema as postgres_schema
 from e2graphrag_integrations.store.tables.mirrored_vectors import put_mirrored
@@ -41,7 +42,7 @@ def letter(tenant: str, name: str) -> SourceDocument:
 
 def fill_other_tables(url: str) -> None:
     """Write rows of both tenants to the tables that only a writer needs."""
-    with E2GraphRAG.open(url, **OPTIONS, summarizer=CountingLLM()) as rag:
+    with E2GraphRAG.open(url, **grouped({**OPTIONS, "summarizer": CountingLLM()})) as rag:
         rag.add([letter("a", "Cleopatra"), letter("b", "Zoey")], wait=False)
         leases = rag.store.database.leases(60)
         assert {*leases.claim(), *leases.claim()} == {"a-Cleopatra", "b-Zoey"}
@@ -55,7 +56,9 @@ def secured(postgres, postgres_url):
     """Return the URL of an index with row-level security, and a function for those of tenants."""
     schema = re.search(r"schema=(\w+)", postgres_url).group(1)
     llm = CountingLLM()
-    with E2GraphRAG.open(postgres_url, **OPTIONS, summarizer=llm, scope_keys=["tenant"]) as rag:
+    with E2GraphRAG.open(
+        postgres_url, **grouped({**OPTIONS, "summarizer": llm, "scope_keys": ["tenant"]})
+    ) as rag:
         rag.add([letter("a", "Anna"), letter("a", "Cleo"), letter("b", "Zoe")])
         rag.add(SourceDocument("b-copy", letter("a", "Anna").text, "Zoe's", {"tenant": "b"}))
         rag.edit_entities(alias={"Zoe": "Bert", "Cleo": "Anna"})
@@ -152,7 +155,9 @@ def test_langchain_documents_are_secured_by_their_segments(postgres, postgres_ur
         for tenant, name in (("a", "Anna"), ("b", "Zoe"))
         for n in range(2)
     ]
-    with E2GraphRAGIndex.from_documents(pages, path=url, scope_keys=["tenant"], **SMALL):
+    with E2GraphRAGIndex.from_documents(
+        pages, **grouped({"path": url, "scope_keys": ["tenant"], **SMALL})
+    ):
         pass
     recipe = RECIPE.partition("CREATE ROLE tenant_a")[0].replace("letters.", f"{schema}.")
     with psycopg.connect(postgres.url, autocommit=True) as connection:
@@ -163,7 +168,7 @@ def test_langchain_documents_are_secured_by_their_segments(postgres, postgres_ur
         )
     user = re.search(r"//(\w+)@", url).group(1)
     own = url.replace(f"//{user}@", "//tenant_a@")
-    with E2GraphRAGIndex.open(own, auto_build=False, **SMALL) as index:
+    with E2GraphRAGIndex.open(own, **grouped({"auto_build": False, **SMALL})) as index:
         found = index.as_retriever(k=50).invoke("Who met Bert?")
     assert found
     assert "Zoe" not in repr(found)

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, RuleBasedExtractor, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    IndexSettings,
+    Models,
+    RuleBasedExtractor,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from strategies import examples, texts
 
@@ -54,7 +60,9 @@ NAMES = {
 def mixed(request, tmp_path_factory):
     """An index with a document in each language, all composed or all decomposed."""
     path = tmp_path_factory.mktemp("mixed") / "i.e2g"
-    with E2GraphRAG.open(path, embedder="hashing", chunk_size=32, chunk_overlap=4) as rag:
+    with E2GraphRAG.open(
+        path, embedder="hashing", settings=IndexSettings(chunk_size=32, chunk_overlap=4)
+    ) as rag:
         rag.add(
             SourceDocument(code, unicodedata.normalize(request.param, text))
             for code, text in DOCUMENTS.items()
@@ -99,10 +107,8 @@ def test_any_text_is_indexed_and_found_with_exact_spans(text, question, language
     with E2GraphRAG.open(
         ":memory:",
         embedder="hashing",
-        extractor=RuleBasedExtractor("de"),
-        language=language,
-        chunk_size=16,
-        chunk_overlap=4,
+        models=Models(extractor=RuleBasedExtractor("de"), language=language),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=4),
     ) as rag:
         rag.add([SourceDocument("a", text)])
         for node in rag.retrieve(f"{question} Darcy", k=20).nodes:

@@ -13,6 +13,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, OpenAISummarizer
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor, numbered
 
 KEYS = ["sk-very-secret-0123456789", "Uncommon.Key/Without=Prefix"]
@@ -71,7 +72,7 @@ def check(key, caplog, tmp_path, capsys):
 def test_the_core_never_shows_the_key(url, key, check, tmp_path):
     llm = OpenAISummarizer("m", base_url=url, api_key=key)
     options = {**MODELS, "embedder": HashingEmbedder(), "summarizer": llm}
-    with E2GraphRAG.open(tmp_path / "i.e2g", **options) as rag:
+    with E2GraphRAG.open(tmp_path / "i.e2g", **grouped(options)) as rag:
         with pytest.raises(E2GraphRAGError) as caught:
             rag.add(numbered(9))
         [status] = rag.status()
@@ -116,8 +117,8 @@ async def test_llama_index_never_shows_the_key(url, key, check, is_async):
 
     async def build():
         if is_async:
-            await E2GraphRAGIndex.afrom_documents(documents, **options)
-        E2GraphRAGIndex.from_documents(documents, **options)
+            await E2GraphRAGIndex.afrom_documents(documents, **grouped(options))
+        E2GraphRAGIndex.from_documents(documents, **grouped(options))
 
     with pytest.raises(E2GraphRAGError) as caught:
         await build()
@@ -139,5 +140,5 @@ def test_langchain_never_shows_the_key(url, key, check, tmp_path):
     for models in ({"llm": llm, "embeddings": "hashing"}, {"embeddings": embeddings}):
         path = tmp_path / f"{len(models)}.e2g"
         with pytest.raises(E2GraphRAGError) as caught:
-            E2GraphRAGIndex.from_documents(documents, path=path, **MODELS, **models)
+            E2GraphRAGIndex.from_documents(documents, **grouped({"path": path, **MODELS, **models}))
         check(caught.value)

@@ -88,7 +88,7 @@ async def test_canceled_aadd_makes_no_further_calls(open_index):
 def test_second_writer_times_out_with_the_lock_holder_in_the_error(open_index, tmp_path):
     llm = BlockingLLM()
     path = tmp_path / "i.e2g"
-    options = {**FOUR, "summarizer_id": "llm", "lock_timeout": 0.2}
+    options = {**FOUR, "llm_id": "llm", "lock_timeout": 0.2}
     slow = open_index(path, summarizer=llm, **options)
     other = open_index(path, summarizer=lambda _: "Quick.", **options)
     adding, outcome = start_in_thread(lambda: slow.add(numbered(9)))
@@ -109,11 +109,9 @@ def test_second_writer_times_out_with_the_lock_holder_in_the_error(open_index, t
 def test_add_does_not_overwrite_a_document_written_without_the_lock(open_index, tmp_path):
     llm = BlockingLLM()
     path = tmp_path / "i.e2g"
-    slow = open_index(path, summarizer=llm, summarizer_id="m", **FOUR)
+    slow = open_index(path, summarizer=llm, llm_id="m", **FOUR)
     theirs = SourceDocument("numbered", "Walter met Anna.")
-    with open_index(
-        tmp_path / "o.e2g", summarizer_id="m", summarizer=lambda _: "Quick.", **FOUR
-    ) as donor:
+    with open_index(tmp_path / "o.e2g", llm_id="m", summarizer=lambda _: "Quick.", **FOUR) as donor:
         donor.add(theirs)
         manifest = donor.store.manifest()
         contents = {key: donor.store.cached([key])[key] for (key,) in content_keys(donor.store)}
@@ -138,9 +136,9 @@ def test_cached_content_survives_a_delete_during_a_build(open_index, tmp_path):
     llm = BlockingLLM()
     path = tmp_path / "i.e2g"
     shared = "Anna met Bert in Oslo."
-    other = open_index(path, summarizer=lambda _: "Quick.", summarizer_id="m", **FOUR)
+    other = open_index(path, summarizer=lambda _: "Quick.", llm_id="m", **FOUR)
     other.add(SourceDocument("one", shared))
-    slow = open_index(path, summarizer=llm, summarizer_id="m", **FOUR)
+    slow = open_index(path, summarizer=llm, llm_id="m", **FOUR)
     document = SourceDocument("two", f"{shared} Cleo left Rome for good. Dora wrote to Emil.")
     adding, outcome = start_in_thread(lambda: slow.add(document))
     assert llm.started.wait(10)

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, RetryPolicy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    RetryPolicy,
+    SourceDocument,
+    WriteOptions,
+)
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.loaders import read_data
+from e2graphrag_integrations.options import grouped
 from file_makers import make_pdf_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -35,7 +42,7 @@ class WrongShape(HashingEmbedder):
 
 
 def index(path: str = "letters.e2g", **options: Any) -> E2GraphRAG:
-    rag = E2GraphRAG.open(path, **{"embedder": "hashing", "extractor": None} | options)
+    rag = E2GraphRAG.open(path, **grouped({"embedder": "hashing", "extractor": None} | options))
     with contextlib.suppress(Exception):
         rag.add(LETTER)
     return rag
@@ -48,7 +55,7 @@ def ask(question: str = "Who met Bob?", **options: Any) -> None:
 
 def write(document: SourceDocument, *, max_llm_calls: int | None = None, **options: Any) -> None:
     settings = {"embedder": "hashing", "chunk_size": 64, "chunk_overlap": 0} | options
-    with E2GraphRAG.open("written.e2g", **settings) as rag:
+    with E2GraphRAG.open("written.e2g", **grouped(settings)) as rag:
         rag.add(document, max_llm_calls=max_llm_calls)
 
 
@@ -82,7 +89,9 @@ def open_missing_server() -> None:
 
 def write_beside_another_writer() -> None:
     with index() as writer, writer.write_lock():
-        E2GraphRAG.open("letters.e2g", embedder="hashing", lock_timeout=0).add(LONG)
+        E2GraphRAG.open("letters.e2g", embedder="hashing", writes=WriteOptions(lock_timeout=0)).add(
+            LONG
+        )
 
 
 def ask_deleted_index() -> None:
@@ -171,7 +180,7 @@ CAUSES: list[Callable[[], None]] = [
     write_beside_another_writer,
     ask_deleted_index,
     add_twice,
-    lambda: write(LONG, summarizer=lambda _: "A letter.", summarizer_id="one", max_llm_calls=1),
+    lambda: write(LONG, summarizer=lambda _: "A letter.", llm_id="one", max_llm_calls=1),
     lambda: write(LONG, summarizer=failing_summarizer, retry=RetryPolicy(attempts=1)),
     lambda: write(LETTER, embedder=WrongShape()),
     lambda: write(LETTER, embedder=ZeroVectors()),

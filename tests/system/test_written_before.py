@@ -15,6 +15,7 @@ from llama_index.core import Document
 from e2graphrag_integrations import E2GraphRAG, OpenAISummarizer, PaperStrategy, SourceDocument
 from e2graphrag_integrations.indexing.stages.summaries import summary_key
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # the recorded answers contain them
 
@@ -38,7 +39,7 @@ SIZES = {"chunk_size": 30, "chunk_overlap": 5, "group_size": 2, "summary_tokens"
 
 @pytest.fixture(scope="module")
 def rag():
-    with E2GraphRAG.open(":memory:", embedder="hashing", **SIZES) as opened:
+    with E2GraphRAG.open(":memory:", **grouped({"embedder": "hashing", **SIZES})) as opened:
         opened.add([SourceDocument(id_, *given) for id_, given in TEXTS.items()])
         yield opened
 
@@ -59,7 +60,9 @@ def test_a_llama_index_folder_gives_the_recorded_answers(question, tmp_path):
         Document(id_=id_, text=text, metadata={} if title is None else {"title": title})
         for id_, (text, title) in TEXTS.items()
     ]
-    index = E2GraphRAGIndex.from_documents(documents, embed_model="hashing", **SIZES)
+    index = E2GraphRAGIndex.from_documents(
+        documents, **grouped({"embed_model": "hashing", **SIZES})
+    )
     index.persist(tmp_path)
     index = E2GraphRAGIndex.from_persist_dir(tmp_path)
     found = index.as_retriever(similarity_top_k=4).retrieve(question)

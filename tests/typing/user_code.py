@@ -11,7 +11,7 @@ from pathlib import Path
 from llama_index.core import Document
 from llama_index.core.retrievers import BaseRetriever
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, PaperStrategy, WriteOptions
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
@@ -19,7 +19,7 @@ from e2graphrag_integrations.llama_index import (
     GraphProximitySelector,
 )
 
-rag = E2GraphRAG.open("x", chunk_size=300, group_size=4)
+rag = E2GraphRAG.open("x", settings=IndexSettings(chunk_size=300, group_size=4))
 index = E2GraphRAGIndex.from_documents(
     [Document(text="x")], embed_model="hashing", llm="extractive", chunk_size=300, use_async=True
 )
@@ -34,13 +34,17 @@ readers = [
     E2GraphRAGRetriever(Path("x.e2g")),
     E2GraphRAGRetriever("postgresql://localhost/db?schema=x"),
 ]
-loaded = E2GraphRAGIndex.from_persist_dir("folder", num_workers=2, show_progress=True)
+loaded = E2GraphRAGIndex.from_persist_dir(
+    "folder", writes=WriteOptions(concurrency=2), show_progress=True
+)
 chat = loaded.as_chat_engine(system_prompt="Be brief.")
 
 
 async def build() -> E2GraphRAGIndex:
     """Build an index asynchronously."""
-    return await E2GraphRAGIndex.afrom_documents([], show_progress=True, group_size=3)
+    return await E2GraphRAGIndex.afrom_documents(
+        [], show_progress=True, settings=IndexSettings(group_size=3)
+    )
 
 
 def make_mistakes() -> None:

@@ -26,6 +26,7 @@ from e2graphrag_integrations.errors import (
     VectorIndexError,
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.search import vector_index
 from e2graphrag_integrations.store.rows import new_generation, renew_stamps
 from e2graphrag_integrations.vectors import pgvector, writer
@@ -478,11 +479,11 @@ def test_real_vectors_are_found_by_pgvector_and_qdrant(
     in_postgres, in_qdrant, real_embedder, tmp_path
 ):
     options = {"embedder": real_embedder, "extractor": NameExtractor()}
-    with E2GraphRAG.open(tmp_path / "plain.e2g", **options) as rag:
+    with E2GraphRAG.open(tmp_path / "plain.e2g", **grouped(options)) as rag:
         rag.add(documents(5))
         expected = answer(rag)
     for one in (in_postgres, in_qdrant):
-        with E2GraphRAG.open(one.path, vectors=one.vectors, **options) as rag:
+        with E2GraphRAG.open(one.path, **grouped({"vectors": one.vectors, **options})) as rag:
             rag.add(documents(5))
             rag.update_vectors()
             assert answer(rag) == expected
@@ -495,7 +496,9 @@ def test_langchain_uses_the_vector_index(in_qdrant):
     from e2graphrag_integrations import HashingEmbedder
 
     options = {"embeddings": HashingEmbedder(), "extractor": NameExtractor()}
-    with E2GraphRAGIndex.open(in_qdrant.path, vectors=in_qdrant.vectors, **options) as index:
+    with E2GraphRAGIndex.open(
+        in_qdrant.path, **grouped({"vector_store": in_qdrant.vectors, **options})
+    ) as index:
         index.add_documents([Document(STORY, metadata={"source": "a"})])
         found = index.retrieve(QUESTION)
         assert found.trace.vectors.reasons == ()

@@ -7,7 +7,14 @@ import json
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, EntityInfo, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    EntityInfo,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.views.graph import (
     edge_sentences,
@@ -27,9 +34,8 @@ def new_index(*documents: SourceDocument) -> E2GraphRAG:
     rag = E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=16,
-        chunk_overlap=8,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=8),
     )
     rag.add(documents)
     return rag

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.views.graph import (
     find_connection,
     list_entities,
@@ -18,9 +24,8 @@ def new_index(*documents, **edits):
     rag = E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NamesAndNouns(),
-        chunk_size=16,
-        chunk_overlap=0,
+        models=Models(extractor=NamesAndNouns()),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
     rag.add(documents)
     if edits:

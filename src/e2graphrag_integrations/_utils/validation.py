@@ -235,8 +235,17 @@ def wrap_errors(
         raise kind(f"{what}: {type(error).__name__}: {message}{advice}") from error
 
 
-def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any]) -> None:
+def reject_unknown_arguments(
+    unknown: Mapping[str, Any],
+    of: Callable[..., Any],
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Reject unknown keyword arguments.
+
+    Args:
+        unknown: The arguments.
+        of: The function that does not know them.
+        elsewhere: Names of options, mapped to how they are passed.
 
     Raises:
         InvalidInputError: If there is an unknown argument. The message suggests the closest known
@@ -246,7 +255,7 @@ def reject_unknown_arguments(unknown: Mapping[str, Any], of: Callable[..., Any])
         return
     parameters = inspect.signature(of).parameters.values()
     own = [p.name for p in parameters if p.name != "self" and p.kind != p.VAR_KEYWORD]
-    raise unknown_argument(next(iter(unknown)), own)
+    raise unknown_argument(next(iter(unknown)), own, elsewhere=elsewhere)
 
 
 def unknown_argument(
@@ -261,10 +270,13 @@ def unknown_argument(
         name: The unknown name.
         known: The known names.
         what: What the names are, in the singular.
-        elsewhere: Names in other libraries, mapped to the known names that mean the same.
+        elsewhere: Other names, such as those in other libraries, mapped to the known names that
+            mean the same, or to the arguments to pass instead.
     """
     near = difflib.get_close_matches(str(name), [*known, *elsewhere], 1, 0.6)
-    hint = f"did you mean {elsewhere.get(near[0], near[0])!r}? The" if near else "the"
+    meant = elsewhere.get(near[0], near[0]) if near else ""
+    shown = meant if "=" in meant else repr(meant)
+    hint = f"did you mean {shown}? The" if near else "the"
     return InvalidInputError(
         f"unknown {what} {short_repr(name)}: {hint} {what}s are {', '.join(known)}"
     )

@@ -13,6 +13,7 @@ from e2graphrag_integrations.cli.output.query import print_result
 from e2graphrag_integrations.cli.output.terminal import print_line, print_styled
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.options import WriteOptions
 from e2graphrag_integrations.types import SourceDocument
 
 
@@ -113,7 +114,9 @@ def run_demo(
     size = len(document.text.split() if demo.unit == "words" else document.text)
     _print_step(f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)")
     with (
-        E2GraphRAG.open(path, embedder=embedder, lock_timeout=lock_timeout) as rag,
+        E2GraphRAG.open(
+            path, embedder=embedder, writes=WriteOptions(lock_timeout=lock_timeout)
+        ) as rag,
         progress_bar() as progress,
     ):
         _print_step(

@@ -236,17 +236,13 @@ def create_index(
         InvalidInputError: If the folder does not exist.
     """
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.options import WriteOptions
 
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise InvalidInputError(f"index {path} cannot be created: there is no folder {folder}")
-    return E2GraphRAG.open(
-        path,
-        summarizer=summarizer,
-        concurrency=concurrency,
-        lock_timeout=lock_timeout,
-        vectors=vectors,
-    )
+    writes = WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout)
+    return E2GraphRAG.open(path, summarizer=summarizer, writes=writes, vectors=vectors)
 
 
 def open_index(
@@ -278,16 +274,15 @@ def open_index(
         StoreError: If the file is not a valid index.
     """
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.options import Models, WriteOptions
 
     check_index(path)
     return E2GraphRAG.open(
         path,
         summarizer=summarizer,
         embedder=embedder,
-        extractor=extractor,
-        language=language,
-        concurrency=concurrency,
-        lock_timeout=lock_timeout,
+        models=Models(extractor=extractor, language=language),
+        writes=WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout),
         vectors=vectors,
     )
 

@@ -26,7 +26,7 @@ from e2graphrag_integrations.corpus.page import (
     sort_pages,
     split_pages,
 )
-from e2graphrag_integrations.corpus.trees import DocumentFormat, TreePer, page_tree
+from e2graphrag_integrations.corpus.trees import DocumentFormat, page_tree
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
@@ -34,12 +34,13 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.indexing.engines import as_engine
 from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
-from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
+from e2graphrag_integrations.options import TreePer, WriteOptions
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
@@ -98,10 +99,8 @@ class Corpus(Generic[D]):
         format_: The documents of the framework.
         tree_per: Determines which documents share a summary tree.
         summarizer: The engine's summarizer, if it calls a model of the framework.
-        max_llm_calls: Maximum number of LLM calls of one build; None means no limit.
-        engine: Provides the runner of the stages of a build; None means this process.
+        writes: What a build may cost, where it runs, and whether it shows a progress bar.
         auto_build: Whether `upsert` and `delete` build; if not, they only store changes.
-        show_progress: Whether builds show a progress bar.
         mirror: Copies the vectors to a vector store, if any.
     """
 
@@ -112,10 +111,8 @@ class Corpus(Generic[D]):
         *,
         tree_per: TreePer = "source",
         summarizer: RunSummarizer | None = None,
-        max_llm_calls: int | None = None,
-        engine: IndexingEngine | None = None,
+        writes: WriteOptions | None = None,
         auto_build: bool = True,
-        show_progress: bool = False,
         mirror: VectorStoreMirror | None = None,
     ) -> None:
         self.rag = rag
@@ -125,9 +122,10 @@ class Corpus(Generic[D]):
         self.report = IndexReport()
         self._tree_per = tree_per
         self._summarizer = summarizer
-        self._max_llm_calls = max_llm_calls
-        self._engine = LocalEngine() if engine is None else engine
-        self._show_progress = show_progress
+        writes = WriteOptions() if writes is None else writes
+        self._max_llm_calls = writes.max_llm_calls
+        self._engine = as_engine(writes.engine)
+        self._show_progress = writes.show_progress
         self._has_warned = False
         self._has_logged_groups = False
         self._collecting = 0  # number of blocks that collect writes

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.validation import short_repr, wrap_errors
 from e2graphrag_integrations.corpus.page import Page
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import Tree, tree_of
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
+from e2graphrag_integrations.options import TREE_PER_VALUES, TreePer
 from e2graphrag_integrations.pages import PAGE_KEYS
 
 D = TypeVar("D")
 D_co = TypeVar("D_co", covariant=True)
-
-TREE_PER_VALUES = ("source", "document", "corpus")
-"""The named values of `TreePer`."""
-
-TreePer = Literal["source", "document", "corpus"] | Callable[[Any], str]
-"""A named rule for sharing summary trees, or a function that returns a document's source."""
 
 
 class DocumentFormat(Protocol[D_co]):

@@ -22,6 +22,7 @@ from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
 from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import AUTO
+from e2graphrag_integrations.options import WriteOptions
 from e2graphrag_integrations.settings import Settings, resolve_settings
 from e2graphrag_integrations.store.records import DocumentSink
 from e2graphrag_integrations.store.store import Store
@@ -58,9 +59,8 @@ class OpenIndex:
 
     Attributes:
         store: The file.
-        settings, components, planner, concurrency, retry, language: See `E2GraphRAG.open`.
+        settings, components, planner, writes, language: See `E2GraphRAG.open`.
         loop: Runs the coroutines of an async summarizer during synchronous calls.
-        lock_timeout: See `E2GraphRAG.open`.
         requested: The settings that the user has chosen, by name.
         not_recorded: Arguments that only writes need and that were not in the pickle from which
             the index was opened.
@@ -71,11 +71,9 @@ class OpenIndex:
     settings: Settings
     components: Components
     planner: DocumentPlanner
-    concurrency: int
-    retry: RetryPolicy
+    writes: WriteOptions
     language: str = AUTO
     loop: OwnLoop = field(default_factory=OwnLoop)
-    lock_timeout: float = 30.0
     requested: Mapping[str, Any] = field(default_factory=dict)
     not_recorded: tuple[str, ...] = ()
     after_write: Callable[[], None] = lambda: None
@@ -105,7 +103,7 @@ class OpenIndex:
             self.components.summarizer_fingerprint,
             self.components.counter,
             self.settings.summary_tokens,
-            self.retry,
+            self.writes.retry or RetryPolicy(),
             self.store,
             run.runner or self.loop,
             claims=run.claims,

@@ -213,7 +213,7 @@ def _index_with(
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
     manifest = checked_manifest(documents, index)
     context = IndexingContext(
-        store, index.components, manifest, summaries, planner, index.concurrency
+        store, index.components, manifest, summaries, planner, index.writes.concurrency
     )
     failures = FailurePolicy(on_failure=entries.mark_failed)
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)

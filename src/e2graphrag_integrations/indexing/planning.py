@@ -16,6 +16,7 @@ from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
+from e2graphrag_integrations.options import MayShareChunk
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.settings import Settings
@@ -32,9 +33,6 @@ Splitter = Callable[[str], Sequence[tuple[int, int]]]
 
 IsChunk = Callable[[Mapping[str, Any]], bool]
 """Returns whether a segment with the given metadata is a chunk that must not be split."""
-
-MayShareChunk = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
-"""Returns whether adjacent segments with the given metadata are split together."""
 
 Planner = Callable[[SourceDocument], Tree]
 """Returns a document's tree; summaries have no text yet."""

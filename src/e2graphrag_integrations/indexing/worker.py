@@ -224,7 +224,7 @@ class Worker:
         summaries = replace(index.summary_builder(run), store=self._sink, usage=self._counts.usage)
         context = IndexingContext(
             *(self._sink, index.components, manifest, summaries),
-            *(index.planner.for_run(), index.concurrency),
+            *(index.planner.for_run(), index.writes.concurrency),
         )
         self._failures = self._failures.for_next_documents()
         timer = StageTimer(self._options.progress)

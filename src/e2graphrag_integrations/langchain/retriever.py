@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import (
@@ -56,11 +56,11 @@ from e2graphrag_integrations.pages import (
 )
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
-from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
+from e2graphrag_integrations.retrieval.filters.where import Where
+from e2graphrag_integrations.retrieval.ranking.boosts import as_boosts
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.results.context_size import (
     DEFAULT_BUDGET,
-    TokenBudget,
     token_budget_for,
 )
 from e2graphrag_integrations.retrieval.strategies.hybrid import MAX_POOL
@@ -379,70 +379,61 @@ class E2GraphRAGRetriever(BaseRetriever):
             for name, value in options.items()
             if value is not None or name == "token_budget"  # None means no budget
         }
-        fields = {"token_budget": self.token_budget}
-        return self._effective_arguments(**(fields | self.search_kwargs | given))
+        chosen = {"token_budget": self.token_budget} | self.search_kwargs | given
 
-    def _effective_arguments(
-        self,
-        *,
-        token_budget: TokenBudget,
-        k: int | None = None,
-        mode: Mode | None = None,
-        strategy: Strategy | None = None,
-        max_hops: int | None = None,
-        filter: DocumentFilter | None = None,  # noqa: A002 - LangChain's name
-        store_filter: Any = None,
-        expand: Expand | None = None,
-        history: Any = None,
-        include_scores: bool | None = None,
-        score_threshold: float | None = None,
-        lambda_mult: float | None = None,
-        fetch_k: int | None = None,
-        boost: Boost | None = None,
-        paths: bool | None = None,
-        min_relevance: float | None = None,
-    ) -> tuple[RetrieveArguments, bool, float | None]:
-        """Return the arguments of `_call_arguments`; None means the field's value."""
-        k = self.k if k is None else k
-        floor = self.min_relevance if min_relevance is None else min_relevance
-        threshold = self.score_threshold if score_threshold is None else score_threshold
+        def option(name: str) -> Any:
+            value = chosen.get(name)
+            return getattr(self, name) if value is None else value
+
+        k, floor, threshold = option("k"), option("min_relevance"), option("score_threshold")
         check_threshold(threshold)
-        strategy = self.strategy if strategy is None else strategy
-        max_hops = self.max_hops if max_hops is None else max_hops
-        strategy = strategy if max_hops is None else _with_max_hops(strategy, max_hops)
-        lambda_mult = self.lambda_mult if lambda_mult is None else lambda_mult
-        fetch_k = self.fetch_k if fetch_k is None else fetch_k
-        if self.search_type == "mmr":
-            strategy = self.index.strategy if strategy is None else strategy
-            strategy = with_diversity(strategy, lambda_mult, fetch_k)
-        else:
-            _check_no_diversity(lambda_mult=lambda_mult, fetch_k=fetch_k)
-        where = self.filter if filter is None else filter
-        store_filter = self.store_filter if store_filter is None else store_filter
         arguments: RetrieveArguments = {
             "k": k,
-            "token_budget": token_budget_for(k, token_budget),
-            "mode": self.mode if mode is None else mode,
-            "expand": self.expand if expand is None else expand,
-            "strategy": strategy,
-            "where": None if where is None else user_filter(where),
+            "token_budget": token_budget_for(k, chosen["token_budget"]),
+            "mode": option("mode"),
+            "expand": option("expand"),
+            "strategy": self._strategy(option),
+            "where": self._where(option("filter"), option("store_filter")),
             "fill": True,
-            "paths": self.paths if paths is None else paths,
+            "paths": option("paths"),
         }
-        boost = self.boost if boost is None else boost
         if floor is not None:
             arguments["min_relevance"] = floor
-        if boost is not None:
+        if (boost := option("boost")) is not None:
             arguments["boost"] = as_boosts(boost)
-        history = self.history if history is None else history
-        if history is not None:  # another index may not have this argument
+        if (history := option("history")) is not None:  # another index may not have this argument
             arguments["history"] = history
-        if store_filter is not None and isinstance(self.index, ScopedReader):
+        return arguments, option("include_scores"), threshold
+
+    def _strategy(self, option: Callable[[str], Any]) -> Strategy | None:
+        """Return the strategy with its hops and diversity; None means that of the index."""
+        strategy: Strategy | None = option("strategy")
+        max_hops, lambda_mult, fetch_k = (
+            option("max_hops"),
+            option("lambda_mult"),
+            option("fetch_k"),
+        )
+        strategy = strategy if max_hops is None else _with_max_hops(strategy, max_hops)
+        if self.search_type == "mmr":
+            own: Strategy = self.index.strategy if strategy is None else strategy
+            diverse: Strategy = with_diversity(own, lambda_mult, fetch_k)
+            return diverse
+        _check_no_diversity(lambda_mult=lambda_mult, fetch_k=fetch_k)
+        return strategy
+
+    def _where(self, filter_: DocumentFilter | None, store_filter: Any) -> Where | None:
+        where = None if filter_ is None else user_filter(filter_)
+        if store_filter is None:
+            return where
+        if isinstance(self.index, ScopedReader):
             raise InvalidInputError("store_filter is not available in a scope: use filter instead")
-        if store_filter is not None:  # `E2GraphRAG.retrieve` has no such argument
-            arguments["store_filter"] = store_filter
-        with_scores = self.include_scores if include_scores is None else include_scores
-        return arguments, with_scores, threshold
+        combine = getattr(self.index, "combined_filter", None)
+        if combine is None:
+            raise InvalidInputError(
+                "store_filter needs an index of LangChain with a vector_store: use filter instead"
+            )
+        combined: Where | None = combine(where, store_filter)
+        return combined
 
 
 def make_retriever(index: Any, k: int | None, options: RetrieverOptions) -> E2GraphRAGRetriever:

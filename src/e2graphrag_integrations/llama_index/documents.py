@@ -12,7 +12,6 @@ from llama_index.core.storage.docstore.utils import json_to_doc
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.corpus.page import Page
-from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_list
 from e2graphrag_integrations.llama_index.nodes import (
@@ -23,6 +22,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     decode_parts,
     node_text,
 )
+from e2graphrag_integrations.options import TreePer
 from e2graphrag_integrations.pages import PAGE_KEYS, page_values
 from e2graphrag_integrations.types import SourceDocument
 

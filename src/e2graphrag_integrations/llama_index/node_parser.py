@@ -25,7 +25,7 @@ from e2graphrag_integrations._utils.concurrency.event_loop import (
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import check_items, reject_unknown_arguments
 from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
-from e2graphrag_integrations.corpus.trees import TreePer, check_tree_per, page_tree
+from e2graphrag_integrations.corpus.trees import check_tree_per, page_tree
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, plan_llm_calls
@@ -34,6 +34,7 @@ from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
 from e2graphrag_integrations.llama_index.models import summarizer_for
 from e2graphrag_integrations.llama_index.nodes import check_has_text
+from e2graphrag_integrations.options import TreePer
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.settings import Cut, Settings

@@ -14,18 +14,13 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import type_name, unknown_argument
-from e2graphrag_integrations.corpus.trees import TreePer
 from e2graphrag_integrations.errors import FilterError, InvalidInputError
-from e2graphrag_integrations.indexing.engines import EngineArgument
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
-from e2graphrag_integrations.llama_index.models import EmbedModelType, ExtractorType
-from e2graphrag_integrations.protocols import TokenCounter
+from e2graphrag_integrations.llama_index.models import EmbedModelType
+from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Models, WriteOptions
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
-from e2graphrag_integrations.settings import Cut
-from e2graphrag_integrations.summarizers.prompts import Prompts
-from e2graphrag_integrations.summarizers.retry import RetryPolicy
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 
@@ -47,27 +42,12 @@ class BuildOptions(VectorStoreIndexOptions, total=False):
     objects: Sequence[IndexNode] | None
     llm: LLM | str | None
     embed_model: EmbedModelType | None
-    embed_max_tokens: int | None
-    extractor: ExtractorType | None
-    language: str
-    prompts: Prompts | None
-    token_counter: TokenCounter | None
     chunk_size: int | None
-    chunk_overlap: int | None
-    group_size: int | None
-    summary_tokens: int | None
-    chunking: Cut | None
-    grouping: Cut | None
-    scope_keys: Sequence[str] | None
-    tree_per: TreePer | None
+    settings: IndexSettings | None
+    models: Models | None
+    writes: WriteOptions | None
+    freshness: FreshnessPolicy | None
     strategy: Strategy | None
-    num_workers: int
-    max_llm_calls: int | None
-    engine: EngineArgument
-    retry: RetryPolicy | None
-    lock_timeout: float
-    max_staleness: float | None
-    read_your_writes: bool
     vectors: VectorsArgument | None
 
 

@@ -17,10 +17,11 @@ from typing import Any
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
+from e2graphrag_integrations.options import ungrouped
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.location import index_exists, shown_path
 
-CALLBACKS = frozenset({"callback_manager", "config", "show_progress"})
+CALLBACKS = frozenset({"callback_manager", "show_progress"})
 """Arguments that change no result. They are left out of a pickle."""
 
 WRITERS = frozenset({"llm", "splitter", "summarizer", "transformations"})
@@ -54,6 +55,8 @@ def picklable_arguments(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the arguments to pickle, and the names of those that only writes need.
 
+    Fields of option objects are returned as arguments of their own; `grouped` reverses this.
+
     A model is included if it is given by name, or if its class defines `__reduce__`. Otherwise, the
     name in the manifest replaces it. A splitter may also be a function.
 
@@ -69,7 +72,7 @@ def picklable_arguments(
     included: dict[str, Any] = {}
     not_recorded: list[str] = []
     problems: list[str] = []
-    for name, value in arguments.items():
+    for name, value in ungrouped(arguments):
         if value is None or name in CALLBACKS:
             continue
         is_model = name in MODELS or name in WRITERS

@@ -5,46 +5,9 @@ A *generation* is a state of the index file. Each change of the documents starts
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from e2graphrag_integrations._utils.html import HtmlFields
-from e2graphrag_integrations._utils.validation import check_bool, check_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class FreshnessPolicy:
-    """How old an answer may be; see `E2GraphRAG.open`.
-
-    Attributes:
-        max_staleness: An answer contains all changes that were committed more than this many
-            seconds before the question. 0 waits for the newest generation; None never waits.
-        read_your_writes: Whether an answer contains all changes that were made through the same
-            object before the question.
-
-    Raises:
-        InvalidInputError: If a value is invalid.
-    """
-
-    max_staleness: float | None = None
-    read_your_writes: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if self.max_staleness is not None:
-            checked = check_seconds("max_staleness", self.max_staleness)
-            object.__setattr__(self, "max_staleness", checked)
-        check_bool("read_your_writes", self.read_your_writes)
-
-    def required_time(self, now: float, last_write: float) -> float:
-        """Return the time up to which an answer must contain all changes.
-
-        Args:
-            now: The time of the question.
-            last_write: The time of the last change through the same object.
-        """
-        required = -math.inf if self.max_staleness is None else now - self.max_staleness
-        return max(required, last_write) if self.read_your_writes else required
 
 
 @dataclass(frozen=True, slots=True)

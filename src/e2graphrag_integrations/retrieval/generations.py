@@ -23,7 +23,8 @@ from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations._utils.lazy import compute_like
 from e2graphrag_integrations._utils.memory import release_free_memory
 from e2graphrag_integrations._utils.on_error import on_error
-from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
+from e2graphrag_integrations.options import FreshnessPolicy
+from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.files import merge_segments
 from e2graphrag_integrations.snapshot.incremental import needs_merge

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
-from e2graphrag_integrations.retrieval.freshness import Freshness, FreshnessPolicy
+from e2graphrag_integrations.options import FreshnessPolicy
+from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.generations import (
     Generation,
     GenerationKeeper,

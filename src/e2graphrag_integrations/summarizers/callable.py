@@ -17,20 +17,20 @@ class CallableSummarizer:
 
     Attributes:
         function: Called with the prompt.
-        summarizer_id: Names the model and its settings, for example `"gpt-4o-mini@0"`. With an id,
+        llm_id: Names the model and its settings, for example `"gpt-4o-mini@0"`. With an id,
             summaries are cached across runs; without an id, only within the process.
         prompts: The prompt templates; by default, in Chinese for Chinese texts.
     """
 
     function: TextFunction
-    summarizer_id: str | None = None
+    llm_id: str | None = None
     prompts: Prompts = field(default_factory=DefaultPrompts)
 
     @property
     def model(self) -> str:
         """The id, or else the name of the function."""
         own_name = getattr(self.function, "__name__", type(self.function).__name__)
-        return self.summarizer_id or str(own_name)
+        return self.llm_id or str(own_name)
 
     def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt that `summarize` passes to the function."""
@@ -45,9 +45,9 @@ class CallableSummarizer:
     @property
     def fingerprint(self) -> str | None:
         """The id and the prompts' fingerprint; None without an id."""
-        if self.summarizer_id is None:
+        if self.llm_id is None:
             return None
-        return f"callable:{self.summarizer_id}:{self.prompts.fingerprint}"
+        return f"callable:{self.llm_id}:{self.prompts.fingerprint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class NamedSummarizer:
 
     Attributes:
         summarizer: The wrapped summarizer.
-        summarizer_id: The user's name for it.
+        llm_id: The user's name for it.
     """
 
     summarizer: Summarizer
-    summarizer_id: str
+    llm_id: str
 
     def summarize(
         self, texts: Sequence[str], *, level: int, max_tokens: int
@@ -71,7 +71,7 @@ class NamedSummarizer:
     @property
     def model(self) -> str:
         """The user's name for the summarizer."""
-        return self.summarizer_id
+        return self.llm_id
 
     @property
     def uses_llm(self) -> bool:
@@ -82,4 +82,4 @@ class NamedSummarizer:
     def fingerprint(self) -> str:
         """The id, and the prompts' fingerprint if the wrapped summarizer has prompts."""
         prompts = getattr(self.summarizer, "prompts", None)
-        return f"named:{self.summarizer_id}:{getattr(prompts, 'fingerprint', '')}"
+        return f"named:{self.llm_id}:{getattr(prompts, 'fingerprint', '')}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.options import IndexSettings, Models
 from e2graphrag_integrations.protocols import Embedder, EntityExtractor, Summarizer, TokenCounter
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import MODES, Strategy
@@ -226,9 +227,8 @@ def _index() -> E2GraphRAG:
     return E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=CapitalizedWordExtractor(),
-        chunk_size=12,
-        chunk_overlap=0,
+        models=Models(extractor=CapitalizedWordExtractor()),
+        settings=IndexSettings(chunk_size=12, chunk_overlap=0),
     )
 
 

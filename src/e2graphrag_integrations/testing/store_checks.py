@@ -11,6 +11,7 @@ from typing import Any
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import ClosedError, StoreLockedError
+from e2graphrag_integrations.options import IndexSettings, Models
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import (
@@ -276,9 +277,8 @@ def _check_history(location: str) -> None:
         with E2GraphRAG.open(
             path,
             embedder=HashingEmbedder(),
-            extractor=CapitalizedWordExtractor(),
-            chunk_size=16,
-            chunk_overlap=4,
+            models=Models(extractor=CapitalizedWordExtractor()),
+            settings=IndexSettings(chunk_size=16, chunk_overlap=4),
         ) as rag:
             rag.add([_document(f"{name}.txt", number) for number, name in enumerate(_UNSORTED)])
             rag.update(_document("a.txt", 50))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TypeGuard
 
 from e2graphrag_integrations._utils.concurrency.background import BackgroundTask
 from e2graphrag_integrations._utils.concurrency.processes import process_lock
@@ -31,8 +32,17 @@ PGVECTOR = "pgvector"
 VectorsArgument = QdrantVectors | str
 
 
-def as_vectors(vectors: VectorsArgument) -> QdrantVectors | None:
+def is_vectors(value: object) -> TypeGuard[VectorsArgument]:
+    """Return whether a value may be an argument `vectors`, rather than a framework's store."""
+    return isinstance(value, str | QdrantVectors)
+
+
+def as_vectors(vectors: VectorsArgument, name: str = "vectors") -> QdrantVectors | None:
     """Check the argument `vectors`; return the collection, or None for pgvector.
+
+    Args:
+        vectors: The argument.
+        name: Its name, for the error message.
 
     Raises:
         InvalidInputError: If it is invalid.
@@ -44,7 +54,7 @@ def as_vectors(vectors: VectorsArgument) -> QdrantVectors | None:
     if isinstance(vectors, str) and vectors.startswith(("http://", "https://")):
         return QdrantVectors(vectors)
     raise InvalidInputError(
-        f"vectors={redact(short_repr(vectors))} must be {PGVECTOR!r}, or the URL of a Qdrant "
+        f"{name}={redact(short_repr(vectors))} must be {PGVECTOR!r}, or the URL of a Qdrant "
         "collection such as http://localhost:6333/novels"
     )
 

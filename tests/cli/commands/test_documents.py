@@ -20,7 +20,7 @@ from cli_helpers import (
     document_ids,
     edit_texts,
 )
-from e2graphrag_integrations import E2GraphRAG, components
+from e2graphrag_integrations import E2GraphRAG, WriteOptions, components
 from e2graphrag_integrations.store.lock import IndexLock
 from e2graphrag_integrations.store.tables.queue import enqueue
 from fakes import numbered
@@ -255,7 +255,9 @@ def test_damaged_queue_exits_with_2(failed_index, call, summarizer):
 def test_index_locked_by_another_writer_can_be_read_but_not_changed(index, call, monkeypatch):
     opened = E2GraphRAG.open
     monkeypatch.setattr(
-        E2GraphRAG, "open", lambda path, **o: opened(path, **{**o, "lock_timeout": 0.1})
+        E2GraphRAG,
+        "open",
+        lambda path, **o: opened(path, **{**o, "writes": WriteOptions(lock_timeout=0.1)}),
     )
     with IndexLock(str(index), 1).acquire():
         code, out, err = call("documents", "delete", index, "alice.txt")

@@ -33,6 +33,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing.engines import as_engine
 from e2graphrag_integrations.indexing.stages.work import LocalEngine
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 
 # Before Ray is imported: all processes listen on the loopback interface only.
@@ -98,7 +99,7 @@ def sentences(first, count):
 def open_rag(path, **options):
     components = {"embedder": HashingEmbedder(), "extractor": NameExtractor()}
     options = components | {"group_size": 3} | options
-    return E2GraphRAG.open(path, chunk_size=30, chunk_overlap=0, **options)
+    return E2GraphRAG.open(path, **grouped({"chunk_size": 30, "chunk_overlap": 0, **options}))
 
 
 def exported(rag):
@@ -314,10 +315,14 @@ def test_both_integrations_pass_the_engine(tmp_path):
 
     engine = CountingEngine()
     options = {"extractor": NameExtractor(), "engine": engine}
-    E2GraphRAGIndex.from_documents([Document(text=STORY)], embed_model="hashing", **options)
+    E2GraphRAGIndex.from_documents(
+        [Document(text=STORY)], **grouped({"embed_model": "hashing", **options})
+    )
     assert engine.runs == 1
     documents, path = [LangChainDocument(STORY)], str(tmp_path / "a.e2g")
-    with LangChainIndex.from_documents(documents, embedding="hashing", path=path, **options):
+    with LangChainIndex.from_documents(
+        documents, **grouped({"embedding": "hashing", "path": path, **options})
+    ):
         assert engine.runs == 2
 
 

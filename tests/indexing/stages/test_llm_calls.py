@@ -51,7 +51,7 @@ def test_extractive_summaries_log_nothing_and_need_no_limit(open_index, caplog):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_run_above_the_limit_is_refused_before_it_costs_anything(open_index, is_async):
     llm, embedder = CountingLLM(), CountingEmbedder()
-    rag = open_index(summarizer=llm, summarizer_id="llm", embedder=embedder, **FOUR)
+    rag = open_index(summarizer=llm, llm_id="llm", embedder=embedder, **FOUR)
 
     async def call(method, *arguments, limit):
         if is_async:

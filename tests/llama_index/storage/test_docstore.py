@@ -15,6 +15,7 @@ from llama_index.core.storage.docstore import BaseDocumentStore, SimpleDocumentS
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER
 
@@ -118,7 +119,7 @@ def test_nodes_of_the_user_keep_their_ids_class_and_metadata():
         TextNode(id_="one", text="Anna met Bert in Oslo.", metadata={"page": 1}),
         Marked(id_="two", text="Bert gave Anna a map.", metadata={"page": 2, "x": [1]}),
     ]
-    index = E2GraphRAGIndex(nodes, **MODELS)
+    index = E2GraphRAGIndex(nodes, **grouped(MODELS))
     shown = index.docstore.get_nodes(["one", "two"])
     assert [node.node_id for node in shown] == ["one", "two"]
     assert [node.text for node in shown] == [node.text for node in nodes]
@@ -205,7 +206,7 @@ def test_an_index_that_is_loaded_twice_shows_its_nodes_once(index_of, documents)
     index_of(documents[1:], storage_context=context)
     ids = [struct.index_id for struct in context.index_store.index_structs()]
     for id_ in (*ids, *ids):
-        last = E2GraphRAGIndex.from_storage(context, id_, **MODELS)
+        last = E2GraphRAGIndex.from_storage(context, id_, **grouped(MODELS))
     layers = []
     docstore = context.docstore
     while isinstance(docstore, ReaderDocstore):
@@ -233,6 +234,6 @@ def test_the_context_of_simple_stores_is_a_dictionary(index_of, documents):
     for one in (context, index.storage_context):
         again = StorageContext.from_dict(one.to_dict())
         assert set(again.docstore.docs) == {"own"}
-        loaded = E2GraphRAGIndex.from_storage(again, **MODELS)
+        loaded = E2GraphRAGIndex.from_storage(again, **grouped(MODELS))
         assert list(loaded.reader.export()) == list(index.reader.export())
         assert loaded.docstore.get_document("own").text == "Mine."

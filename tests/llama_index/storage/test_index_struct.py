@@ -22,6 +22,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_fakes import Digests
 
@@ -86,7 +87,9 @@ def test_the_struct_is_live(index_of, documents):
 
 
 def test_a_node_of_the_user_has_the_id_of_the_user(index_of):
-    index = E2GraphRAGIndex([TextNode(id_="mine", text="Anna met Bert in Oslo.")], **MODELS)
+    index = E2GraphRAGIndex(
+        [TextNode(id_="mine", text="Anna met Bert in Oslo.")], **grouped(MODELS)
+    )
     struct = index.index_struct
     [chunk] = struct.chunks("Anna")
     assert set(index.docstore.docs) >= {chunk} == {"mine"}
@@ -150,7 +153,7 @@ def test_a_damaged_or_newer_struct_is_rejected(index_of, change, error, message)
     change_struct(context, change)
     for load in (E2GraphRAGIndex.from_storage, load_index_from_storage):
         with pytest.raises(error, match=message):
-            load(context, **MODELS)
+            load(context, **grouped(MODELS))
 
 
 def test_json_that_is_none_is_rejected():
@@ -166,7 +169,7 @@ def test_content_that_is_no_index_is_rejected(index_of):
         encoded = base64.b64encode(zlib.compress(content)).decode()
         change_struct(context, lambda d, encoded=encoded: d.update(content=encoded))
         with pytest.raises(StoreError):
-            E2GraphRAGIndex.from_storage(context, **MODELS)
+            E2GraphRAGIndex.from_storage(context, **grouped(MODELS))
 
 
 class CountingKVStore(SimpleKVStore):
@@ -189,7 +192,7 @@ async def test_every_write_is_saved_in_the_index_store(index_of, documents):
 
     def saved():
         other = StorageContext.from_defaults(index_store=KVIndexStore(kvstore))
-        return load_index_from_storage(other, **MODELS)
+        return load_index_from_storage(other, **grouped(MODELS))
 
     def writes():
         yield lambda: index.insert(documents[1]), {"story", "other"}
@@ -216,8 +219,8 @@ def test_a_second_object_does_not_replace_the_writes_of_the_first(index_of, docu
     """Objects of an index in memory are copies; without a check, the last save would win."""
     context = StorageContext.from_defaults()
     one = index_of(documents[:1], storage_context=context)
-    two = load_index_from_storage(context, **MODELS)
-    three = load_index_from_storage(context, **MODELS)
+    two = load_index_from_storage(context, **grouped(MODELS))
+    three = load_index_from_storage(context, **grouped(MODELS))
     one.insert(documents[1])
     for write in (
         lambda: two.insert(Document(id_="third", text="Kit met Lea.")),
@@ -229,9 +232,9 @@ def test_a_second_object_does_not_replace_the_writes_of_the_first(index_of, docu
         with pytest.raises(StoreError, match=r"another object has changed .* load it again"):
             write()
     assert set(two.ref_doc_info) == {"story"}
-    again = load_index_from_storage(context, **MODELS)
+    again = load_index_from_storage(context, **grouped(MODELS))
     again.insert(Document(id_="third", text="Kit met Lea."))
-    assert set(load_index_from_storage(context, **MODELS).ref_doc_info) == {
+    assert set(load_index_from_storage(context, **grouped(MODELS)).ref_doc_info) == {
         "story",
         "other",
         "third",
@@ -259,7 +262,7 @@ def test_the_next_write_saves_what_the_index_store_failed_to_save(index_of, docu
         index.insert(documents[1])
     context.index_store.fails = False
     index.insert(documents[1])  # no new document, but the struct is saved
-    again = load_index_from_storage(context, **MODELS)
+    again = load_index_from_storage(context, **grouped(MODELS))
     assert set(again.ref_doc_info) == {"story", "other"}
 
 
@@ -267,12 +270,12 @@ def test_reports_of_an_outdated_copy_replace_no_writes(index_of, documents):
     context = StorageContext.from_defaults()
     options = {"llm": Digests()}
     one = index_of(documents[:1], storage_context=context, **options)
-    two = load_index_from_storage(context, **MODELS, **options)
+    two = load_index_from_storage(context, **grouped({**MODELS, **options}))
     assert two.communities(reports="summarizer")
-    three = load_index_from_storage(context, **MODELS, **options)
+    three = load_index_from_storage(context, **grouped({**MODELS, **options}))
     three.insert(documents[1])
     assert two.communities(reports="summarizer")
-    again = load_index_from_storage(context, **MODELS)
+    again = load_index_from_storage(context, **grouped(MODELS))
     assert set(again.ref_doc_info) == {"story", "other"}
     with pytest.raises(StoreError, match="another object"):
         one.insert(documents[1])

@@ -42,6 +42,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 
 DOCSTORE, STRUCTS, VECTORS = "docstore.json", "index_store.json", "default__vector_store.json"
@@ -62,12 +63,12 @@ def answers(index):
 
 
 def loaded(folder, **options):
-    return E2GraphRAGIndex.from_persist_dir(folder, **(MODELS | options))
+    return E2GraphRAGIndex.from_persist_dir(folder, **grouped(MODELS | options))
 
 
 def loaded_by_llama_index(folder, index_id=None, **options):
     context = StorageContext.from_defaults(persist_dir=str(folder))
-    return load_index_from_storage(context, index_id, **(MODELS | options))
+    return load_index_from_storage(context, index_id, **grouped(MODELS | options))
 
 
 def content(index):
@@ -416,7 +417,7 @@ def test_the_context_that_the_user_holds_persists_the_index(tmp_path, index_of, 
     assert content(loaded(tmp_path / "url")) == content(index)
     copied = copy.deepcopy(index.storage_context.index_store)
     fresh = StorageContext.from_defaults(index_store=copied)
-    assert content(E2GraphRAGIndex.from_storage(fresh, **MODELS)) == content(index)
+    assert content(E2GraphRAGIndex.from_storage(fresh, **grouped(MODELS))) == content(index)
 
 
 def test_a_context_of_a_class_of_the_user_stays_in_use(index_of, documents):
@@ -427,7 +428,7 @@ def test_a_context_of_a_class_of_the_user_stays_in_use(index_of, documents):
     own = OwnContext(**vars(StorageContext.from_defaults()))
     index = index_of(documents, storage_context=own)
     assert index.storage_context is own
-    assert content(E2GraphRAGIndex.from_storage(own, **MODELS)) == content(index)
+    assert content(E2GraphRAGIndex.from_storage(own, **grouped(MODELS))) == content(index)
 
 
 def test_other_file_systems_are_written_file_by_file(versions):
@@ -438,7 +439,7 @@ def test_other_file_systems_are_written_file_by_file(versions):
         index.storage_context.persist("/stored", fs=memory)
         assert not memory.glob("/stored/persist.*")
         context = StorageContext.from_defaults(persist_dir="/stored", fs=memory)
-        assert content(load_index_from_storage(context, **MODELS)) == content(index)
+        assert content(load_index_from_storage(context, **grouped(MODELS))) == content(index)
     memory.rm("/stored", recursive=True)
 
 

@@ -18,6 +18,7 @@ from e2graphrag_integrations import HashingEmbedder
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_stores import (
     KINDS,
@@ -131,9 +132,11 @@ def test_a_loaded_index_uses_the_vector_store_again(kind, store_of, built, docum
     context = StorageContext.from_defaults(persist_dir=str(tmp_path / "stored"), vector_store=store)
     before = len(stored_entries(store))
     for again in (
-        load_index_from_storage(context, **MODELS),
-        E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", vector_store=store, **MODELS),
-        E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", **MODELS),
+        load_index_from_storage(context, **grouped(MODELS)),
+        E2GraphRAGIndex.from_persist_dir(
+            tmp_path / "stored", **grouped({"vector_store": store, **MODELS})
+        ),
+        E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", **grouped(MODELS)),
     ):
         ids, scores = answers(again)
         assert ids == expected[0]
@@ -148,7 +151,7 @@ def test_a_folder_whose_vectors_are_in_a_database_loads_without_it(
     index = built(documents, store_of("chroma-cosine"))
     index.persist(tmp_path / "stored")
     context = StorageContext.from_defaults(persist_dir=str(tmp_path / "stored"))
-    again = load_index_from_storage(context, **MODELS)
+    again = load_index_from_storage(context, **grouped(MODELS))
     assert type(again.vector_store) is SimpleVectorStore
     assert_same_answers(again, index)
 
@@ -161,7 +164,7 @@ def test_an_empty_store_is_filled(kind, store_of, built, documents):
     context = StorageContext.from_defaults(
         index_store=index.storage_context.index_store, vector_store=store_of(kind)
     )
-    again = load_index_from_storage(context, **MODELS)
+    again = load_index_from_storage(context, **grouped(MODELS))
     assert answers(again)[0] == expected[0]
     assert stored(again)[0] == stored(again)[1]
 
@@ -174,7 +177,9 @@ def test_lost_entries_are_repaired_by_the_next_process(kind, store_of, built, do
     store = index.vector_store
     lost = sorted(stored_entries(store))[::2]
     adapt_vector_store(store).delete(lost)
-    again = E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", vector_store=store, **MODELS)
+    again = E2GraphRAGIndex.from_persist_dir(
+        tmp_path / "stored", **grouped({"vector_store": store, **MODELS})
+    )
     assert answers(again)[0] == expected[0]
     assert stored(again)[0] == stored(again)[1]
     index.close()
@@ -358,7 +363,7 @@ def test_a_node_of_several_windows_has_several_entries(store_of, built, document
 def test_nodes_of_the_user_are_found_in_a_vector_store(store_of, tmp_path):
     nodes = [TextNode(id_=f"n{i}", text=f"Anna met {random_words(i)}.") for i in range(9)]
     context = StorageContext.from_defaults(vector_store=store_of("qdrant"))
-    index = E2GraphRAGIndex(nodes, storage_context=context, **MODELS)
+    index = E2GraphRAGIndex(nodes, **grouped({"storage_context": context, **MODELS}))
     found = index.as_retriever("global", similarity_top_k=3).retrieve(nodes[4].text)
     assert "n4" in [one.node_id for one in found]
     index.delete_nodes(["n4"])

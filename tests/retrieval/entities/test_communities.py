@@ -12,7 +12,13 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from e2graphrag_integrations import CommunitySelection, E2GraphRAG, SourceDocument
+from e2graphrag_integrations import (
+    CommunitySelection,
+    E2GraphRAG,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import (
     FilterError,
     InvalidInputError,
@@ -173,7 +179,7 @@ def llm():
 @pytest.fixture
 def paid(open_index, llm, tmp_path):
     """An index in a file, with summaries by a fake LLM that counts its calls."""
-    rag = open_index(tmp_path / "paid.e2g", summarizer=llm, summarizer_id="digest", chunk_overlap=0)
+    rag = open_index(tmp_path / "paid.e2g", summarizer=llm, llm_id="digest", chunk_overlap=0)
     rag.add(DOCUMENTS)
     llm.prompts.clear()
     return rag
@@ -197,7 +203,7 @@ def test_reports_survive_reopening_and_compacting(paid, llm, open_index):
     reports = paid.communities(reports="summarizer")
     paid.compact()
     paid.close()
-    again = open_index(paid.path, summarizer=llm, summarizer_id="digest", chunk_overlap=0)
+    again = open_index(paid.path, summarizer=llm, llm_id="digest", chunk_overlap=0)
     assert again.communities(reports="summarizer") == reports
     assert llm.calls == 2
 
@@ -241,7 +247,7 @@ def test_finished_reports_are_kept_when_the_model_fails(open_index, tmp_path):
             raise ValueError("out of quota")
         return "A report."
 
-    options = {"summarizer_id": "flaky", "chunk_overlap": 0, "group_size": 100, "concurrency": 1}
+    options = {"llm_id": "flaky", "chunk_overlap": 0, "group_size": 100, "concurrency": 1}
     rag = open_index(tmp_path / "flaky.e2g", summarizer=lambda _: "A summary.", **options)
     rag.add(DOCUMENTS)
     rag.close()
@@ -262,7 +268,7 @@ def test_an_async_model_runs_in_the_loop_of_the_caller(open_index, tmp_path):
         return "An async report."
 
     async def run():
-        options = {"summarizer": write, "summarizer_id": "async", "chunk_overlap": 0}
+        options = {"summarizer": write, "llm_id": "async", "chunk_overlap": 0}
         rag = open_index(tmp_path / "async.e2g", **options)
         await rag.aadd(DOCUMENTS)
         loops.clear()
@@ -278,7 +284,7 @@ def test_paid_reports_wait_for_the_lock_but_extracted_ones_do_not(paid, open_ind
     other = open_index(
         paid.path,
         summarizer=CountingLLM(),
-        summarizer_id="digest",
+        llm_id="digest",
         chunk_overlap=0,
         lock_timeout=0.1,
     )
@@ -298,10 +304,9 @@ def test_llama_index_lists_the_same_communities(rag, tmp_path):
             for one in DOCUMENTS
         ],
         embed_model=MockEmbedding(8),
-        extractor=NameExtractor(),
+        models=Models(extractor=NameExtractor()),
         llm=MockLLM(max_tokens=4),
-        chunk_size=16,
-        chunk_overlap=0,
+        settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
     found = index.communities()
     assert groups(found) == groups(rag.communities())
@@ -318,7 +323,7 @@ def test_llama_index_lists_the_same_communities(rag, tmp_path):
     loaded = LlamaIndex.from_persist_dir(
         tmp_path,
         embed_model=MockEmbedding(8),
-        extractor=NameExtractor(),
+        models=Models(extractor=NameExtractor()),
         llm=MockLLM(max_tokens=4),
     )
     assert loaded.communities(reports="summarizer", max_llm_calls=0) == written
@@ -329,7 +334,9 @@ def test_llama_index_lists_the_same_communities(rag, tmp_path):
 def test_langchain_lists_communities_of_pending_documents_too(rag, names):
     documents = [Document(one.text, id=one.id, metadata=dict(one.metadata)) for one in DOCUMENTS]
     index = LangChainIndex.open(
-        embeddings="hashing", extractor=names, chunk_size=16, chunk_overlap=0
+        embeddings="hashing",
+        models=Models(extractor=names),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
     index.upsert(documents)
     found = index.communities(where={"room": {"$ne": 1}})
@@ -347,7 +354,9 @@ def test_real_models_separate_two_topics(real_embedder, real_extractor):
         "A whale eats krill in the ocean. Krill live in the ocean. The whale and its calf cross "
         "the ocean. A calf drinks milk of the whale."
     )
-    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=real_extractor) as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder=real_embedder, models=Models(extractor=real_extractor)
+    ) as rag:
         rag.add([SourceDocument("kitchen", kitchen), SourceDocument("sea", sea)])
         found = rag.communities()
     assert {one.document_ids for one in found} == {("kitchen",), ("sea",)}

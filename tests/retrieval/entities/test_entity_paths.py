@@ -13,10 +13,11 @@ from langchain_core.documents import Document
 from llama_index.core import Document as LlamaDocument
 from llama_index.core.embeddings import MockEmbedding
 
-from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
+from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
@@ -29,7 +30,7 @@ def rag():
     """Letters of which the second contains the only link from Bert to Emil."""
     options = {"chunk_size": 12, "chunk_overlap": 0}
     with E2GraphRAG.open(
-        ":memory:", embedder="hashing", extractor=NameExtractor(), **options
+        ":memory:", **grouped({"embedder": "hashing", "extractor": NameExtractor(), **options})
     ) as rag:
         rag.add(
             [
@@ -180,9 +181,8 @@ def llama():
     return LlamaIndex.from_documents(
         [LlamaDocument(id_="story", text=STORY)],
         embed_model=MockEmbedding(8),
-        extractor=NameExtractor(),
-        chunk_size=16,
-        chunk_overlap=0,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
 
 
@@ -196,7 +196,7 @@ def test_llama_index_retrievers_find_the_same_paths(llama, tmp_path):
         assert STORY[hop.start : hop.end] == hop.text
     llama.copy_to(tmp_path / "story.e2g")
     with E2GraphRAG.open(
-        tmp_path / "story.e2g", embedder=_Embedder(), extractor=NameExtractor()
+        tmp_path / "story.e2g", embedder=_Embedder(), models=Models(extractor=NameExtractor())
     ) as rag:
         assert rag.retrieve(QUESTION, mode="local", paths=True).paths == (
             llama.as_retriever(mode="local", paths=True).search(QUESTION).paths
@@ -220,9 +220,8 @@ def test_langchain_retrievers_return_paths_in_metadata_and_events(names):
     index = LangChainIndex.from_documents(
         [Document(STORY, id="story")],
         "hashing",
-        extractor=names,
-        chunk_size=16,
-        chunk_overlap=0,
+        models=Models(extractor=names),
+        settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
     result = index.retrieve(QUESTION, paths=True)
     assert asyncio.run(index.aretrieve(QUESTION, paths=True)).paths == result.paths != ()
@@ -255,7 +254,7 @@ def test_real_models_prove_each_hop_with_a_sentence(real_embedder, real_extracto
     )
     options = {"chunk_size": 16, "chunk_overlap": 0}
     with E2GraphRAG.open(
-        ":memory:", embedder=real_embedder, extractor=real_extractor, **options
+        ":memory:", **grouped({"embedder": real_embedder, "extractor": real_extractor, **options})
     ) as rag:
         rag.add(SourceDocument("case", text))
         result = rag.retrieve("How is Doctor Watson connected to Sherlock Holmes?", paths=True)

@@ -7,8 +7,15 @@ from dataclasses import asdict
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
+from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 
 DOCUMENTS = [
@@ -21,7 +28,8 @@ OPTIONS = {"chunk_size": 12, "chunk_overlap": 6}
 
 def build(documents):
     rag = E2GraphRAG.open(
-        ":memory:", embedder=HashingEmbedder(8), extractor=NameExtractor(), **OPTIONS
+        ":memory:",
+        **grouped({"embedder": HashingEmbedder(8), "extractor": NameExtractor(), **OPTIONS}),
     )
     rag.add(documents)
     return rag
@@ -101,7 +109,10 @@ def test_headings_of_hidden_chunks_stay_hidden():
     first, second = (0, text.index("Bert")), (text.index("Bert"), len(text))
     pages = [(*first, {"tenant": 1}), (*second, {"tenant": 2})]
     with E2GraphRAG.open(
-        ":memory:", embedder=HashingEmbedder(8), extractor=NameExtractor(), split_segments=True
+        ":memory:",
+        embedder=HashingEmbedder(8),
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(split_segments=True),
     ) as rag:
         rag.add(SourceDocument("d", text, segments=pages))
         assert "zoo" in [one.name for one in rag.entities()]

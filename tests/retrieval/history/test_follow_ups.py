@@ -9,8 +9,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, PaperStrategy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HybridStrategy,
+    Models,
+    PaperStrategy,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.types import Mention
 from fakes import NameExtractor
 
@@ -58,7 +65,7 @@ class NoNames:
 @pytest.fixture(scope="module")
 def rag(real_embedder, real_extractor) -> Iterator[E2GraphRAG]:
     options = {"embedder": Counting(real_embedder), "extractor": Counting(real_extractor)}
-    with E2GraphRAG.open(":memory:", **options) as opened:
+    with E2GraphRAG.open(":memory:", **grouped(options)) as opened:
         opened.add([SourceDocument(id_, text) for id_, text in TEXTS.items()])
         opened.models = options  # type: ignore[attr-defined] # for tests that count texts
         yield opened
@@ -88,7 +95,9 @@ def test_a_vague_question_gets_the_topic_of_related_turns_only(rag):
 
 def test_turns_are_related_by_the_calibration_of_the_model(multilingual_embedder):
     """The cosines of multilingual-e5-small lie between .75 and .9."""
-    with E2GraphRAG.open(":memory:", embedder=multilingual_embedder, extractor=NoNames()) as e5:
+    with E2GraphRAG.open(
+        ":memory:", embedder=multilingual_embedder, models=Models(extractor=NoNames())
+    ) as e5:
         e5.add(SourceDocument("fees", "火车博物馆的门票五元。博物馆周一闭馆。"))
         for turn, expected in (("火车博物馆在哪里？", 1), ("How do I bake bread at home?", 0)):
             carried = e5.retrieve("博物馆门票多少钱一张？", history=[turn]).trace.carried
@@ -130,7 +139,9 @@ PEOPLE = {
 
 @pytest.fixture(scope="module")
 def founders(real_embedder, real_extractor) -> Iterator[E2GraphRAG]:
-    with E2GraphRAG.open(":memory:", embedder=real_embedder, extractor=real_extractor) as opened:
+    with E2GraphRAG.open(
+        ":memory:", embedder=real_embedder, models=Models(extractor=real_extractor)
+    ) as opened:
         for key, (name, place, death, job, year) in PEOPLE.items():
             texts = {
                 "founded": f"{name} founded the {place} in {year}.",
@@ -290,7 +301,9 @@ class ChineseNames(NameExtractor):
 )
 def test_a_chinese_question_is_completed(question, names):
     texts = ["诸葛亮是琅琊人，住在隆中。", "司马懿是河内温县人。", "今天天气很好。"]
-    with E2GraphRAG.open(":memory:", embedder="hashing", extractor=ChineseNames()) as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder="hashing", models=Models(extractor=ChineseNames())
+    ) as rag:
         rag.add([SourceDocument(text, text) for text in texts])
         carried = rag.retrieve(question, history=["诸葛亮是谁？"]).trace.carried
     assert set(carried.names) == names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, HybridStrategy, SourceDocument
+from e2graphrag_integrations.options import grouped
 
 FILLER = [f"Nobody was there on day{n}, and the rain fell on stone{n}." for n in range(20)]
 ANNA = [f"Anna gave coin{n} to the baker of the town." for n in range(6)]
@@ -23,7 +24,7 @@ def reasons(rag, **options):
 def novel():
     """Return an index of a long text in which one chunk has both names."""
     options = {"embedder": HashingEmbedder(), "chunk_size": 22, "chunk_overlap": 0}
-    with E2GraphRAG.open(":memory:", **options) as rag:
+    with E2GraphRAG.open(":memory:", **grouped(options)) as rag:
         text = "\n\n".join([*ANNA, *FILLER[:10], BOTH, *FILLER[10:], *BERT])
         rag.add(SourceDocument("novel", text))
         yield rag
@@ -52,7 +53,7 @@ def test_one_name_joins_nothing(novel):
 def test_a_title_counts_only_where_the_text_mentions_it():
     """The title is a name of every chunk, and would join each chunk of the other name."""
     options = {"embedder": HashingEmbedder(), "chunk_size": 22, "chunk_overlap": 0}
-    with E2GraphRAG.open(":memory:", **options) as rag:
+    with E2GraphRAG.open(":memory:", **grouped(options)) as rag:
         text = "\n\n".join([*ANNA, *FILLER, "Anna saw the Silver Chest at last."])
         rag.add(SourceDocument("novel", text, title="The Silver Chest"))
         nodes = rag.retrieve("When did Anna see the Silver Chest?", k=20).nodes

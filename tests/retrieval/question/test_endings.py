@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, PaperStrategy, SourceDocument
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.question.endings import ENDING
 
 STORY = [
@@ -21,7 +22,7 @@ STORY = [
 def story():
     """Return an index of a story of several chunks, and of a short note."""
     options = {"embedder": HashingEmbedder(), "chunk_size": 22, "chunk_overlap": 0}
-    with E2GraphRAG.open(":memory:", **options) as rag:
+    with E2GraphRAG.open(":memory:", **grouped(options)) as rag:
         rag.add(SourceDocument("story", "\n\n".join(STORY), title="The Silver Chest"))
         rag.add(SourceDocument("note", "The meeting about the ending of the lease is on Monday."))
         yield rag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, IndexSettings, SourceDocument
 
 PARTS = [
     "Weena gave flowers to the Time Traveller near the river.",
@@ -21,7 +21,9 @@ PARTS = [
 def book():
     """Return an index of one text of several chunks, with a title."""
     with E2GraphRAG.open(
-        ":memory:", embedder=HashingEmbedder(), chunk_size=20, chunk_overlap=0
+        ":memory:",
+        embedder=HashingEmbedder(),
+        settings=IndexSettings(chunk_size=20, chunk_overlap=0),
     ) as rag:
         rag.add(SourceDocument("book", "\n\n".join(PARTS), title="The Time Machine"))
         yield rag

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, HybridStrategy, SourceDocument, Span
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HybridStrategy,
+    IndexSettings,
+    Models,
+    SourceDocument,
+    Span,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.ranking.breadth import (
     cover_question,
@@ -302,9 +309,8 @@ def real(real_embedder, real_extractor):
     with E2GraphRAG.open(
         ":memory:",
         embedder=real_embedder,
-        extractor=real_extractor,
-        chunk_size=20,
-        chunk_overlap=0,
+        models=Models(extractor=real_extractor),
+        settings=IndexSettings(chunk_size=20, chunk_overlap=0),
     ) as rag:
         agenda = "\n\n".join(sentence for topic in AGENDA.values() for sentence in topic)
         rag.add(SourceDocument("meeting", agenda, metadata={"kind": "meeting"}))
@@ -314,7 +320,10 @@ def real(real_embedder, real_extractor):
 @pytest.fixture(scope="module")
 def animals(real_embedder, real_extractor):
     with E2GraphRAG.open(
-        ":memory:", embedder=real_embedder, extractor=real_extractor, chunk_size=24, chunk_overlap=0
+        ":memory:",
+        embedder=real_embedder,
+        models=Models(extractor=real_extractor),
+        settings=IndexSettings(chunk_size=24, chunk_overlap=0),
     ) as rag:
         rag.add([SourceDocument(id_, "\n\n".join(parts)) for id_, parts in ANIMALS.items()])
         yield rag

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.retrieval.strategy import Query
 from fakes import CountingLLM, LineCounter, NameExtractor
@@ -305,10 +311,8 @@ def test_relevance_equals_the_formula(
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(64, max_tokens=8),
-        extractor=NameExtractor(),
-        chunk_size=14,
-        chunk_overlap=4,
-        group_size=2,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=14, chunk_overlap=4, group_size=2),
     ) as rag:
         rag.add([SourceDocument(str(n), text) for n, text in enumerate(documents)])
         expected = relevance_by_formula(rag, question, settings)

@@ -15,6 +15,7 @@ from e2graphrag_integrations import (
     PaperStrategy,
     SourceDocument,
 )
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.views.answer import answer_view
 
@@ -242,7 +243,7 @@ def repeated(nodes):
 
 @pytest.fixture(scope="module")
 def book():
-    with E2GraphRAG.open(":memory:", **SMALL, group_size=2) as rag:
+    with E2GraphRAG.open(":memory:", **grouped({**SMALL, "group_size": 2})) as rag:
         rag.add([FOUR_CHUNKS, *OTHERS])
         yield rag
 
@@ -284,7 +285,7 @@ def test_a_summary_of_the_chunks_in_a_result_is_left_out(book, options, monkeypa
 
 
 def test_a_summary_above_its_chunks_gives_way_and_the_trace_counts_it(monkeypatch):
-    with E2GraphRAG.open(":memory:", **SMALL, group_size=2) as rag:
+    with E2GraphRAG.open(":memory:", **grouped({**SMALL, "group_size": 2})) as rag:
         rag.add(SourceDocument("two", "\n\n".join(SENTENCES[:3])))
         result = rag.retrieve(SENTENCES[0], k=5)
         assert result.nodes
@@ -320,7 +321,9 @@ def test_summaries_of_a_language_model_stay(summary):
     def summarize(prompt):
         return summary.format(SENTENCES[0])
 
-    with E2GraphRAG.open(":memory:", **SMALL, group_size=2, summarizer=summarize) as rag:
+    with E2GraphRAG.open(
+        ":memory:", **grouped({**SMALL, "group_size": 2, "summarizer": summarize})
+    ) as rag:
         rag.add(FOUR_CHUNKS)
         assert any(node.level for node in rag.retrieve(SENTENCES[0], k=20).nodes)
 
@@ -328,7 +331,7 @@ def test_summaries_of_a_language_model_stay(summary):
 @pytest.mark.parametrize("options", [{"k": 12}, {"k": 6, "expand": "children"}], ids=str)
 def test_equal_summaries_of_equal_documents_take_one_place(options):
     copies = [SourceDocument(name, FOUR_CHUNKS.text) for name in "abc"]
-    with E2GraphRAG.open(":memory:", **SMALL, group_size=2) as rag:
+    with E2GraphRAG.open(":memory:", **grouped({**SMALL, "group_size": 2})) as rag:
         rag.add([*copies, *OTHERS])
         nodes = rag.retrieve("What happened near the old harbor?", **options).nodes
         texts = [(bool(node.level), node.text) for node in nodes]
@@ -341,7 +344,7 @@ def test_equal_summaries_of_equal_documents_take_one_place(options):
 def test_equal_summaries_of_a_language_model_take_one_place():
     copies = [SourceDocument(name, FOUR_CHUNKS.text) for name in "abc"]
     options = {**SMALL, "group_size": 2, "summarizer": lambda prompt: f"About {len(prompt)}."}
-    with E2GraphRAG.open(":memory:", **options) as rag:
+    with E2GraphRAG.open(":memory:", **grouped(options)) as rag:
         rag.add(copies)
         summaries = [node for node in rag.retrieve("harbor", k=30, fill=True).nodes if node.level]
         assert summaries

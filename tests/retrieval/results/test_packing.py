@@ -15,6 +15,8 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    IndexSettings,
+    Models,
     PaperStrategy,
     RetrievalResult,
     RetrievedNode,
@@ -138,11 +140,9 @@ def test_a_context_never_exceeds_its_budget(counter, request):
         with E2GraphRAG.open(
             ":memory:",
             embedder=HashingEmbedder(32),
-            extractor=extractor,
-            token_counter=counter,
+            models=Models(extractor=extractor, token_counter=counter),
             strategy=PaperStrategy(),
-            chunk_size=14,
-            chunk_overlap=3,
+            settings=IndexSettings(chunk_size=14, chunk_overlap=3),
         ) as rag:
             rag.add([SourceDocument(str(n), text) for n, text in enumerate(documents)])
             result = rag.retrieve(question, token_budget=budget, expand=expand, mode=mode, k=3)
@@ -162,9 +162,8 @@ def test_a_merged_context_contains_the_text_of_every_node(text, question, k):
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(32),
-        extractor=NameExtractor(),
-        chunk_size=12,
-        chunk_overlap=5,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=12, chunk_overlap=5),
     ) as rag:
         rag.add(SourceDocument("d", text))
         result = rag.retrieve(question, k=k, expand="leaves")
@@ -382,12 +381,9 @@ def hybrid_over(documents, counter, size, overlap, **options):
     rag = E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(32, max_tokens=6),
-        extractor=NameExtractor(),
-        token_counter=counter,
+        models=Models(extractor=NameExtractor(), token_counter=counter),
         strategy=HybridStrategy(**options),
-        chunk_size=size,
-        chunk_overlap=min(overlap, size - 1),
-        group_size=2,
+        settings=IndexSettings(chunk_size=size, chunk_overlap=min(overlap, size - 1), group_size=2),
     )
     rag.add([SourceDocument(str(n), text, "Anna") for n, text in enumerate(documents)])
     return rag

@@ -15,6 +15,8 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
+    IndexSettings,
+    Models,
     Segment,
     SourceDocument,
     Span,
@@ -41,12 +43,8 @@ def indexed(segments=()):
     rag = E2GraphRAG.open(
         ":memory:",
         summarizer=summarize,
-        summarizer_id="short",
-        extractor=NameExtractor(),
-        token_counter=WordCounter(),
-        chunk_size=10,
-        chunk_overlap=0,
-        group_size=3,
+        models=Models(llm_id="short", extractor=NameExtractor(), token_counter=WordCounter()),
+        settings=IndexSettings(chunk_size=10, chunk_overlap=0, group_size=3),
         embedder=HashingEmbedder(max_tokens=6),
     )
     rag.add(SourceDocument("a", TEXT, segments=segments))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
+    IndexSettings,
+    Models,
     Segment,
     SourceDocument,
     TreeTraversalStrategy,
@@ -39,10 +41,8 @@ def index(documents):
     rag = E2GraphRAG.open(
         ":memory:",
         embedder=EMBEDDER,
-        extractor=NameExtractor(),
-        chunk_size=6,
-        chunk_overlap=0,
-        group_size=2,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=6, chunk_overlap=0, group_size=2),
     )
     rag.add([SourceDocument(f"d{n}", text) for n, text in enumerate(documents)])
     return rag

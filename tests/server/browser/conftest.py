@@ -22,7 +22,13 @@ from chromium import (
     running_page,
     watcher,
 )
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.types import Segment
 from fakes import NameExtractor
 
@@ -134,9 +140,8 @@ def open_index(path: Path, extractor: BrokenExtractor, chunk_size: int = 32) -> 
     return E2GraphRAG.open(
         path,
         embedder=HashingEmbedder(),
-        extractor=extractor,
-        chunk_size=chunk_size,
-        chunk_overlap=4,
+        models=Models(extractor=extractor),
+        settings=IndexSettings(chunk_size=chunk_size, chunk_overlap=4),
     )
 
 

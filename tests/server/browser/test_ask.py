@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chromium import running_page
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument
 from e2graphrag_integrations.evaluation import read_questions
 from e2graphrag_integrations.server.web import make_app
 
@@ -219,7 +219,9 @@ def test_a_question_set_is_saved_exported_and_imported(open_page, page_url, tmp_
 def test_real_vectors_answer_in_the_page(open_page, real_embedder, real_extractor, tmp_path):
     texts = ["Zoe painted the lighthouse of Bergen.", "Ivan repairs old clocks.", "It rained."]
     path = tmp_path / "real.e2g"
-    with E2GraphRAG.open(path, embedder=real_embedder, extractor=real_extractor) as rag:
+    with E2GraphRAG.open(
+        path, embedder=real_embedder, models=Models(extractor=real_extractor)
+    ) as rag:
         rag.add([SourceDocument(text[:4], text) for text in texts])
         with running_page(make_app(rag)) as url:
             page = open_page(f"{url}#/ask?q=Who+is+an+artist%3F&a.k=1")

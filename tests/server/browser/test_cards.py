@@ -11,7 +11,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
 from chromium import SIZES, running_page
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.server.web import make_app
 from fakes import NameExtractor
 
@@ -32,7 +32,7 @@ def cards_url(chromium, tmp_path_factory):
     ]
     copies = [SourceDocument(f"copy-{n}.txt", "Zoe sold the boat of Oslo.") for n in range(3)]
     with E2GraphRAG.open(
-        path, embedder=HashingEmbedder(), extractor=NameExtractor(), chunk_size=900
+        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor()), chunk_size=900
     ) as rag:
         rag.add([*short, *copies, SourceDocument("long.txt", LONG), SourceDocument("zh", CHINESE)])
         with running_page(make_app(rag)) as url:

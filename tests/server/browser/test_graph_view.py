@@ -9,7 +9,13 @@ from itertools import combinations
 import pytest
 
 from chromium import running_page
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.server.web import make_app
 from fakes import NameExtractor, NamesAndNouns
 
@@ -25,9 +31,8 @@ def crowd_url(chromium):
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=64,
-        chunk_overlap=8,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=64, chunk_overlap=8),
     ) as rag:
         rag.add(SourceDocument("crowd", text))
         with running_page(make_app(rag)) as url:
@@ -46,9 +51,8 @@ def noun_url(chromium):
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NamesAndNouns(),
-        chunk_size=64,
-        chunk_overlap=8,
+        models=Models(extractor=NamesAndNouns()),
+        settings=IndexSettings(chunk_size=64, chunk_overlap=8),
     ) as rag:
         rag.add(SourceDocument("story", text))
         with running_page(make_app(rag)) as url:

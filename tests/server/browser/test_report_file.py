@@ -6,7 +6,13 @@ from urllib.parse import quote
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.html_report import write_report
 from fakes import STORY, NameExtractor
 
@@ -26,10 +32,8 @@ def report_url(tmp_path_factory):
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=64,
-        chunk_overlap=8,
-        group_size=3,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=64, chunk_overlap=8, group_size=3),
     ) as rag:
         rag.add(
             [

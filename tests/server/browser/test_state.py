@@ -10,7 +10,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
 from chromium import running_page
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.server.web import Client, WebOptions, make_app
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - for tests only
@@ -22,7 +22,9 @@ LACK = "Answers lack 3 documents that are not indexed yet."
 def pending_url(chromium, tmp_path, extractor):
     """The page of an index with three pending documents and no others."""
     path = tmp_path / "pending.e2g"
-    with E2GraphRAG.open(path, embedder=HashingEmbedder(), extractor=extractor) as rag:
+    with E2GraphRAG.open(
+        path, embedder=HashingEmbedder(), models=Models(extractor=extractor)
+    ) as rag:
         rag.add(NEW, wait=False)
         with running_page(make_app(rag)) as url:
             yield url
@@ -66,7 +68,9 @@ def test_every_view_says_first_that_documents_are_pending(open_page, pending_url
 @pytest.mark.slow
 def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium, extractor):
     with (
-        E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=extractor) as rag,
+        E2GraphRAG.open(
+            ":memory:", embedder=HashingEmbedder(), models=Models(extractor=extractor)
+        ) as rag,
         running_page(make_app(rag)) as url,
     ):
         page = open_page(url)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from chromium import running_page
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.server.web import make_app
 from fakes import NameExtractor
 
@@ -17,10 +23,8 @@ def tree_url(chromium):
     with E2GraphRAG.open(
         ":memory:",
         embedder=HashingEmbedder(),
-        extractor=NameExtractor(),
-        chunk_size=64,
-        chunk_overlap=8,
-        group_size=3,
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=64, chunk_overlap=8, group_size=3),
     ) as rag:
         rag.add([SourceDocument("castle", TEXT, title="The Castle"), SourceDocument("a", "Anna.")])
         with running_page(make_app(rag)) as url:
@@ -114,7 +118,9 @@ def test_a_short_document_and_an_unknown_one(open_page, tree_url, console):
 
 @pytest.mark.slow
 def test_the_only_document_is_opened_at_once(open_page, chromium):
-    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder(), extractor=NameExtractor()) as rag:
+    with E2GraphRAG.open(
+        ":memory:", embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
+    ) as rag:
         rag.add(SourceDocument("a", "Anna met Bert."))
         with running_page(make_app(rag)) as url:
             page = open_page(f"{url}#/tree")

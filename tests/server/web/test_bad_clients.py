@@ -17,7 +17,7 @@ import httpx
 import pytest
 from filelock import FileLock
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument
 from e2graphrag_integrations.server.listening import CONNECTIONS, HttpOptions, server_config
 from e2graphrag_integrations.server.protocol import TimedProtocol
 from e2graphrag_integrations.server.web import Client, Limits, WebOptions
@@ -352,7 +352,7 @@ def test_the_rate_is_refilled_and_the_memory_for_it_bounded():
 
 def test_answers_come_from_real_vectors(tmp_path, story, live, real_embedder, real_extractor):
     with E2GraphRAG.open(
-        tmp_path / "story.e2g", embedder=real_embedder, extractor=real_extractor
+        tmp_path / "story.e2g", embedder=real_embedder, models=Models(extractor=real_extractor)
     ) as rag:
         rag.add([story])
         answer = httpx.post(f"{live(rag)}/retrieve", json=QUESTION).json()

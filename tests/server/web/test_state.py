@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, SourceDocument, WriteOptions
 from e2graphrag_integrations.server.web import Client, WebOptions
 from fakes import NameExtractor
 from web_jobs import finished
@@ -65,7 +65,10 @@ def test_a_writer_is_named_and_what_would_be_refused_is_blocked(open_index, serv
     rag.add([SourceDocument("a", "Anna met Bert.")])
     rag.add([SourceDocument("b", "Cleo met Dora.")], wait=False)
     client = serve(rag)
-    with E2GraphRAG.open(tmp_path / "a.e2g", lock_timeout=0) as other, other.write_lock():
+    with (
+        E2GraphRAG.open(tmp_path / "a.e2g", writes=WriteOptions(lock_timeout=0)) as other,
+        other.write_lock(),
+    ):
         state = client.get("/state").json()
         told = r"The index is being written by process \d+ \(.+\) on .+ since 20.+\."
         assert re.fullmatch(told, state["writing"])

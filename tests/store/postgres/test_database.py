@@ -274,11 +274,11 @@ def test_a_writer_that_lost_its_lock_stops_and_the_next_call_continues(
             postgres.end_connections()
         return f"Summary {hash(prompt)}."
 
-    rag = open_index(postgres_url, summarizer=summarize, summarizer_id="llm", concurrency=1)
+    rag = open_index(postgres_url, summarizer=summarize, llm_id="llm", concurrency=1)
     with pytest.raises(StoreConnectionError, match="lost during an operation"):
         rag.add(documents)
     assert not rag.writer()
-    with open_index(postgres_url, summarizer=summarize, summarizer_id="llm") as other:
+    with open_index(postgres_url, summarizer=summarize, llm_id="llm") as other:
         other.add(documents, on_duplicate="replace")
         assert other.document_ids == [document.id for document in documents]
         assert other.verify().ok

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG
+from e2graphrag_integrations import E2GraphRAG, Models
 from e2graphrag_integrations.errors import CorruptStoreError, NotAnIndexError, StoreError
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import (
@@ -59,7 +59,7 @@ def test_a_copy_is_an_independent_index(open_index, story, tmp_path):
     rag.copy_to(target)
     rag.copy_to(target)  # replaces the first copy
     rag.delete("story")
-    with E2GraphRAG.open(target, extractor=NameExtractor()) as copy:
+    with E2GraphRAG.open(target, models=Models(extractor=NameExtractor())) as copy:
         assert copy.document_ids == ["story"]
         assert copy.verify().ok
     assert [path.name for path in tmp_path.iterdir() if "new" in path.name] == []

@@ -71,6 +71,7 @@ def index(
       e2graphrag index novels/ --out "postgresql://host/db?schema=library" --no-wait
     """
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.options import IndexSettings, Models, WriteOptions
 
     summarizer = inputs.make_summarizer(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
@@ -86,16 +87,16 @@ def index(
         E2GraphRAG.open(
             ":memory:" if in_memory else out,
             embedder=embedder,
-            extractor=inputs.parse_extractors(spacy_model),
-            language=language,
             summarizer=summarizer,
-            concurrency=concurrency,
-            lock_timeout=lock_timeout,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            group_size=group_size,
-            chunking=cut,
-            grouping=cut,
+            settings=IndexSettings(
+                chunk_size=chunk_size,
+                chunk_overlap=chunk_overlap,
+                group_size=group_size,
+                chunking=cut,
+                grouping=cut,
+            ),
+            models=Models(extractor=inputs.parse_extractors(spacy_model), language=language),
+            writes=WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout),
         ) as rag,
     ):
         documents = inputs.described(rag, sources.documents, given_metadata)

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
-from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, LLMCallLimitError
 from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.progress import StageTimer
@@ -17,15 +16,6 @@ from e2graphrag_integrations.tree import Tree
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-def check_call_limit(limit: int | None) -> int | None:
-    """Check `max_llm_calls`, and return it.
-
-    Raises:
-        InvalidInputError: If it is neither None nor a whole number of at least 0.
-    """
-    return None if limit is None else check_int("max_llm_calls", limit, 0)
 
 
 def plan_llm_calls(
