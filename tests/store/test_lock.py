@@ -87,7 +87,7 @@ def test_a_writer_waits_for_another_process_and_names_it_on_timeout(path, open_i
         message = str(caught.value)
         assert message.startswith(f"{path} is being written by process {process.pid} ")
         assert f"(night_job.py) on {socket.gethostname()} since 20" in message
-        assert "lock_timeout=" in message
+        assert "lock_timeout" in message
         for work in (
             lambda: rag.update(SourceDocument("old", "Anna.")),
             lambda: rag.delete("old"),

@@ -212,7 +212,8 @@ def test_langchain_llm_and_vector_store_are_not_pickled():
 
     from e2graphrag_integrations.langchain import E2GraphRAGIndex
 
-    options = {"llm": ChatOpenAI(model="gpt", api_key=KEY), "config": {"metadata": {"key": KEY}}}
+    llm = ChatOpenAI(model="gpt", api_key=KEY)
+    options = {"llm": llm.with_config(metadata={"key": KEY})}
     with E2GraphRAGIndex.from_documents(
         [Document(TEXT)], **grouped({"embeddings": "hashing", **options})
     ) as index:
