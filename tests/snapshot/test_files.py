@@ -25,9 +25,9 @@ from e2graphrag_integrations import (
     Models,
     SourceDocument,
 )
+from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
 from e2graphrag_integrations.entities import normalize
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.opening import FaceHooks, open_parts
 from e2graphrag_integrations.options import Options
 from e2graphrag_integrations.snapshot import build as snapshot_build
 from e2graphrag_integrations.snapshot import conversion

@@ -19,7 +19,7 @@ MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-MAX_TOP_LEVEL = 38
+MAX_TOP_LEVEL = 36
 MAX_IN_A_FOLDER = 20
 
 # What an English text in a file does without. It is imported at first use.
@@ -41,7 +41,7 @@ OPTIONAL = (
     "retrieval.ranking.boosting",
     "retrieval.ranking.reranking",
     "retrieval.results.tree_budget",
-    "scoped_reader",
+    "engine.scoped_reader",
     "store.postgres",
     "vectors",
     *("cli", "corpus", "evaluation", "langchain", "llama_index", "loaders", "server", "views"),
@@ -70,7 +70,6 @@ LAYERS = [
     {"options"},
     {"components", "snapshot"},
     {"indexing", "portability", "retrieval", "vectors"},
-    {"opening", "scoped_reader"},
     {"engine"},
     {"corpus"},
     {"evaluation"},

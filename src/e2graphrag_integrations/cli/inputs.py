@@ -35,8 +35,8 @@ from e2graphrag_integrations.store.location import drop_index, index_exists, sho
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
+    from e2graphrag_integrations.engine.scoped_reader import ScopedReader
     from e2graphrag_integrations.reports import IndexReport
-    from e2graphrag_integrations.scoped_reader import ScopedReader
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations._utils.validation import check_bool, check_text, short_repr
+from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.html_report import contents
 from e2graphrag_integrations.html_report.assemble import GENERATOR, PAGE_END, block, page_start
 from e2graphrag_integrations.html_report.contents import ListedDocument
-from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.views.answer import AnswerView
 from e2graphrag_integrations.views.documents import Readable

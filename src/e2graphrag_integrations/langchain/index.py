@@ -36,6 +36,7 @@ from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -64,7 +65,6 @@ from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
 from e2graphrag_integrations.langchain.splitting import adapt_splitter
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
-from e2graphrag_integrations.opening import FaceHooks, open_parts
 from e2graphrag_integrations.options import (
     PASSED_IN,
     FreshnessPolicy,

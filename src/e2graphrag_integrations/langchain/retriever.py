@@ -36,6 +36,7 @@ from e2graphrag_integrations._utils.validation import (
     unknown_argument,
 )
 from e2graphrag_integrations.corpus.page import is_chunk
+from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.chat_history import read_history
 from e2graphrag_integrations.langchain.conversion import user_filter
@@ -66,7 +67,6 @@ from e2graphrag_integrations.retrieval.results.context_size import (
 from e2graphrag_integrations.retrieval.strategies.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
-from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.types import Segment, Span
 
 ROUTE_EVENT = "e2graphrag.route"

@@ -8,12 +8,12 @@ from typing import Any, Protocol, Unpack
 from langchain_core.documents import Document
 
 from e2graphrag_integrations.corpus.corpus import Corpus
+from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.langchain.conversion import user_filter
 from e2graphrag_integrations.langchain.options import RetrieverOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, make_retriever
 from e2graphrag_integrations.retrieval.filters.where import NodeMask, Predicate
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
-from e2graphrag_integrations.scoped_reader import ScopedReader
 
 
 class ScopeOwner(Protocol):

@@ -45,6 +45,7 @@ from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -105,7 +106,6 @@ from e2graphrag_integrations.llama_index.writes import (
     seed_summaries,
     warn_about_unused,
 )
-from e2graphrag_integrations.opening import FaceHooks, open_parts
 from e2graphrag_integrations.options import (
     PASSED_IN,
     FreshnessPolicy,

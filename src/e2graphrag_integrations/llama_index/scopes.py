@@ -12,6 +12,7 @@ from llama_index.core.schema import BaseNode
 
 from e2graphrag_integrations._utils.validation import check_instance
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
@@ -25,7 +26,6 @@ from e2graphrag_integrations.llama_index.options import (
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index.storage.docstore import read_nodes
 from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
-from e2graphrag_integrations.scoped_reader import ScopedReader
 
 
 class ScopeOwner(Protocol):

@@ -13,10 +13,10 @@ from e2graphrag_integrations._utils.natural_order import natural_key
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import DocumentStatus
 from e2graphrag_integrations.retrieval.outline import list_documents
-from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 Readable = E2GraphRAG | ScopedReader

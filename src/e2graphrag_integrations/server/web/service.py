@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import StoreError
-from e2graphrag_integrations.scoped_reader import ScopedReader
 from e2graphrag_integrations.server.web.access import Access, Caller
 from e2graphrag_integrations.server.web.events import Streams
 from e2graphrag_integrations.server.web.jobs import Jobs

@@ -1,0 +1,222 @@
+"""The methods for entities as a whole: edits, tags and communities."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations.engine.base import OpenEngine
+from e2graphrag_integrations.entities.edit_arguments import (
+    AliasArgument,
+    SeparateArgument,
+    StopArgument,
+    UndoArgument,
+)
+from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.retrieval.filters.where import Where
+from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
+from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.indexing.stages.community_reports import Reports, ReportWriter
+    from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
+
+T = TypeVar("T")
+
+
+class EntityMethods(OpenEngine):
+    """The methods of an index that edit, tag and group what documents are about."""
+
+    def edit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Correct the entities of the index: either all changes or none.
+
+        Edits apply to the entity graph and to the names in questions, also of documents that are
+        added later. They change no extraction and call no model, and each can be undone. Upper and
+        lower case do not matter, except to `separate` two spellings of one name.
+
+        Args:
+            alias: The name that each alias means, such as `{"Bob": "Robert Smith"}`. Mentions of
+                the alias become mentions of that entity. The alias may be new; the entity must be
+                in the index, or be an alias itself.
+            separate: Pairs of names that never mean the same entity, such as `[("US", "us")]`.
+            stop: Names that mean no entity. They need not be in the index.
+            undo: Edits to undo first, or their ids. Undoing one leaves all others as they are.
+
+        Returns:
+            All edits of the index. If nothing changes, nothing is written.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the edits contradict each other.
+            UnknownEntityError: If the index does not contain the entity of an alias, or neither
+                name of a pair.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+        """
+        from e2graphrag_integrations.retrieval.entities.entity_editing import changed_edits
+
+        with self.write_lock():
+            current = read_edits(self._store)
+            edits = changed_edits(
+                current,
+                self._session.snapshot,
+                alias=alias,
+                separate=separate,
+                stop=stop,
+                undo=undo,
+            )
+            if edits != current:
+                write_edits(self._store, edits)
+            return edits
+
+    async def aedit_entities(
+        self,
+        *,
+        alias: AliasArgument | None = None,
+        separate: SeparateArgument | None = None,
+        stop: StopArgument | None = None,
+        undo: UndoArgument | None = None,
+    ) -> EntityEdits:
+        """Run `edit_entities` in a thread."""
+        return await run_in_thread(
+            lambda: self.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo),
+            lambda: None,
+        )
+
+    def edits(self) -> EntityEdits:
+        """Return the corrections that `edit_entities` made."""
+        return read_edits(self._store)
+
+    def set_tags(self, tags: Tags | None) -> None:
+        """Set the tags that chunks can have, or remove them.
+
+        Chunks are assigned up to three tags each, without a language model: by the similarity of
+        their vectors to those of the tags, and by the words of the names. The assignments follow
+        every later change of documents. Only the names, descriptions and examples are embedded.
+
+        Args:
+            tags: Names, `Tag` objects, or mappings with the keys `name`, `description` and
+                `examples`; at most 500. They replace the former tags. None removes all tags.
+
+        Raises:
+            TagError: If the set is empty, a name occurs twice, or a tag is invalid. Nothing was
+                written.
+            EmbeddingError: If the embedder fails. Nothing was written.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+        """
+        tag_set = TagSet()
+        if tags is not None:
+            checked, components = as_tags(tags), self._index.components
+            components.revalidate(self._store.manifest())
+            tag_set = components.embed_tags(checked)
+        with self.write_lock():
+            self._store.put_tag_set(tag_set)
+
+    async def aset_tags(self, tags: Tags | None) -> None:
+        """Run `set_tags` in a thread."""
+        await run_in_thread(lambda: self.set_tags(tags), lambda: None)
+
+    def tag_set(self) -> tuple[Tag, ...]:
+        """Return the tags that chunks can have; see `set_tags`."""
+        return self._store.tag_set().tags
+
+    def communities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Return the communities of the entity graph, those with the strongest edges first.
+
+        A language model is called only with `reports="summarizer"`, and only if the index has
+        been opened with one. Its reports are cached in the file.
+
+        Args:
+            level: Level in the hierarchy; 0 is the coarsest.
+            top: Maximum number of communities; None returns all.
+            where: Metadata filter. A community is returned only if all chunks under it match.
+            seed: Seed of the detection. Equal indexes have equal communities for equal seeds.
+            reports: `extractive` selects sentences as reports, `summarizer` lets the summarizer of
+                the index write them, and None leaves them out.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
+                `WriteOptions` of the index.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the index does not have the level.
+            FilterError: If `where` is invalid.
+            LLMCallLimitError: If the reports need more than `max_llm_calls` calls. No model was
+                called.
+            SummaryError: If the summarizer failed. Finished reports of an LLM are kept.
+            StoreLockedError: If an LLM writes reports, and another process holds the lock for
+                longer than `lock_timeout`.
+            StoppedError: If `stop` or `close` was called.
+        """
+        from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
+
+        selection = CommunitySelection(level, top, where, seed)
+        run = self._run_options(max_llm_calls, None)
+        return self._with_reports(selection, reports, run)
+
+    async def acommunities(
+        self,
+        level: int = 0,
+        *,
+        top: int | None = None,
+        where: Where | None = None,
+        seed: int = 0,
+        reports: Reports | None = "extractive",
+        max_llm_calls: int | None = None,
+    ) -> tuple[Community, ...]:
+        """Run `communities` in a thread; an async summarizer runs in the caller's event loop."""
+        from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
+
+        selection = CommunitySelection(level, top, where, seed)
+        run = self._run_options(max_llm_calls, None)
+        run = replace(run, runner=CallerLoop(asyncio.get_running_loop()))
+        return await run_in_thread(
+            lambda: self._with_reports(selection, reports, run), run.stop.stop_all
+        )
+
+    def _with_reports(
+        self, selection: CommunitySelection, reports: Reports | None, run: IndexingRun
+    ) -> tuple[Community, ...]:
+        from e2graphrag_integrations.indexing.stages.community_reports import check_reports
+        from e2graphrag_integrations.retrieval.entities.communities import (
+            communities_with_sources,
+            select_communities,
+        )
+
+        check_reports(reports)
+        if reports is None:
+            return tuple(self.read_snapshot(lambda one, _: select_communities(selection, one)))
+        found, sources = self.read_snapshot(
+            lambda snapshot, source: communities_with_sources(selection, snapshot, source)
+        )
+        writer = self._report_writer(reports, selection.level, run)
+        with self.write_lock(run) if writer.uses_llm else nullcontext():
+            texts = writer.write(
+                sources,
+                concurrency=self._writes.concurrency,
+                max_llm_calls=run.max_llm_calls,
+                stopping=run.stop.no_new_calls,
+            )
+        return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
+
+    def _report_writer(self, reports: Reports, level: int, run: IndexingRun) -> ReportWriter:
+        from e2graphrag_integrations.indexing.stages.community_reports import ReportWriter
+
+        summaries = self._index.summary_builder(run)
+        return ReportWriter.of(reports, summaries, self._store, level)
