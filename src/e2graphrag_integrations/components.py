@@ -144,6 +144,7 @@ class Components:
         self._calibration: Calibration | None = None
         self._chunk_extractors: dict[str, ChunkExtractor] = {}
         self._embedder_was_passed = embedder is not None
+        self._replaced_by: dict[str, Embedder] = {}  # by the fingerprint in the manifest
         self._mentions = BoundedCache[tuple[str, frozenset[str] | None], tuple[Mention, ...]](
             _REMEMBERED
         )
@@ -163,10 +164,18 @@ class Components:
             # The first documents decide the embedder of a new index; see `choose_embedder`.
             name = self._manifest.get("embedder_model")
             return self._load_embedder(name) if name else None
-        if isinstance(passed, str):
-            return self._load_embedder(check_name("embedder", passed))
-        check_protocol("embedder", passed, Embedder)
-        return passed
+        return self.loaded(passed)
+
+    def loaded(self, embedder: Embedder | str) -> Embedder:
+        """Return an embedder for an object or a name.
+
+        Raises:
+            InvalidInputError: If it is neither.
+        """
+        if isinstance(embedder, str):
+            return self._load_embedder(check_name("embedder", embedder))
+        check_protocol("embedder", embedder, Embedder)
+        return embedder
 
     def choose_embedder(
         self, documents: Iterable[SourceDocument], recorded: Mapping[str, str]
@@ -185,7 +194,7 @@ class Components:
             name = default_embedder_name(documents)
             if self._embedder is None or _model_name(self._embedder) != name:
                 self._use_embedder(self._load_embedder(name))
-                for key in ("embedder", "embedder_model", "embedder_name", "dimension"):
+                for key in EMBEDDER_ENTRIES:
                     self._manifest.pop(key, None)
 
     def _use_embedder(self, embedder: Embedder | None) -> None:
@@ -262,12 +271,37 @@ class Components:
             self._manifest = dict(manifest) if changed else self._manifest
             if changed & {"embedder", "dimension"}:
                 # Another process may have chosen the embedder of a new index.
-                passed = self._embedder_was_passed
-                self._use_embedder(self._embedder if passed else self._resolve_embedder(None))
+                passed = self._embedder if self._embedder_was_passed else None
+                known = self._replaced_by.get(self._manifest.get("embedder", ""), passed)
+                self._use_embedder(self._resolve_embedder(None) if known is None else known)
             if extractor_entries(dict.fromkeys(changed, "")):
                 self._router = ExtractorRouter(self._passed_extractor, self._manifest)
                 self._chunk_extractors.clear()
                 self._mentions.clear()
+
+    def replace_embedder(self, embedder: Embedder, fingerprint: str) -> None:
+        """Use another embedder from the state of the index that has its vectors.
+
+        Until then, questions use the present one, because they read an older state.
+
+        Args:
+            embedder: The new embedder.
+            fingerprint: Its fingerprint.
+        """
+        with self._lock:
+            if self._embedder is not None:
+                self._replaced_by.setdefault(self.embedder_fingerprint, self._embedder)
+            self._replaced_by[fingerprint] = embedder
+
+    def embedder_for(self, made_with: Mapping[str, str]) -> WindowedEmbedder:
+        """Return the embedder that made the vectors of a snapshot.
+
+        Args:
+            made_with: The manifest of the snapshot.
+        """
+        with self._lock:  # another question may read a state with another embedder
+            self.revalidate(made_with)
+            return self.embedder
 
     @property
     def embedder(self) -> WindowedEmbedder:
@@ -511,10 +545,8 @@ class Components:
     def _embedder_names(self) -> dict[str, str]:
         """Return the name by which the embedder can be loaded, and else the name of its model."""
         name = _model_name(self._embedder) or self._manifest.get("embedder_model", "")
-        if name or not is_probe(self.embedder_fingerprint):  # a declared fingerprint is a name
-            return {"embedder_model": name}
         known = self._manifest.get("embedder_name") or readable_name(self._embedder)
-        return {"embedder_model": "", "embedder_name": known}
+        return _names(name, known, self.embedder_fingerprint)
 
     def check_queued(
         self, queued_manifest: Mapping[str, str], languages: Collection[str] = (ENGLISH,)
@@ -589,6 +621,22 @@ class Components:
 def _shorten(fingerprint: str, name: str | None = None) -> str:
     fingerprint = describe_fingerprint(fingerprint, name)
     return fingerprint if len(fingerprint) <= _MAX_SHOWN else fingerprint[:_MAX_SHOWN] + "..."
+
+
+EMBEDDER_ENTRIES = ("embedder", "embedder_model", "embedder_name", "dimension")
+"""The entries of a manifest about the embedder."""
+
+
+def embedder_entries(embedder: Embedder, fingerprint: str, dimension: int) -> dict[str, str]:
+    """Return the entries about an embedder in the manifest of an index."""
+    names = _names(_model_name(embedder), readable_name(embedder), fingerprint)
+    return {"embedder": fingerprint, "dimension": str(dimension), **names}
+
+
+def _names(model: str, readable: str, fingerprint: str) -> dict[str, str]:
+    if model or not is_probe(fingerprint):  # a declared fingerprint is a name
+        return {"embedder_model": model}
+    return {"embedder_model": "", "embedder_name": readable}
 
 
 def _model_name(component: object) -> str:

@@ -117,8 +117,29 @@ class CostEstimate(_Report):
 
 
 @dataclass(frozen=True, slots=True)
+class ReembedEstimate(_Report):
+    """What `reembed` would embed, without results of an interrupted run.
+
+    Attributes:
+        nodes: Number of chunks and summaries that get new vectors.
+        windows: Number of texts that the embedder would embed.
+        tokens: Tokens in these texts, by the index's token counter.
+    """
+
+    nodes: int = 0
+    windows: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: ReembedEstimate) -> ReembedEstimate:
+        """Return the sum of two estimates."""
+        return ReembedEstimate(
+            self.nodes + other.nodes, self.windows + other.windows, self.tokens + other.tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class IndexReport(_Report):
-    """The result of `add`, `update`, `resume` or `reindex`.
+    """The result of `add`, `update`, `resume`, `reindex` or `reembed`.
 
     Attributes:
         documents: Number of documents indexed.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from e2graphrag_integrations.errors import SettingsMismatchError
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
 from fakes import FailingEmbedder, OldExtractor
@@ -54,3 +56,28 @@ def test_the_vector_store_does_not_change(tmp_path, names):
         index.reindex()
         assert index.similarity_search("Who was a sailor?")
     assert store.store == before
+
+
+async def test_the_embeddings_of_an_index_are_replaced(lc_index_of, pages, tmp_path):
+    path = tmp_path / "a.e2g"
+    index = lc_index_of(pages, path=path)
+    texts = sorted(one.page_content for one in index.get([page.id for page in pages]))
+    embeddings = DeterministicFakeEmbedding(size=24)
+    assert index.reembed(embeddings).documents == 2
+    assert index.corpus.rag.stats().dimension == 24
+    assert index.invoke("Anna?")
+    assert sorted(one.page_content for one in index.get([page.id for page in pages])) == texts
+    assert (await index.areembed("hashing")).llm_calls == 0
+    with pytest.raises(InvalidInputError, match="embeddings is None"):
+        index.reembed(None)
+    with copy.deepcopy(index).corpus.rag as other:
+        assert other.stats().dimension == 256
+
+
+def test_an_index_with_a_vector_store_keeps_its_embeddings(lc_index_of, pages):
+    embeddings = DeterministicFakeEmbedding(size=24)
+    store = InMemoryVectorStore(embeddings)
+    index = lc_index_of(pages, embeddings=embeddings, vector_store=store)
+    with pytest.raises(InvalidInputError, match="without the vector store"):
+        index.reembed("hashing")
+    assert index.invoke("Anna?")

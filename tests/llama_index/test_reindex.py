@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
-from llama_index.core import Document
+import copy
 
-from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.errors import ExtractionError, SettingsMismatchError, StoreError
+import pytest
+from llama_index.core import Document, StorageContext
+from llama_index.core.embeddings import MockEmbedding
+
+from e2graphrag_integrations import E2GraphRAG, Models
+from e2graphrag_integrations.errors import (
+    ExtractionError,
+    InvalidInputError,
+    SettingsMismatchError,
+    StoreError,
+)
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor, OldExtractor
 from llama_checks import SETTINGS, SYNC_AND_ASYNC, build, call, export
-from llama_stores import Distinct
+from llama_stores import Distinct, new_store
 
 DOCUMENTS = [
     Document(id_="anna", text="Anna Berg\nAnna Berg was a pilot. Bert met Anna Berg in Oslo."),
@@ -129,3 +137,23 @@ def test_a_copy_keeps_the_extractor(old, tmp_path):
 
 def test_an_empty_index_has_nothing_to_reindex():
     assert build([]).reindex().documents == 0
+
+
+async def test_the_embedding_model_of_an_index_is_replaced(index_of, documents, tmp_path):
+    index = index_of(documents)
+    assert index.reembed(MockEmbedding(24)).llm_calls == 0
+    assert index.reader.stats().dimension == 24
+    index.persist(tmp_path)
+    loaded = E2GraphRAGIndex.from_persist_dir(
+        tmp_path, embed_model=MockEmbedding(24), models=Models(extractor=NameExtractor())
+    )
+    assert loaded.as_retriever().retrieve("Anna")
+    assert (await loaded.areembed("hashing")).documents == len(documents)
+    assert copy.deepcopy(loaded).as_retriever().retrieve("Anna")
+
+
+def test_an_index_with_a_vector_store_keeps_its_embedding_model(index_of, documents):
+    context = StorageContext.from_defaults(vector_store=new_store("faiss-map", None, None))
+    index = index_of(documents, storage_context=context)
+    with pytest.raises(InvalidInputError, match="without the vector store"):
+        index.reembed(MockEmbedding(24))

@@ -42,6 +42,7 @@ _COMMANDS = {
     "export_graph": "export graph",
     "export_to": "export folder",
     "import_from": "indexes import",
+    "reembed": "indexes reembed",
     "reindex": "entities reindex",
     "resume": "documents resume",
     "retrieve": "query",

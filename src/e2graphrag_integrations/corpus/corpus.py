@@ -41,7 +41,7 @@ from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.options import TreePer, WriteOptions
-from e2graphrag_integrations.protocols import Summarizer
+from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
@@ -472,6 +472,21 @@ class Corpus(Generic[D]):
         """Run `reindex` in a thread."""
         with self._progress() as bar:
             self.report = await self.rag.areindex(progress=progress or bar)
+        return self.report
+
+    def reembed(self, embedder: Embedder | str) -> IndexReport:
+        """Embed all nodes again with another embedder; see `E2GraphRAG.reembed`.
+
+        Raises:
+            InvalidInputError: If a vector store of the framework has a copy of the vectors.
+        """
+        if self.mirror is not None:
+            raise InvalidInputError(
+                "reembed() does not change the vectors in a vector store: open the index without "
+                "the vector store, call reembed(), and open it again with an empty one"
+            )
+        with self._progress() as bar:
+            self.report = self.rag.reembed(embedder, progress=bar)
         return self.report
 
     @contextlib.contextmanager

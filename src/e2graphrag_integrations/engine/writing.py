@@ -28,11 +28,13 @@ from e2graphrag_integrations.indexing.pipeline import (
 )
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (
     CompactReport,
     DeleteReport,
     IndexReport,
     ProgressListener,
+    ReembedEstimate,
 )
 from e2graphrag_integrations.text.tokens import count_tokens
 
@@ -317,6 +319,61 @@ class DocumentWrites(OpenEngine):
         from e2graphrag_integrations.indexing.reindex import reindex_documents
 
         return self._run(partial(reindex_documents, self._index), run)
+
+    def estimate_reembed(self, embedder: Embedder | str) -> ReembedEstimate:
+        """Return what `reembed` would embed, without embedding anything.
+
+        Args:
+            embedder: As in `reembed`. It is loaded, because its tokenizer decides the windows.
+        """
+        from e2graphrag_integrations.indexing.reembed import estimate_reembedding
+
+        components = self._index.components
+        return estimate_reembedding(self._store, components, components.loaded(embedder))
+
+    def reembed(
+        self, embedder: Embedder | str, *, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Replace the embedder of the index: embed all chunks, summaries and tags again.
+
+        Nothing is extracted or summarized, so no language model is called, and entities, edits and
+        tags remain. Until all vectors are written, in one transaction, questions are answered with
+        the old ones. If the call fails, is stopped or the process dies, the index remains as it
+        was, and the next call continues with the vectors that were finished. Other processes load
+        the new embedder by its name; those that cannot need it as `embedder` when they open the
+        index again.
+
+        Args:
+            embedder: An `Embedder`, or a name as in `open`.
+            progress: Called with every `Progress` event.
+
+        Returns:
+            The numbers of documents, nodes and embedded nodes, and the time. If the index has the
+            vectors of this embedder already, `skipped` contains all documents.
+
+        Raises:
+            InvalidInputError: If the argument is not an embedder.
+            EmbeddingError: If the embedder fails.
+            MissingDependencyError: If the package of the embedder is not installed.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+            StoppedError: If `stop` or `close` was called.
+        """
+        return self._reembed(embedder, IndexingRun(progress=progress))
+
+    async def areembed(
+        self, embedder: Embedder | str, *, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Run `reembed` in a thread."""
+        run = IndexingRun(progress=progress)
+        return await run_in_thread(lambda: self._reembed(embedder, run), run.stop.stop_all)
+
+    def _reembed(self, embedder: Embedder | str, run: IndexingRun) -> IndexReport:
+        from e2graphrag_integrations.indexing.reembed import reembed_documents
+
+        loaded = self._index.components.loaded(embedder)
+        report = self._run(lambda run: reembed_documents(self._index, loaded, run), run)
+        self._arguments["embedder"] = embedder
+        return report
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         is_shown = self._writes.show_progress and run.progress is None and run.wait

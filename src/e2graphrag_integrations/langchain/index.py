@@ -534,6 +534,34 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         """Run `reindex` in a thread."""
         return await self.corpus.areindex()
 
+    def reembed(
+        self, embeddings: Embeddings | Embedder | str, *, embed_max_tokens: int | None = None
+    ) -> IndexReport:
+        """Replace the embeddings of the index, without any LLM call; see `E2GraphRAG.reembed`.
+
+        Args:
+            embeddings: As in `open`.
+            embed_max_tokens: See `Models`.
+
+        Raises:
+            InvalidInputError: If the argument is invalid, or the index has a LangChain vector
+                store.
+            EmbeddingError: If the embeddings fail. The file is as before.
+        """
+        embedder = _embedder(embeddings, embed_max_tokens)
+        if embedder is None:
+            raise InvalidInputError("embeddings is None: pass the new embeddings")
+        report = self.corpus.reembed(embedder)
+        if self._arguments is not None:
+            self._arguments["embeddings"] = embeddings
+        return report
+
+    async def areembed(
+        self, embeddings: Embeddings | Embedder | str, *, embed_max_tokens: int | None = None
+    ) -> IndexReport:
+        """Run `reembed` in a thread."""
+        return await asyncio.to_thread(self.reembed, embeddings, embed_max_tokens=embed_max_tokens)
+
     def edit_entities(
         self,
         *,

@@ -540,6 +540,37 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         await asyncio.to_thread(self._save)
         return report
 
+    def reembed(
+        self, embed_model: EmbedModelType, *, embed_max_tokens: int | None = None
+    ) -> IndexReport:
+        """Replace the embedding model of the index, without any LLM call.
+
+        `E2GraphRAG.reembed` says what remains.
+
+        Args:
+            embed_model: As in the constructor.
+            embed_max_tokens: See `Models`.
+
+        Raises:
+            InvalidInputError: If the argument is invalid, or a vector store has a copy of the
+                vectors.
+            EmbeddingError: If the model fails. The index is as before.
+        """
+        self._check_saved()
+        embedder = index_embedder(embed_model, embed_max_tokens, self._callback_manager)
+        if embedder is None:
+            raise InvalidInputError("embed_model is None: pass the new embedding model")
+        report = self._corpus.reembed(embedder)
+        self._arguments["embed_model"] = embed_model
+        self._save()
+        return report
+
+    async def areembed(
+        self, embed_model: EmbedModelType, *, embed_max_tokens: int | None = None
+    ) -> IndexReport:
+        """Run `reembed` in a thread."""
+        return await asyncio.to_thread(self.reembed, embed_model, embed_max_tokens=embed_max_tokens)
+
     def edit_entities(
         self,
         *,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
 from e2graphrag_integrations.entities.matching.alias_mentions import translated, with_alias_mentions
 from e2graphrag_integrations.entities.matching.known_names import (
@@ -101,19 +100,20 @@ def embed_question(draft: Draft) -> Draft:
         )
     if not is_needed:
         return draft
-    return replace(draft, query=with_vector(query, draft.components, draft.timings))
+    return replace(draft, query=with_vector(query, draft))
 
 
-def with_vector(query: Query, components: Components, timings: dict[str, float]) -> Query:
+def with_vector(query: Query, draft: Draft) -> Query:
     """Return the query with its vector: the normalized mean of the embeddings of its texts.
 
     The texts are `embed_texts`, or the question if there are none.
     """
     if query.vector is not None:
         return query
-    with measure("load", timings):
-        embedder = components.embedder
-    with measure("embed", timings):
+    components = draft.components
+    with measure("load", draft.timings):
+        embedder = components.embedder_for(draft.snapshot.made_with)
+    with measure("embed", draft.timings):
         texts = query.embed_texts or (query.search_text,)
         vector_of = components.vector_of if query.history else embedder.embed_query
         return replace(query, vector=mean_unit_vector([vector_of(text) for text in texts]))

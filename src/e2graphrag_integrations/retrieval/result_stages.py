@@ -94,7 +94,7 @@ def _selected(draft: Draft) -> Draft:
         expanded, candidates = candidates, candidates[: query.k]
         trace = trace.with_cut("k", len(expanded) - len(candidates))
     if query.fill and len(candidates) < query.k and len(snapshot.dense.window_nodes):
-        query = with_vector(query, draft.components, draft.timings)
+        query = with_vector(query, draft)
         candidates = _filled(candidates, query, duplicates)
     if query.token_budget is not None and query.max_nodes is not None:
         candidates, beyond = _of_best_nodes(candidates, query.max_nodes)

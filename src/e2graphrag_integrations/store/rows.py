@@ -19,7 +19,7 @@ from e2graphrag_integrations.store.records import (
     document_fields,
 )
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.types import Node, Segment, SourceDocument
+from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
 GENERATION = "generation"
 """Manifest key for the generation: the name of the file's current state."""
@@ -171,19 +171,43 @@ def relink_chunks(db: Transaction, path: str, keys: Mapping[str, bytes]) -> Iter
         )
 
 
+def replace_windows(db: Transaction, windows: Mapping[str, Sequence[tuple[Span, bytes]]]) -> None:
+    """Replace all windows of all nodes.
+
+    Args:
+        db: The transaction.
+        windows: For each window of each node, by node id, its span and the key of its vector.
+    """
+    db.execute("DELETE FROM windows")
+    rows = (
+        (id_, number, span.start, span.end, key)
+        for id_, own in windows.items()
+        for number, (span, key) in enumerate(own)
+    )
+    db.executemany(
+        "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
+        ((*fields, checksum(*fields)) for fields in rows),
+    )
+
+
 def renew_stamps(db: Transaction, path: str) -> None:
-    """Replace the stamps of all documents.
+    """Replace the stamps of all documents, and count their windows again.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
+    counts = db.execute(
+        "SELECT n.document_id, count(*) FROM windows w JOIN nodes n ON n.id = w.node_id "
+        "GROUP BY n.document_id"
+    ).fetchall()
+    windows = {id_: int(count) for id_, count in counts}
     for (id_,) in db.execute("SELECT id FROM documents").fetchall():
         row = db.execute("SELECT * FROM documents WHERE id = ?", (id_,)).fetchone()
-        *fields, _, language = _document_fields(row, path)
-        stamp = uuid.uuid4().hex
+        *fields, _, _, language = _document_fields(row, path)
+        changed = windows.get(id_, 0), uuid.uuid4().hex
         db.execute(
-            "UPDATE documents SET stamp = ?, checksum = ? WHERE id = ?",
-            (stamp, checksum(*fields, stamp, language), id_),
+            "UPDATE documents SET windows = ?, stamp = ?, checksum = ? WHERE id = ?",
+            (*changed, checksum(*fields, *changed, language), id_),
         )
 
 

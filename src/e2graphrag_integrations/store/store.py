@@ -41,6 +41,7 @@ from e2graphrag_integrations.store.rows import (
     put_manifest,
     relink_chunks,
     renew_stamps,
+    replace_windows,
     row_to_document,
     row_to_header,
     row_to_node,
@@ -449,13 +450,59 @@ class Store:
             except self.database.reference_error as error:
                 raise IndexingError(problem) from error
             renew_stamps(db, self.path)
-            for name in (_MADE_WITH, QUEUE_MANIFEST):
-                row = db.execute("SELECT * FROM manifest WHERE key = ?", (name,)).fetchone()
-                if row is not None:
-                    _, value = checked_row(row, self.path, f"{name} in the manifest")
-                    put_manifest(db, name, canonical_json(dict(change_manifest(json.loads(value)))))
+            self._change_manifests(db, change_manifest)
             self._drop_unused(db, old_keys)
             self.new_generation(db)
+
+    def replace_vectors(
+        self,
+        windows: Mapping[str, Sequence[tuple[Span, bytes]]],
+        change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
+        tag_set: TagSet | None,
+    ) -> None:
+        """Give all nodes new windows in one transaction, and drop the old vectors.
+
+        Args:
+            windows: For each window of every node, by node id, its span and the key of its cached
+                vector.
+            change_manifest: Changes the entries in the manifests of the documents and the queue.
+            tag_set: The tags of the index with new vectors; None if there are no tags.
+
+        Raises:
+            IndexingError: If another writer has changed the documents or deleted the vectors.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        problem = f"another writer changed {self.path}: call reembed() again"
+        with self.transaction() as db:
+            nodes = db.execute("SELECT id FROM nodes").fetchall()
+            if {id_ for (id_,) in nodes} != windows.keys():
+                raise IndexingError(problem)
+            old_keys = {key for (key,) in db.execute("SELECT content_key FROM windows").fetchall()}
+            try:
+                replace_windows(db, windows)
+            except self.database.reference_error as error:
+                raise IndexingError(problem) from error
+            renew_stamps(db, self.path)
+            self._change_manifests(db, change_manifest)
+            if tag_set is not None:
+                put_manifest(db, _TAGS, tag_set.to_json())
+            self._drop_unused(db, old_keys)
+            self.new_generation(db)
+
+    def _change_manifests(
+        self, db: Transaction, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """Change the entries in the manifests of the documents and the queue."""
+        for name in (_MADE_WITH, QUEUE_MANIFEST):
+            row = db.execute("SELECT * FROM manifest WHERE key = ?", (name,)).fetchone()
+            if row is not None:
+                _, value = checked_row(row, self.path, f"{name} in the manifest")
+                put_manifest(db, name, canonical_json(dict(change(json.loads(value)))))
+
+    def count_nodes(self) -> int:
+        """Return the number of nodes of all documents."""
+        [(count,)] = self.read("SELECT count(*) FROM nodes")
+        return int(count)
 
     def count_chunks(self) -> int:
         """Return the number of chunks of all documents."""

@@ -54,3 +54,16 @@ def test_imported_export_equals_the_index(index, tmp_path, call):
     question = ["Who gave Alice a cup?", "--json"]
     assert call("query", index, *question) == call("query", copy, *question)
     assert call("indexes", "verify", copy).code == 0
+
+
+def test_reembed_estimates_and_replaces_the_embedding_model(index, call):
+    estimate = call("indexes", "reembed", index, "all-MiniLM-L6-v2", "--estimate", "--json").json()
+    assert estimate["windows"] > 0
+    code, out, _ = call("indexes", "reembed", index, "all-MiniLM-L6-v2", "--estimate")
+    assert (code, f"{estimate['tokens']:,} tokens; no LLM calls" in out) == (0, True)
+    code, out, _ = call("indexes", "reembed", index, "all-MiniLM-L6-v2")
+    assert (code, "embedded again" in out) == (0, True)
+    assert call("indexes", "stats", index, "--json").json()["dimension"] == 384
+    code, out, _ = call("indexes", "reembed", index, "all-MiniLM-L6-v2")
+    assert (code, "nothing to do" in out) == (0, True)
+    assert call("indexes", "verify", index).code == 0

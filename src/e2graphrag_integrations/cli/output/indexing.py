@@ -132,6 +132,24 @@ def _print_size(size: int | None) -> None:
         print_line(f"file: {size / 1e6:.2f} MB")
 
 
+def print_reembedded(
+    report: reports.IndexReport, path: str, *, profile: bool, as_json: bool
+) -> None:
+    """Print the result of embedding an index again."""
+    if as_json:
+        print_json({**report.to_dict(), "file": path})
+        return
+    if report.documents:
+        print_line(
+            f"{path}: {report.documents} document(s) with {report.chunks} chunks and "
+            f"{report.summaries} summaries embedded again"
+        )
+    else:
+        print_line(f"{path}: nothing to do, {len(report.skipped)} document(s) are current")
+    if profile:
+        print_profile(report.seconds)
+
+
 def print_reindexed(
     report: reports.IndexReport, path: str, *, profile: bool, as_json: bool
 ) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import (
     EmbeddingError,
@@ -30,6 +29,20 @@ Windows = tuple[tuple[Span, bytes], ...]
 """A node's windows: each has a span of the node's text and the cache key of its vector."""
 
 
+class EmbedderSource(Protocol):
+    """An embedder with its fingerprint: the components of an index have one."""
+
+    @property
+    def embedder(self) -> WindowedEmbedder:
+        """The embedder."""
+        ...
+
+    @property
+    def embedder_fingerprint(self) -> str:
+        """Identifies the embedder in cache keys."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Embeddings:
     """The vectors of nodes.
@@ -49,7 +62,7 @@ class Embeddings:
 def embed_nodes(
     nodes: Sequence[Node],
     prefixes: Mapping[str, str],
-    components: Components,
+    components: EmbedderSource,
     cache: ContentCache,
     control: RunControl,
 ) -> Embeddings:
@@ -60,24 +73,19 @@ def embed_nodes(
     Raises:
         WorkStopped: After a stop request.
     """
-    embedder, fingerprint = components.embedder, components.embedder_fingerprint
-    windows: dict[str, Windows] = {}
-    texts: dict[bytes, str] = {}
+    embedder = components.embedder
+    windows, texts = windows_of(
+        (node for node in nodes if node.document_id not in control.failures.failed),
+        prefixes,
+        components,
+        lambda node, prefix: _split_into_windows(node, prefix, embedder, control),
+    )
     owners: dict[bytes, list[str]] = {}
     first_nodes: dict[bytes, str] = {}
     for node in nodes:
-        if node.document_id in control.failures.failed:
-            continue
-        prefix = prefixes[node.document_id]
-        pieces = []
-        for span in _split_into_windows(node, prefix, embedder, control):
-            text = prefix + node.text[span.start : span.end]
-            key = embedder.cache_key(text, fingerprint)
-            texts[key] = text
+        for _, key in windows.get(node.id, ()):
             owners.setdefault(key, []).append(node.document_id)
             first_nodes.setdefault(key, node.id)
-            pieces.append((span, key))
-        windows[node.id] = tuple(pieces)
     cached = cache.cached(texts)
     missing = {key: text for key, text in texts.items() if key not in cached}
 
@@ -94,6 +102,36 @@ def embed_nodes(
         unfinished -= share
     control.timer.advance("embed", unfinished)  # cached or failed
     return Embeddings(windows, len({first_nodes[key] for key in missing}))
+
+
+def windows_of(
+    nodes: Iterable[Node],
+    prefixes: Mapping[str, str],
+    components: EmbedderSource,
+    split: Callable[[Node, str], Sequence[Span]] | None = None,
+) -> tuple[dict[str, Windows], dict[bytes, str]]:
+    """Return the windows of each node by id, and the text of each window by its cache key.
+
+    Args:
+        nodes: The nodes.
+        prefixes: The text prepended to the windows of each document, by id.
+        components: The embedder.
+        split: Returns the windows of a node and a prefix; None means those of the embedder.
+    """
+    embedder, fingerprint = components.embedder, components.embedder_fingerprint
+    windows: dict[str, Windows] = {}
+    texts: dict[bytes, str] = {}
+    for node in nodes:
+        prefix = prefixes[node.document_id]
+        spans = embedder.windows(node.text, prefix) if split is None else split(node, prefix)
+        pieces = []
+        for span in spans:
+            text = prefix + node.text[span.start : span.end]
+            key = embedder.cache_key(text, fingerprint)
+            texts[key] = text
+            pieces.append((span, key))
+        windows[node.id] = tuple(pieces)
+    return windows, texts
 
 
 def _split_into_windows(

@@ -1,0 +1,137 @@
+"""Embedding all nodes of an index again, with another embedder.
+
+The new vectors are cached first. One transaction then links all windows to them, so the index
+contains the vectors of one embedder at any time, also after a crash. A later call reuses what an
+interrupted one has cached. Nothing is extracted or summarized.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
+from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+from e2graphrag_integrations.errors import StoppedError
+from e2graphrag_integrations.indexing.open_index import OpenIndex
+from e2graphrag_integrations.indexing.progress import StageTimer
+from e2graphrag_integrations.indexing.reindex import batches
+from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.stages.embedding import (
+    Windows,
+    embed_nodes,
+    windows_of,
+)
+from e2graphrag_integrations.protocols import Embedder
+from e2graphrag_integrations.reports import IndexReport, ReembedEstimate
+from e2graphrag_integrations.snapshot.build import check_row_counts
+from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.text.tags import embed_tags
+from e2graphrag_integrations.text.tokens import count_tokens
+from e2graphrag_integrations.types import Node
+
+
+@dataclass(frozen=True, slots=True)
+class NewEmbedder:
+    """The embedder that shall replace that of an index.
+
+    Attributes:
+        embedder: The embedder.
+        embedder_fingerprint: Identifies it in cache keys and in the manifest.
+    """
+
+    embedder: WindowedEmbedder
+    embedder_fingerprint: str
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> NewEmbedder:
+        """Return an embedder with its fingerprint, which may load the model.
+
+        Raises:
+            EmbeddingError: If the embedder fails.
+        """
+        return cls(WindowedEmbedder(embedder), embedder_fingerprint(embedder))
+
+
+def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) -> IndexReport:
+    """Embed all nodes of a file again; see `E2GraphRAG.reembed`."""
+    store, components, started = index.store, index.components, time.perf_counter()
+    documents = store.content_hashes()
+    new = NewEmbedder.of(embedder)
+    if store.manifest().get("embedder") in (None, new.embedder_fingerprint):
+        return IndexReport(skipped=tuple(sorted(documents)))
+    control = RunControl(StageTimer(run.progress), stop=run.stop)
+    control.timer.begin({"embed": store.count_nodes(), "write": len(documents)})
+    windows: dict[str, Windows] = {}
+    embedded = chunks = 0
+    try:
+        for nodes, prefixes in _nodes(store, new.embedder):
+            found = embed_nodes(nodes, prefixes, new, store, control)
+            windows |= found.windows
+            embedded += found.embedded
+            chunks += sum(not node.level for node in nodes)
+    except WorkStopped as error:
+        raise StoppedError(
+            "embedding again was stopped and the index is as before: call reembed() to continue"
+        ) from error
+    entries = embedder_entries(embedder, new.embedder_fingerprint, new.embedder.dimension)
+    tags = store.tag_set().tags
+    tag_set = embed_tags(tags, new.embedder_fingerprint, new.embedder.embed) if tags else None
+    with control.timer.timed("write"):
+        store.replace_vectors(
+            windows,
+            lambda recorded: {
+                **{name: value for name, value in recorded.items() if name not in EMBEDDER_ENTRIES},
+                **entries,
+            },
+            tag_set,
+        )
+    control.timer.advance("write", len(documents))
+    components.replace_embedder(embedder, new.embedder_fingerprint)
+    components.revalidate(store.manifest())
+    seconds = control.timer.seconds | {"total": time.perf_counter() - started}
+    return IndexReport(
+        documents=len(documents),
+        chunks=chunks,
+        summaries=len(windows) - chunks,
+        embedded=embedded,
+        seconds={stage: round(spent, 4) for stage, spent in seconds.items()},
+    )
+
+
+def estimate_reembedding(
+    store: Store, components: Components, embedder: Embedder
+) -> ReembedEstimate:
+    """Return what `reembed` would embed; see `E2GraphRAG.estimate_reembed`."""
+    new = NewEmbedder.of(embedder)
+    if store.manifest().get("embedder") in (None, new.embedder_fingerprint):
+        return ReembedEstimate()
+    counted = ReembedEstimate()
+    seen: set[bytes] = set()
+    for nodes, prefixes in _nodes(store, new.embedder):
+        texts = windows_of(nodes, prefixes, new)[1]
+        missing = texts.keys() - store.cached(texts).keys() - seen
+        seen |= missing
+        counted += ReembedEstimate(
+            nodes=len(nodes),
+            windows=len(missing),
+            tokens=sum(count_tokens(components.counter, texts[key]) for key in missing),
+        )
+    return counted
+
+
+def _nodes(
+    store: Store, embedder: WindowedEmbedder
+) -> Iterator[tuple[list[Node], Mapping[str, str]]]:
+    """Yield all nodes, in batches of whole documents, with the prefixes of their windows.
+
+    Raises:
+        CorruptStoreError: If a row is damaged or missing.
+    """
+    for headers in batches(store.document_headers(), lambda header: header.nodes):
+        stored = list(store.all_nodes([header.id for header in headers]))
+        check_row_counts(store.path, headers, stored)
+        prefixes = {header.id: embedder.title_prefix(header.title) for header in headers}
+        yield [one.node for one in stored], prefixes
