@@ -20,6 +20,7 @@ from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.testing import check_embedder
 
 
+@pytest.mark.slow
 def test_embedder_conforms_to_the_protocol(multilingual_embedder):
     assert isinstance(multilingual_embedder, Embedder)
     check_embedder(multilingual_embedder)

@@ -84,6 +84,7 @@ def test_vectors_of_the_default_model_equal_those_of_sentence_transformers(origi
     np.testing.assert_allclose(vectors, encode(original, TEXTS), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_vector_of_a_text_does_not_depend_on_the_other_texts(packed):
     together = packed.encode(TEXTS, batch_size=32)
     for batch_size in (1, 3):
@@ -91,6 +92,7 @@ def test_the_vector_of_a_text_does_not_depend_on_the_other_texts(packed):
         np.testing.assert_allclose(parts, together, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_two_threads_give_the_same_vectors_and_keep_the_number_of_threads(packed):
     expected = packed.encode(TEXTS, batch_size=32)
     before = torch.get_num_threads()
@@ -118,6 +120,7 @@ def test_an_embedder_adds_its_prompts_before_packing(create, tmp_path):
     assert not np.allclose(embedder.embed(["a"]), plain.embed(["a"]), atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["bert", "xlm-roberta"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_other_models_and_poolings_give_the_same_vectors(create, architecture, pooling):

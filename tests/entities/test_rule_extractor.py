@@ -183,6 +183,7 @@ def test_invalid_language_is_rejected(language):
         RuleBasedExtractor(language)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "piece",

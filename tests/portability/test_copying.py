@@ -80,7 +80,7 @@ def test_an_import_waits_for_a_writer(source, tmp_path, postgres_url, open_index
     url = parse_postgres_url(postgres_url)
     with psycopg.connect(url.conninfo, autocommit=True) as db:
         db.execute("SELECT pg_advisory_lock(%s)", (lock_key("write", url.schema),))
-        with pytest.raises(StoreLockedError, match="increase lock_timeout="):
+        with pytest.raises(StoreLockedError, match="increase lock_timeout"):
             E2GraphRAG.import_from(tmp_path / "export", postgres_url, lock_timeout=0.05)
     E2GraphRAG.import_from(tmp_path / "export", postgres_url, lock_timeout=30)
     with open_index(postgres_url) as rag:

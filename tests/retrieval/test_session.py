@@ -563,6 +563,7 @@ def test_close_does_not_wait_long_for_a_build(index_file, open_index, gate, monk
     join_background_threads()
 
 
+@pytest.mark.slow
 def test_a_build_that_close_interrupts_reports_no_problem(index_file, open_index, caplog):
     reader, writer = open_index(index_file), open_index(index_file)
     ask(reader)

@@ -376,6 +376,7 @@ def windows_of(snapshot, document):
     return documents == list(snapshot.documents).index(document)
 
 
+@pytest.mark.slow
 def test_persisted_lists_are_reused_by_other_processes(path, open_index, trainings):
     expected = results(open_index(path, **CHUNKING))
     assert trainings == [102]
@@ -457,6 +458,7 @@ def test_reused_lists_find_new_windows_and_no_deleted_ones(path, open_index):
         assert rag.verify().problems == ()
 
 
+@pytest.mark.slow
 def test_lists_are_retrained_for_far_fewer_or_far_more_vectors(path, open_index, trainings):
     with open_index(path, **CHUNKING) as rag:
         rag.add(numbered(400, "c"))

@@ -216,7 +216,7 @@ def test_one_extractor_for_all_documents_remains_possible(open_mixed):
     assert extractors(rag) == {"extractor", "extractor_model"}
     assert rag.stats().languages == {"zh": 1, "en": 1, "de": 1}
     rag.close()
-    with pytest.raises(SettingsMismatchError, match="pass extractor="):
+    with pytest.raises(SettingsMismatchError, match=r"pass models=Models\(extractor"):
         open_mixed().retrieve("Anna")
 
 

@@ -474,6 +474,7 @@ def test_a_missing_package_is_named(in_qdrant, monkeypatch):
 # Real vectors, the other faces
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("searches_everything")
 def test_real_vectors_are_found_by_pgvector_and_qdrant(
     in_postgres, in_qdrant, real_embedder, tmp_path

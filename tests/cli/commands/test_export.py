@@ -52,6 +52,7 @@ def test_bad_input_ends_with_code_2(call, book_index, tmp_path, monkeypatch, arg
     assert not (tmp_path / "book.html").exists()
 
 
+@pytest.mark.slow
 def test_url_of_a_database_has_a_report(call, book_index, postgres_url, tmp_path):
     assert call("indexes", "copy", book_index, postgres_url).code == 0
     out = tmp_path / "book.html"

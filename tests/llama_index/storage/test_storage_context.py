@@ -254,6 +254,7 @@ print(json.dumps([message, found]))
 """
 
 
+@pytest.mark.slow
 def test_a_new_process_returns_the_same_results(tmp_path, index_of, documents, without_torch):
     """The folder alone is enough, because the models load by name."""
     index = index_of(documents, extractor=None)
@@ -290,7 +291,8 @@ def test_a_loaded_index_accepts_writes_and_needs_no_model_for_local_queries(fold
 
 def test_another_model_is_rejected(folder):
     index = E2GraphRAGIndex.from_persist_dir(folder)
-    with pytest.raises(SettingsMismatchError, match=r"extractor fake:names.*pass extractor="):
+    remedy = r"extractor fake:names.*pass models=Models\(extractor"
+    with pytest.raises(SettingsMismatchError, match=remedy):
         index.as_retriever("local").retrieve("Anna and Bert?")
     for other in (HashingEmbedder(256, max_tokens=9), MockEmbedding(embed_dim=256)):
         with pytest.raises(SettingsMismatchError, match="was built with the embedder hashing"):
