@@ -11,7 +11,7 @@ import e2graphrag_integrations as package
 
 ROOT = Path(__file__).parents[2]
 PAGE = Path(package.__file__).parent / "server" / "web" / "page"
-MODULES = sorted(PAGE.glob("*.js"))
+MODULES = sorted([*PAGE.glob("*.js"), *PAGE.glob("messages/*.js")])
 HTML = (PAGE / "index.html").read_text(encoding="utf-8")
 UNSAFE = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\balert\(|"
@@ -38,7 +38,7 @@ def test_modules_are_safe_and_import_in_single_lines(module):
     assert not UNSAFE.search(text)
     for line in text.splitlines():
         if line.startswith("import "):
-            imported = re.fullmatch(r'import \{ [\w, ]+ \} from "\./(\w+\.js)";', line)
+            imported = re.fullmatch(r'import \{ [\w, ]+ \} from "\./((?:messages/)?\w+\.js)";', line)
             assert imported, line
             assert (PAGE / imported[1]).is_file()
         if line.startswith("export "):

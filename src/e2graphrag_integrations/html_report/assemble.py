@@ -18,7 +18,19 @@ from typing import Any
 GENERATOR = '<meta name="generator" content="e2graphrag-integrations report">'
 """An element near the start of each report, by which a report is recognized."""
 
-_MODULES = ("dom.js", "excerpt.js", "answer.js", "edits.js", "graph.js", "tree.js", "report.js")
+_MODULES = (
+    "messages/en.js",
+    "messages/zh.js",
+    "i18n.js",
+    "dom.js",
+    "excerpt.js",
+    "said.js",
+    "answer.js",
+    "edits.js",
+    "graph.js",
+    "tree.js",
+    "report.js",
+)
 """The modules of the page that the report uses, each after those that it imports."""
 
 _IMPORT = re.compile(r"^import [^\n]*;\n", re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -35,6 +36,25 @@ _MAX_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class _Wording:
+    """The questions in a language: about one name, and about two."""
+
+    about: str
+    between: str
+
+
+_WORDINGS: Mapping[str, _Wording] = MappingProxyType(
+    {
+        "en": _Wording(
+            "What does the text say about {name}?", "How are {name} and {other} connected?"
+        ),
+        "zh": _Wording("文中是怎么讲{name}的？", "{name}和{other}有什么关系？"),
+    }
+)
+"""The questions by language; an index whose main language is another one gets English ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What an index, or a scope of it, holds.
 
@@ -42,7 +62,8 @@ class Overview:
         documents, chunks: How many there are.
         names: Number of entities, without common nouns.
         languages: Number of documents by language, the most frequent first.
-        questions: Questions about specific names of the texts.
+        questions: Questions about specific names of the texts, in their main language if it is
+            Chinese, else in English.
     """
 
     documents: int
@@ -59,13 +80,15 @@ def overview(reader: SnapshotReader) -> Overview:
         stats = snapshot_stats(snapshot, snapshot.made_with)
         view = EntityView(snapshot, None)
         names = int(np.count_nonzero(view.is_visible & snapshot.mostly_names))
-        questions = tuple(_questions(view, source))
+        main = next(iter(stats.languages), "en")
+        wording = _WORDINGS.get(main, _WORDINGS["en"])
+        questions = tuple(_questions(view, source, wording))
         return Overview(stats.documents, stats.chunks, names, stats.languages, questions)
 
     return reader.read_snapshot(read)
 
 
-def _questions(view: EntityView, source: NodeSource) -> list[str]:
+def _questions(view: EntityView, source: NodeSource, wording: _Wording) -> list[str]:
     snapshot = view.snapshot
     rows = _specific_names(snapshot)
     pairs = list(_pairs(snapshot, rows))[:_MAX_PAIRS]
@@ -74,8 +97,8 @@ def _questions(view: EntityView, source: NodeSource) -> list[str]:
     single = single[: MAX_QUESTIONS - len(pairs)]
     shown = [*single, *(row for pair in pairs for row in pair)]
     written = dict(zip(shown, spellings(view, source, shown), strict=True))
-    questions = [f"What does the text say about {written[row]}?" for row in single]
-    return questions + [f"How are {written[a]} and {written[b]} connected?" for a, b in pairs]
+    questions = [wording.about.format(name=written[row]) for row in single]
+    return questions + [wording.between.format(name=written[a], other=written[b]) for a, b in pairs]
 
 
 def _specific_names(snapshot: Snapshot) -> list[int]:

@@ -93,13 +93,19 @@ class Info:
 
 @dataclass(frozen=True)
 class StateView:
-    """What is indexed, what waits, what failed, and who writes; the texts are sentences.
+    """What is indexed, what waits, what failed, and who writes, as values and as sentences.
 
-    A client of a scope learns only how many documents it sees.
+    The page makes its own sentences from the values, in the language of its reader. A client of a
+    scope learns only how many documents it sees.
 
     Attributes:
         indexed: Number of documents that can be searched.
         pending, processing, failed: Number of documents in each other state.
+        stored: How many of the pending documents only `build()` of the LangChain index that stored
+            them can index.
+        resumable: How many documents the button indexes, or the command.
+        writer: The other process that is writing to the index, and since when; empty if none is.
+        since: Since when this server has been indexing; empty if it is not.
         description: These counts.
         lack: What answers lack; empty if they lack nothing.
         writing: Who is writing to the index, and since when; empty if nobody is.
@@ -113,6 +119,10 @@ class StateView:
     pending: int
     processing: int
     failed: int
+    stored: int
+    resumable: int
+    writer: str
+    since: str
     description: str
     lack: str
     writing: str
@@ -231,6 +241,10 @@ def _state(call: Call) -> StateView:
         state.pending,
         state.processing,
         state.failed,
+        state.stored,
+        state.resumable,
+        service.explainer.shown(state.writer or ""),
+        since or "",
         state.describe(),
         state.lack(),
         service.explainer.shown(writing),

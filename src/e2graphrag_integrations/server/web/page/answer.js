@@ -1,16 +1,9 @@
 // One answer: its hits, and how they were found. The retrieval test and the report show it.
 
-import { copyButton, countOf, formatNumber, formatSeconds, h } from "./dom.js";
+import { copyButton, h } from "./dom.js";
 import { escaped, excerptOf, isInWindow, marked, termsOf } from "./excerpt.js";
-
-const RELEVANCE_NAMES = { calibrated: "Relevance", cosine: "Relevance", names: "Names found", words: "Words found" };
-
-const MEASURES = { recall: "Recall", ndcg: "nDCG", span_recall: "Span recall", answer_in_context: "Answer in context" };
-
-/** Return the name of a measure as the page shows it. */
-export function measureName(measure) {
-  return MEASURES[measure] ?? measure.replaceAll("_", " ");
-}
+import { commaList, countOf, formatFixed, formatNumber, formatPercent, formatSeconds, listed, rich, t, wordFor } from "./i18n.js";
+import { saidReason, saidRoute } from "./said.js";
 
 /** Return `#/graph?entity=NAME` and the like. */
 export function viewLink(view, parameters) {
@@ -23,13 +16,14 @@ export function viewLink(view, parameters) {
  * Options: `label` (the name of the setting), `other` (the answer to compare with, and `otherLabel`),
  * `isMarked(node)` (whether the form has the hit as gold), `onGold(node)` (adds a button to each hit), `level`
  * (of the headings of the hits), `reasons` (why documents are missing, if some are), `floor` (the least relevance of
- * a hit that is not gray) and `onFloor(floor)`, `open` (the ids of the nodes whose reasons are shown).
+ * a hit that is not gray) and `onFloor(floor)`, `open` (the ids of the nodes whose reasons are shown), `onRead(node)`
+ * (adds a button to each hit).
  */
 export function renderAnswer(view, options = {}) {
   const terms = termsOf(view);
   const hits = view.nodes.length
     ? h("ol", { class: "hits" }, view.nodes.map((node, index) => renderHit(node, index + 1, view, { ...options, terms })))
-    : h("p", { class: "empty" }, options.reasons ? `Nothing was found. ${options.reasons}` : "No hits. Try another mode, or a filter that admits more documents.");
+    : h("p", { class: "empty" }, options.reasons ? t("answer.nothing", { reasons: options.reasons }) : t("answer.no_hits"));
   const answer = h("div", { class: "answer" }, renderSummary(view, options), hits);
   showFloor(answer, options.floor ?? 0);
   return answer;
@@ -41,13 +35,13 @@ function renderSummary(view, options) {
   let shared = null;
   if (other) {
     const ids = new Set(other.nodes.map((node) => node.node_id));
-    shared = h("span", { class: "hint" }, ` ${view.nodes.filter((node) => ids.has(node.node_id)).length} also in ${otherLabel}.`);
+    shared = h("span", { class: "hint" }, t("list.sentence"), t("answer.shared", { count: view.nodes.filter((node) => ids.has(node.node_id)).length, other: otherLabel }));
   }
   return h(
     "div",
     { class: "answer-head" },
-    label ? h(`h${level - 1}`, null, `Setting ${label}`) : null,
-    h("p", { class: "found" }, count, ". ", view.nodes.length ? renderSentence(view) : null, shared),
+    label ? h(`h${level - 1}`, null, t("ask.setting_of", { name: label })) : null,
+    h("p", { class: "found" }, rich("answer.count", { hits: count, sentence: view.nodes.length ? renderSentence(view) : null }), shared),
     view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, freshnessText(view.freshness)) : null,
     renderScores(view.scores),
     h("div", { class: "answer-tools" }, renderFloor(view, options), view.paths?.length ? renderPaths(view.paths) : null, renderTrace(view, options)),
@@ -55,36 +49,31 @@ function renderSummary(view, options) {
 }
 
 function freshnessText({ max_age: age }) {
-  return typeof age === "number" ? `This answer may miss changes of the last ${formatSeconds(age)}.` : "This answer may miss recent changes.";
+  return typeof age === "number" ? t("answer.may_miss_since", { time: formatSeconds(age) }) : t("answer.may_miss");
 }
 
 /** Return how the hits were found as one sentence. */
 function renderSentence(view) {
-  if (view.strategy.startsWith("tree")) return "Found by following the summaries down to the text that is closest to the question.";
+  if (view.strategy.startsWith("tree")) return t("found.tree");
   const means = meansOf(view);
-  if (view.mode === "global") return `Found in the whole text${means}.`;
-  if (!view.links.length) return `No name of the index is in the question, so hits come from the whole text${means}.`;
+  if (view.mode === "global") return t(`found.whole.${means}`);
+  if (!view.links.length) return t(`found.no_name.${means}`);
   const named = view.nodes.filter((node) => node.entities.length);
   const place = (link) => view.question.indexOf(link.mention);
   const inOrder = [...view.links].sort((one, other) => place(one) - place(other));
   const found = inOrder.filter((link) => named.some((node) => node.entities.includes(link.entity)));
   const names = [...new Map(found.map((link) => [link.entity, link])).values()];
-  if (!names.length) return `No hit has a name of the question, so hits come from the whole text${means}.`;
+  if (!names.length) return t(`found.no_hit.${means}`);
   const rest = view.nodes.length - named.length;
-  const source = means ? `${rest > 1 ? "come" : "comes"} from the whole text${means}` : `${rest > 1 ? "have" : "has"} names that occur with ${names.length > 1 ? "them" : "it"}`;
-  const others = rest ? `; ${countOf(rest, "hit")} without ${names.length > 1 ? "these names" : "this name"} ${source}` : "";
-  return [`Found through the ${names.length > 1 ? "names" : "name"} `, listed(names.map((link) => entityLink(link.entity, writtenName(link, view)))), `${others}.`];
+  const others = rest ? t(`found.rest.${names.length > 1 ? "many" : "one"}.${means}`, { count: rest }) : "";
+  const links = listed(names.map((link) => entityLink(link.entity, writtenName(link, view))));
+  return rich(names.length > 1 ? "found.names" : "found.name", { names: links, others });
 }
 
-/** Return by which means texts were compared with the question. */
+/** Return by which means texts were compared with the question, as the end of a key of messages. */
 function meansOf(view) {
-  const means = [view.lists?.dense ? "meaning" : "", view.lists?.bm25 ? "words" : ""].filter(Boolean);
-  return means.length ? ` by ${means.join(" and ")}` : "";
-}
-
-/** Return elements with commas, and *and* before the last one. */
-function listed(elements) {
-  return elements.map((element, index) => [index ? (index === elements.length - 1 ? " and " : ", ") : "", element]);
+  if (view.lists?.dense) return view.lists.bm25 ? "both" : "meaning";
+  return view.lists?.bm25 ? "words" : "none";
 }
 
 /** Return a name as the question or the hits write it: the index has it in lower case. */
@@ -96,7 +85,7 @@ function writtenName({ mention, entity }, view) {
 }
 
 function entityLink(name, text = name) {
-  return h("a", { class: "entity", href: viewLink("graph", { entity: name }) }, text);
+  return h("a", { class: "entity", href: viewLink("graph", { entity: name }), dir: "auto" }, text);
 }
 
 /** Return the slider for the least relevance; shares of names or words are not comparable, so these have none. */
@@ -106,7 +95,7 @@ function renderFloor(view, { onFloor }) {
   const box = h(
     "div",
     { class: "floor" },
-    h("label", null, "Least relevance ", slider),
+    h("label", null, t("floor.label"), " ", slider),
     h("span", { class: "floor-value", "aria-hidden": "true" }),
     h("output", { class: "floor-told" }),
   );
@@ -123,11 +112,11 @@ export function showFloor(root, floor) {
     const slider = answer.querySelector(".floor-slider");
     if (!slider) continue;
     slider.value = floor;
-    answer.querySelector(".floor-value").textContent = Number(floor).toFixed(2);
+    answer.querySelector(".floor-value").textContent = formatFixed(Number(floor), 2);
     const hits = [...answer.querySelectorAll(".hit")];
     for (const hit of hits) hit.classList.toggle("is-below", Number(hit.dataset.relevance) < floor);
     const below = hits.filter((hit) => hit.classList.contains("is-below")).length;
-    const told = below ? `${countOf(below, "hit")} ${below > 1 ? "are" : "is"} below this relevance` : "";
+    const told = below ? t("floor.below", { count: below }) : "";
     const output = answer.querySelector(".floor-told");
     if (output.textContent !== told) output.textContent = told;
   }
@@ -139,7 +128,7 @@ function renderScores(scores) {
   return h(
     "dl",
     { class: "scores" },
-    known.map(([name, value]) => h("div", null, h("dt", null, measureName(name)), h("dd", null, value.toFixed(2)))),
+    known.map(([name, value]) => h("div", null, h("dt", null, wordFor("measure", name)), h("dd", null, formatFixed(value, 2)))),
   );
 }
 
@@ -154,7 +143,7 @@ function renderHit(node, rank, view, options) {
     { class: classes, "data-node": node.node_id, "data-relevance": node.relevance.toFixed(2) },
     h(
       "article",
-      { "aria-label": `Hit ${rank}`, tabindex: "-1" },
+      { "aria-label": t("hit.label", { rank }), tabindex: "-1" },
       h(
         "div",
         { class: "hit-head" },
@@ -162,29 +151,29 @@ function renderHit(node, rank, view, options) {
         h(
           "div",
           { class: "hit-title" },
-          h(`h${level}`, { dir: "auto" }, h("a", { href: treeLink(node) }, node.title || node.document_id)),
+          h(`h${level}`, { dir: "auto", lang: node.language || null }, h("a", { href: treeLink(node) }, node.title || node.document_id)),
           h("p", { class: "place" }, placeOf(node)),
         ),
         h(
           "div",
           { class: "labels" },
-          isGold ? h("span", { class: "label gold" }, "Gold") : null,
-          other ? h("span", { class: otherRank ? "label shared" : "label" }, otherRank ? `Rank ${otherRank} in ${otherLabel}` : `Not in ${otherLabel}`) : null,
+          isGold ? h("span", { class: "label gold" }, t("hit.gold")) : null,
+          other ? h("span", { class: otherRank ? "label shared" : "label" }, otherRank ? t("hit.rank_in", { rank: otherRank, other: otherLabel }) : t("hit.not_in", { other: otherLabel })) : null,
         ),
         renderRelevance(node, view.relevance_kind),
       ),
-      h("p", { class: "excerpt", dir: "auto" }, marked(excerptOf(node, terms), terms)),
+      h("p", { class: "excerpt", dir: "auto", lang: node.language || null }, marked(excerptOf(node, terms), terms)),
       renderAlsoIn(node),
       h(
         "details",
         { class: "why", open: open?.has(node.node_id) },
-        h("summary", { "aria-label": `Why? Hit ${rank}` }, "Why?"),
+        h("summary", { "aria-label": t("hit.why.label", { rank }) }, t("hit.why")),
         renderFigures(node, view.relevance_kind),
-        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", null, reason))) : null,
+        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", { dir: "auto" }, saidReason(reason)))) : null,
         renderEntities(node),
         renderText(node, terms),
         renderMetadata(node),
-        renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold),
+        renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold, options.onRead),
       ),
     ),
   );
@@ -197,9 +186,15 @@ function treeLink(node) {
 /** Return where a hit is: its pages, or else its characters. */
 function placeOf(node) {
   const parts = node.title && node.title !== node.document_id ? [node.document_id] : [];
-  parts.push(node.pages || `characters ${charactersOf(node)}`);
-  if (node.level) parts.push("summary");
+  parts.push(node.pages ? pagesOf(node) : t("hit.characters", { range: charactersOf(node) }));
+  if (node.level) parts.push(t("hit.summary"));
   return parts.join(" · ");
+}
+
+/** Return the pages of a hit, which the API has as *page 3* or *pages 3, 4*. */
+function pagesOf(node) {
+  const [, word, pages] = /^(pages?) (.*)$/.exec(node.pages);
+  return t(`hit.${word}`, { pages });
 }
 
 function charactersOf(node) {
@@ -211,13 +206,13 @@ function isShare(kind) {
 }
 
 function renderRelevance(node, kind) {
-  const name = RELEVANCE_NAMES[kind] ?? RELEVANCE_NAMES.calibrated;
+  const name = t(`relevance.${kind}`);
   return h(
     "span",
     { class: "relevance" },
     h("span", null, `${name} `),
     isShare(kind) ? null : h("meter", { min: 0, max: 1, value: node.relevance, "aria-label": name }),
-    h("strong", null, isShare(kind) ? `${Math.round(100 * node.relevance)}%` : node.relevance.toFixed(2)),
+    h("strong", null, isShare(kind) ? formatPercent(node.relevance) : formatFixed(node.relevance, 2)),
   );
 }
 
@@ -230,7 +225,7 @@ function renderText(node, terms) {
     const parts = paragraphs.flatMap((part, number) => [number ? h("span", { class: "paragraph-gap" }) : "", ...marked(part, terms)]);
     body.append(...(isInWindow(piece, node) && node.pieces.length > 1 ? [h("span", { class: "window" }, parts)] : parts));
   });
-  return h("div", { class: "text", tabindex: "0", role: "group", "aria-label": "Entire text" }, body);
+  return h("div", { class: "text", tabindex: "0", role: "group", "aria-label": t("hit.text") }, body);
 }
 
 /** Join the lines of a text that was wrapped at a fixed width; short lines, as in lists and verses, stay. */
@@ -244,52 +239,48 @@ function renderFigures(node, kind) {
   return h(
     "div",
     { class: "figures" },
-    h("span", null, `Found by ${node.found_by.replaceAll("_", " ")}`),
-    kind === "cosine" ? h("span", null, "The relevance is the cosine of the vectors") : null,
-    h("span", null, "Score ", h("strong", null, formatNumber(node.score))),
-    node.factor !== undefined && node.factor !== 1 ? h("span", null, "Boost ", h("strong", null, `× ${formatNumber(node.factor)}`)) : null,
+    h("span", null, t("hit.found_by", { list: wordFor("found_by", node.found_by) })),
+    kind === "cosine" ? h("span", null, t("hit.cosine")) : null,
+    h("span", null, rich("hit.score", { value: h("strong", null, formatNumber(node.score)) })),
+    node.factor !== undefined && node.factor !== 1 ? h("span", null, rich("hit.boost", { value: h("strong", null, `× ${formatNumber(node.factor)}`) })) : null,
     ranks.length
-      ? h("ul", { class: "ranks", "aria-label": "Ranks in the lists" }, ranks.map(([name, rank]) => h("li", null, `${name.replaceAll("_", " ")} #${rank}`)))
+      ? h("ul", { class: "ranks", "aria-label": t("hit.ranks") }, ranks.map(([name, rank]) => h("li", null, `${wordFor("found_by", name)} #${rank}`)))
       : null,
   );
 }
 
 function renderEntities(node) {
   if (!node.entities.length) return null;
-  return h(
-    "p",
-    { class: "entities" },
-    "Entities: ",
-    node.entities.map((name) => entityLink(name)),
-  );
+  return h("p", { class: "entities" }, rich("hit.entities", { names: node.entities.map((name) => entityLink(name)) }));
 }
 
 /** Return the other documents with the same text in one line, if there are any; an old report does not name them. */
 function renderAlsoIn(node) {
   if (!node.also_in?.length) return null;
-  const links = node.also_in.flatMap((id, index) => [index ? ", " : "", h("a", { href: viewLink("tree", { document: id }) }, id)]);
-  return h("p", { class: "hint also-in" }, `Also in ${countOf(node.also_in.length, "document")}: `, links);
+  const links = node.also_in.flatMap((id, index) => [index ? t("list.comma") : "", h("a", { href: viewLink("tree", { document: id }), dir: "auto" }, id)]);
+  return h("p", { class: "hint also-in" }, rich("hit.also_in", { documents: countOf(node.also_in.length, "document"), names: links }));
 }
 
 function renderMetadata(node) {
   const rows = Object.entries(node.metadata ?? {}).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]);
-  if (node.tags?.length) rows.push(["tags", node.tags.join(", ")]);
-  if (node.language) rows.push(["language", node.language]);
-  if (node.also_in?.length) rows.push(["also in", node.also_in.join(", ")]);
-  rows.push(["document", node.document_id], ["characters", charactersOf(node)]);
-  if (node.level) rows.push(["level of the summary", node.level]);
-  rows.push(["node", node.node_id]);
+  if (node.tags?.length) rows.push([t("metadata.tags"), commaList(node.tags)]);
+  if (node.language) rows.push([t("metadata.language"), node.language]);
+  if (node.also_in?.length) rows.push([t("metadata.also_in"), commaList(node.also_in)]);
+  rows.push([t("metadata.document"), node.document_id], [t("metadata.characters"), charactersOf(node)]);
+  if (node.level) rows.push([t("metadata.level"), node.level]);
+  rows.push([t("metadata.node"), node.node_id]);
   return h("dl", { class: "metadata" }, rows.map(([key, value]) => [h("dt", null, key), h("dd", { dir: "auto" }, value)]));
 }
 
-function renderActions(node, isMarked, onGold) {
+function renderActions(node, isMarked, onGold, onRead) {
   return h(
     "div",
     { class: "row actions" },
     onGold
-      ? h("button", { type: "button", class: "quiet small", onclick: () => onGold(node) }, isMarked ? "Gold ✓ (undo)" : "Mark as gold")
+      ? h("button", { type: "button", class: "quiet small", onclick: () => onGold(node) }, t(isMarked ? "hit.unmark_gold" : "hit.mark_gold"))
       : null,
-    h("a", { href: treeLink(node) }, "Show in the tree"),
+    h("a", { href: treeLink(node) }, t("hit.show_in_tree")),
+    onRead ? h("button", { type: "button", class: "quiet small read", onclick: () => onRead(node) }, t("hit.read")) : null,
   );
 }
 
@@ -301,29 +292,29 @@ function renderTrace(view, { label }) {
   return h(
     "details",
     { class: "trace" },
-    h("summary", { "aria-label": label ? `Details of setting ${label}` : null }, "Details"),
+    h("summary", { "aria-label": label ? t("trace.title_of", { name: label }) : null }, t("trace.title")),
     h(
       "p",
       { class: "facts" },
-      h("span", { class: `route route-${view.route}` }, `Route: ${view.route}`),
-      h("span", null, `${formatNumber(view.tokens)} tokens`),
+      h("span", { class: `route route-${view.route}` }, t("trace.route", { route: wordFor("mode", view.route) })),
+      h("span", null, t("trace.tokens", { count: view.tokens })),
       h("span", null, formatSeconds(seconds)),
     ),
-    h("p", null, view.reason),
+    h("p", null, saidRoute(view.reason)),
     renderLinks(view),
-    view.paths && !view.paths.length && view.links.length > 1 ? h("p", { class: "hint" }, "No path joins the names of the question.") : null,
+    view.paths && !view.paths.length && view.links.length > 1 ? h("p", { class: "hint" }, t("trace.no_path")) : null,
     renderLists(view),
-    cuts.length ? h("p", { class: "cuts" }, "Left out: ", cuts.map(([limit, count]) => `${formatNumber(count)} by ${limit.replaceAll("_", " ")}`).join(", ")) : null,
+    cuts.length ? h("p", { class: "cuts" }, t("trace.left_out", { counts: commaList(cuts.map(([limit, count]) => t("trace.cut", { count, limit: wordFor("cut", limit) }))) })) : null,
     timings.length
-      ? h("details", null, h("summary", null, "Timings"), h("dl", { class: "timings" }, timings.map(([step, one]) => [h("dt", null, step), h("dd", null, formatSeconds(one))])))
+      ? h("details", null, h("summary", null, t("trace.timings")), h("dl", { class: "timings" }, timings.map(([step, one]) => [h("dt", null, wordFor("step", step)), h("dd", null, formatSeconds(one))])))
       : null,
-    h("details", null, h("summary", null, "Explanation"), h("pre", { tabindex: "0", "aria-label": "Explanation" }, view.explain)),
+    h("details", null, h("summary", null, t("trace.explain")), h("pre", { tabindex: "0", lang: "en", "aria-label": t("trace.explain") }, view.explain)),
     h(
       "details",
       null,
-      h("summary", null, `Context for a prompt (${formatNumber(view.tokens)} tokens)`),
-      copyButton(() => view.context, "Copy the context"),
-      h("pre", { tabindex: "0", "aria-label": "Context for a prompt" }, view.context),
+      h("summary", null, t("trace.context_with", { count: view.tokens })),
+      copyButton(() => view.context, t("trace.copy_context")),
+      h("pre", { tabindex: "0", dir: "auto", "aria-label": t("trace.context") }, view.context),
     ),
   );
 }
@@ -333,9 +324,8 @@ function renderLinks(view) {
   return h(
     "p",
     null,
-    "Names: ",
-    view.links.map((link) => entityLink(link.entity)),
-    view.unlinked.length ? ` not in the index: ${view.unlinked.join(", ")}` : null,
+    rich("trace.names", { names: view.links.map((link) => entityLink(link.entity)) }),
+    view.unlinked.length ? [" ", t("trace.unlinked", { names: commaList(view.unlinked) })] : null,
   );
 }
 
@@ -343,7 +333,7 @@ function renderPaths(paths) {
   return h(
     "details",
     { class: "path-box" },
-    h("summary", null, "Paths between the names"),
+    h("summary", null, t("trace.paths")),
     h(
       "ol",
       { class: "paths" },
@@ -352,7 +342,7 @@ function renderPaths(paths) {
           "li",
           null,
           h("a", { href: viewLink("graph", { source: path.entities[0], target: path.entities.at(-1) }) }, path.entities.join(" – ")),
-          h("ul", null, path.hops.map((hop) => h("li", null, hop.text, " ", h("span", { class: "hint" }, hop.document_id)))),
+          h("ul", null, path.hops.map((hop) => h("li", { dir: "auto" }, hop.text, " ", h("span", { class: "hint" }, hop.document_id)))),
         ),
       ),
     ),
@@ -366,12 +356,12 @@ function renderLists(view) {
   return h(
     "details",
     { class: "lists" },
-    h("summary", null, `Ranked lists (${lists.length})`),
+    h("summary", null, t("trace.lists", { count: lists.length })),
     lists.map(([name, list]) =>
       h(
         "details",
         null,
-        h("summary", null, `${name.replaceAll("_", " ")}: ${countOf(list.size, "node")}`),
+        h("summary", null, t("trace.list", { name: wordFor("found_by", name), nodes: countOf(list.size, "node") })),
         h(
           "ol",
           null,
@@ -379,8 +369,9 @@ function renderLists(view) {
             h(
               "li",
               { value: one.rank },
-              places.has(one.node_id) ? h("strong", null, `hit ${places.get(one.node_id)}`) : h("code", null, one.node_id.slice(0, 8)),
-              ` ${Object.entries(one.figures).map(([figure, value]) => `${figure.replaceAll("_", " ")} ${formatNumber(value)}`).join(", ")}`,
+              places.has(one.node_id) ? h("strong", null, t("trace.hit", { rank: places.get(one.node_id) })) : h("code", null, one.node_id.slice(0, 8)),
+              " ",
+              commaList(Object.entries(one.figures).map(([figure, value]) => t("trace.figure", { name: wordFor("figure", figure), value }))),
             ),
           ),
         ),

@@ -1,5 +1,7 @@
 // The JSON API over HTTP: requests, errors, events of jobs, and the source of the graph and the tree.
 
+import { sentences, t } from "./i18n.js";
+
 /** An error that the server reported, or the lack of an answer. */
 export class ApiError extends Error {
   constructor(type, message, status) {
@@ -13,6 +15,7 @@ export class ApiError extends Error {
 export const connection = new EventTarget();
 
 const RETRY = 1_500;
+const STATUSES = new Set([400, 401, 403, 404, 409, 413, 429, 503]); // those whose kind the messages name
 
 let watching = false;
 
@@ -29,7 +32,7 @@ async function request(method, path, body, signal) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     watchServer();
-    throw new ApiError("ConnectionError", "The server does not answer. Is it still running?", 0);
+    throw new ApiError("ConnectionError", t("error.away"), 0);
   }
   if (response.status === 401 && path !== "session") connection.dispatchEvent(new Event("unauthorized"));
   return answerOf(response);
@@ -41,13 +44,18 @@ async function answerOf(response) {
   try {
     value = text ? JSON.parse(text) : null;
   } catch {
-    if (response.ok) throw new ApiError("AnswerError", "The server sent an answer that is not JSON.", response.status);
+    if (response.ok) throw new ApiError("AnswerError", t("error.no_json"), response.status);
   }
   if (response.ok) return value;
   const wait = response.headers.get("Retry-After");
-  const hint = wait && /^\d+$/.test(wait) ? ` Try again in ${wait} s.` : "";
-  const message = value?.error?.message ?? `The server answered with status ${response.status}.`;
-  throw new ApiError(value?.error?.type ?? "ServerError", message + hint, response.status);
+  const hint = wait && /^\d+$/.test(wait) ? t("error.wait", { seconds: Number(wait) }) : "";
+  const message = value?.error ? saidBy(value.error.message, response.status) : t("error.status", { status: response.status });
+  throw new ApiError(value?.error?.type ?? "ServerError", sentences([message, hint]), response.status);
+}
+
+/** Return a message of the server, which is English, after the kind of problem in the language of the page. */
+function saidBy(message, status) {
+  return t(STATUSES.has(status) ? `problem.${status}` : "problem.other", { message });
 }
 
 /** Ask for the health of the server until it answers, so that the page recovers by itself. */
@@ -98,7 +106,7 @@ export function followJob(id, onProgress) {
         return;
       }
       events.close();
-      if (job.state === "failed") reject(new ApiError(job.error?.type ?? "ServerError", job.error?.message ?? "The job failed.", 200));
+      if (job.state === "failed") reject(new ApiError(job.error?.type ?? "ServerError", job.error ? saidBy(job.error.message) : t("error.job"), 200));
       else resolve(job);
     };
     for (const name of ["progress", "done", "failed", "stopped"]) events.addEventListener(name, receive);

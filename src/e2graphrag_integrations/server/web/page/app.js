@@ -2,16 +2,18 @@
 
 import { api, connection, makeSource } from "./api.js";
 import { mountAsk } from "./ask.js";
-import { announce, busy, clear, errorBox, h, labeled } from "./dom.js";
 import { mountDocuments } from "./documents.js";
+import { announce, busy, clear, errorBox, h, labeled } from "./dom.js";
 import { mountGraph } from "./graph.js";
+import { LANGUAGE, fillDocument, t } from "./i18n.js";
+import { mountShortcuts } from "./shortcuts.js";
 import { IndexState } from "./state.js";
 import { mountTree } from "./tree.js";
 import { forgetFiles } from "./unindexed.js";
 
 const VIEWS = { ask: mountAsk, documents: mountDocuments, graph: mountGraph, tree: mountTree };
-const TITLES = { ask: "Retrieval test", documents: "Documents", graph: "Graph", tree: "Tree" };
 const THEME_KEY = "e2graphrag:theme";
+const LANGUAGE_KEY = "e2graphrag:language";
 
 const mounted = new Set();
 const state = new IndexState(document.getElementById("state"), showJob);
@@ -41,14 +43,14 @@ function showView() {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${TITLES[view]} · ${info.name} · E2GraphRAG`;
+  document.title = `${t(`view.${view}`)} · ${info.name} · E2GraphRAG`;
   if (!mounted.has(view)) {
     mounted.add(view);
     VIEWS[view](panel(view), makeSource(state), info, state);
   }
   panel(view).dispatchEvent(new CustomEvent("view-shown", { detail: parameters }));
   if (isNew) {
-    announce(TITLES[view]);
+    announce(t(`view.${view}`));
     state.refresh();
   }
 }
@@ -63,8 +65,8 @@ function showJob(id) {
 function showInfo() {
   document.getElementById("index-name").textContent = info.name;
   const badges = [];
-  if (info.read_only) badges.push(h("span", { class: "badge", title: "This session cannot change the index." }, "Read-only"));
-  if (info.scope) badges.push(h("span", { class: "badge", title: JSON.stringify(info.scope) }, "Scoped"));
+  if (info.read_only) badges.push(h("span", { class: "badge", title: t("shell.read_only.why") }, t("shell.read_only")));
+  if (info.scope) badges.push(h("span", { class: "badge", title: JSON.stringify(info.scope) }, t("shell.scoped")));
   clear(document.getElementById("badges"), badges);
   document.getElementById("log-out").hidden = !info.token_required;
 }
@@ -90,9 +92,9 @@ function showLogin() {
   document.getElementById("state").hidden = true;
   showOnly("login");
   const token = h("input", { id: "token", type: "password", autocomplete: "current-password", required: true });
-  const button = h("button", { type: "submit" }, "Log in");
+  const button = h("button", { type: "submit" }, t("login.title"));
   const problem = h("div");
-  const form = h("form", { class: "card stack" }, labeled("Token", token, "Whoever runs the server has given you a token."), button, problem);
+  const form = h("form", { class: "card stack" }, labeled(t("login.token"), token, t("login.hint")), button, problem);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(button, async () => {
@@ -106,7 +108,7 @@ function showLogin() {
       location.reload(); // the address still has the view and the question
     });
   });
-  clear(panel("login"), h("h1", null, "Log in"), form);
+  clear(panel("login"), h("h1", null, t("login.title")), form);
   token.focus();
 }
 
@@ -114,7 +116,7 @@ function watchConnection() {
   const banner = document.getElementById("banner");
   connection.addEventListener("unauthorized", showLogin);
   connection.addEventListener("offline", () => {
-    banner.textContent = "The server does not answer. The page tries again until it does.";
+    banner.textContent = t("shell.offline");
     banner.hidden = false;
   });
   state.addEventListener("index-changed", () => {
@@ -123,7 +125,7 @@ function watchConnection() {
   connection.addEventListener("online", () => {
     banner.hidden = true;
     if (info) state.refresh();
-    announce("The server answers again.");
+    announce(t("shell.online"));
     if (!info) start();
     else for (const name of mounted) panel(name).dispatchEvent(new Event("connection-restored"));
   });
@@ -142,6 +144,21 @@ function setUpTheme() {
       // Storage is blocked: the theme lasts until the page is closed.
     }
     root.dispatchEvent(new Event("theme-changed"));
+  });
+}
+
+function setUpLanguage() {
+  const control = document.getElementById("language");
+  control.value = LANGUAGE.startsWith("zh") ? "zh" : "en";
+  control.addEventListener("change", () => {
+    try {
+      localStorage.setItem(LANGUAGE_KEY, control.value);
+    } catch {
+      // Storage is blocked: the address keeps the language.
+      location.search = new URLSearchParams({ lang: control.value });
+      return;
+    }
+    location.reload(); // the address still has the view and the question
   });
 }
 
@@ -166,8 +183,11 @@ function setUpTools() {
   });
 }
 
+fillDocument();
 setUpTheme();
+setUpLanguage();
 setUpTools();
+mountShortcuts(document.getElementById("keys"));
 watchConnection();
 addEventListener("hashchange", showView);
 start();

@@ -1,46 +1,47 @@
 // The retrieval test: a question, one or two settings, and their answers side by side.
 
+import { renderAnswer, showFloor } from "./answer.js";
 import { api } from "./api.js";
-import { measureName, renderAnswer, showFloor } from "./answer.js";
-import { announce, busy, choice, clear, countOf, debounced, errorBox, h, labeled } from "./dom.js";
+import { announce, busy, choice, clear, debounced, errorBox, h, labeled } from "./dom.js";
+import { SelectedHit } from "./hits.js";
+import { commaList, countOf, formatFixed, t, wordFor } from "./i18n.js";
 import { mountQuestions } from "./questions.js";
+import { openReader } from "./reader.js";
 import { renderWelcome } from "./welcome.js";
 
-const WEIGHTS = [
-  ["dense_weight", "Vectors", "How much the meaning of a text counts."],
-  ["bm25_weight", "BM25", "How much the words of the question count."],
-  ["entity_weight", "Entities", "How much the names of the question count."],
-  ["title_link_weight", "Title links", "How much documents count to which the best hits refer by their titles."],
-];
+const WEIGHTS = ["dense_weight", "bm25_weight", "entity_weight", "title_link_weight"];
 const SIDE_WIDTH = "(min-width: 1100px)"; // as in the style sheet: the settings stand beside the answers
 const FORM_ID = "ask-form";
 const MAX_ADDRESS = 8_000; // characters; a longer state would not fit into the address
 
 /** Show the retrieval test. */
 export function mountAsk(root, _source, info, state) {
-  const question = h("textarea", { id: "question", rows: 1, required: true, maxlength: 32_000, "aria-describedby": "question-hint" });
+  const question = h("textarea", { id: "question", rows: 1, required: true, maxlength: 32_000, dir: "auto", "aria-describedby": "question-hint" });
   const compare = h("input", { id: "compare", type: "checkbox", role: "switch" });
   const settings = { A: settingFields("A", info), B: settingFields("B", info) };
-  const settingsSummary = h("summary", null, "Settings");
-  const reset = h("button", { type: "button", id: "reset", class: "quiet small" }, "Reset");
+  const settingsSummary = h("summary", null, t("ask.settings"));
+  const reset = h("button", { type: "button", id: "reset", class: "quiet small" }, t("ask.reset"));
   const settingsBox = h(
     "details",
     { id: "settings", class: "settings-side" },
     settingsSummary,
-    h("div", { class: "row" }, reset, h("span", { class: "hint" }, "Empty means the default.")),
+    h("div", { class: "row" }, reset, h("span", { class: "hint" }, t("ask.empty_is_default"))),
     h("div", { class: "settings" }, settings.A.element, settings.B.element),
   );
   const gold = goldFields();
-  const askButton = h("button", { type: "submit", id: "ask" }, "Ask");
+  const askButton = h("button", { type: "submit", id: "ask" }, t("ask.ask"));
   const problem = h("div");
   const questionSet = h("details", { id: "question-set" });
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
   const opened = new Set(); // the nodes whose reasons are shown, which stay so when the question is asked again
   let asked = "";
+  const selected = new SelectedHit(answers, () => keepQuietly());
   let floor = 0;
+  let isReading = false; // whether the document of the selected hit is shown
   let control = null;
   let address = "";
+  let isFresh = false; // whether the next answers are those of an address
   let isDraft = true; // whether the newest entry of the history has no answer yet, so that it can be replaced
 
   const form = h(
@@ -55,17 +56,17 @@ export function mountAsk(root, _source, info, state) {
         h(
           "div",
           { class: "label-row" },
-          h("label", { for: "question" }, "Question"),
-          h("p", { class: "hint", id: "question-hint" }, "Enter asks, Shift+Enter starts a new line. No language model is called."),
+          h("label", { for: "question" }, t("ask.question")),
+          h("p", { class: "hint", id: "question-hint" }, t("ask.hint")),
         ),
         question,
       ),
       askButton,
     ),
     problem,
-    h("div", { class: "disclosures" }, h("label", { class: "check" }, compare, "Compare two settings"), gold.element, questionSet),
+    h("div", { class: "disclosures" }, h("label", { class: "check" }, compare, t("ask.compare")), gold.element, questionSet),
   );
-  clear(root, h("h1", { class: "visually-hidden" }, "Retrieval test"), h("div", { class: "ask-layout" }, form, settingsBox, answers));
+  clear(root, h("h1", { class: "visually-hidden" }, t("view.ask")), h("div", { class: "ask-layout" }, form, settingsBox, answers));
 
   const questions = mountQuestions(questionSet, {
     info,
@@ -94,10 +95,10 @@ export function mountAsk(root, _source, info, state) {
 
   function showLayout() {
     settings.B.element.hidden = !compare.checked;
-    settings.A.legend.textContent = compare.checked ? "Setting A" : "Setting";
+    settings.A.legend.textContent = compare.checked ? t("ask.setting_of", { name: "A" }) : t("ask.setting");
     answers.classList.toggle("compare", compare.checked);
     const described = settings.A.describe();
-    settingsSummary.textContent = compare.checked || !described ? "Settings" : `Settings: ${described}`;
+    settingsSummary.textContent = compare.checked || !described ? t("ask.settings") : t("ask.settings_with", { described });
   }
 
   /** Return what the form contains as parameters of the address. */
@@ -109,6 +110,8 @@ export function mountAsk(root, _source, info, state) {
     }
     for (const [key, value] of Object.entries(gold.values())) values[key] = value;
     if (floor) values.floor = String(floor);
+    if (selected.key) values.hit = selected.key;
+    if (isReading) values.read = "1";
     return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
   }
 
@@ -122,6 +125,9 @@ export function mountAsk(root, _source, info, state) {
     }
     gold.restore(values);
     floor = floorOf(values.floor);
+    selected.key = values.hit ?? "";
+    isReading = values.read === "1";
+    startQuestion(question.value.trim());
     settingsBox.open ||= compare.checked && !question.value; // an answer comes first on small screens
     showLayout();
   }
@@ -136,14 +142,31 @@ export function mountAsk(root, _source, info, state) {
     history[method](null, "", text ? `#/ask?${text}` : "#/ask");
   }
 
-  /** Gray the hits below a relevance, and keep it in the address; Back need not undo it. */
+  /** Gray the hits below a relevance. */
   function setFloor(value) {
     floor = value;
     showFloor(answers, floor);
-    keepFloor();
+    keepQuietly();
   }
 
-  const keepFloor = debounced(() => {
+  /** Show the document of a hit, which the address names until the document is closed. */
+  function read(node) {
+    isReading = true;
+    keepQuietly();
+    openReader({ id: node.document_id, title: node.title, start: node.start, end: node.end }, () => {
+      isReading = false;
+      keepQuietly();
+    });
+  }
+
+  /** Forget what belongs to the hits of another question. */
+  function startQuestion(text) {
+    if (text !== asked) opened.clear();
+    asked = text;
+  }
+
+  /** Keep in the address what Back need not undo. */
+  const keepQuietly = debounced(() => {
     if (root.hidden) return;
     const wasDraft = isDraft;
     isDraft = true;
@@ -160,7 +183,7 @@ export function mountAsk(root, _source, info, state) {
     const text = question.value.trim();
     clear(problem);
     if (!text) {
-      clear(problem, errorBox("Write a question first."));
+      clear(problem, errorBox(t("ask.write_first")));
       question.focus();
       return;
     }
@@ -175,15 +198,15 @@ export function mountAsk(root, _source, info, state) {
       error.field?.focus();
       return;
     }
-    if (text !== asked) opened.clear();
-    asked = text;
+    if (text !== asked) selected.key = "";
+    startQuestion(text);
     keepState();
     isDraft = false;
     control?.abort();
     control = new AbortController();
     const { signal } = control;
     answers.setAttribute("aria-busy", "true");
-    announce("Asking");
+    announce(t("ask.asking"));
     await busy(askButton, async () => {
       const settled = await Promise.allSettled(
         Object.values(chosen).map((one) => api.post("retrieve", { question: text, settings: one, gold: goldAnswers }, signal)),
@@ -204,16 +227,27 @@ export function mountAsk(root, _source, info, state) {
     clear(
       answers,
       Object.entries(given).map(([name, one]) => {
+        const title = t("ask.setting_of", { name });
         if (one.status === "rejected") {
-          return h("section", { "aria-label": `Setting ${name}` }, given.B ? h("h2", null, `Setting ${name}`) : null, errorBox(one.reason));
+          return h("section", { "aria-label": title }, given.B ? h("h2", null, title) : null, errorBox(one.reason));
         }
         const otherLabel = name === "A" ? "B" : "A";
-        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, reasons: state.reasons(), level: given.B ? 3 : 2, floor, onFloor: setFloor, open: opened };
-        return h("section", { "aria-label": `Setting ${name}`, "data-setting": name }, renderAnswer(one.value, options));
+        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, reasons: state.reasons(), level: given.B ? 3 : 2, floor, onFloor: setFloor, open: opened, onRead: read };
+        return h("section", { "aria-label": title, "data-setting": name }, renderAnswer(one.value, options));
       }),
     );
-    const counts = Object.entries(values).map(([name, view]) => view && `${given.B ? `Setting ${name}: ` : ""}${spoken(view)}`);
+    const counts = Object.entries(values).map(([name, view]) => view && (given.B ? t("ask.setting_says", { name, text: spoken(view) }) : spoken(view)));
     announce(counts.filter(Boolean).join(". "));
+    if (isFresh) reveal();
+    else selected.show();
+    isFresh = false;
+  }
+
+  /** Return to the hit that the address names, and to its document. */
+  function reveal() {
+    const isShown = Boolean(selected.key && selected.reveal());
+    if (isReading && isShown) answers.querySelector(".hit.is-current .read").click();
+    else isReading = false;
   }
 
   async function toggleGold(node) {
@@ -231,7 +265,7 @@ export function mountAsk(root, _source, info, state) {
     for (const one of Object.values(settings)) one.write({});
     showLayout();
     keepState();
-    announce("The settings are empty");
+    announce(t("ask.is_reset"));
   });
   answers.addEventListener(
     "toggle",
@@ -255,7 +289,7 @@ export function mountAsk(root, _source, info, state) {
     settingsBox.open = compare.checked || settingsBox.open;
     showLayout();
     if (!question.value.trim() || !given.A) return;
-    if (compare.checked && isCopy()) answers.append(h("section", { "aria-label": "Setting B" }, h("p", { class: "empty", role: "status" }, "Setting B is a copy of setting A. Change it, and press Ask.")));
+    if (compare.checked && isCopy()) answers.append(h("section", { "aria-label": t("ask.setting_of", { name: "B" }) }, h("p", { class: "empty", role: "status" }, t("ask.copy"))));
     else ask();
   });
   const follow = debounced(() => {
@@ -273,6 +307,7 @@ export function mountAsk(root, _source, info, state) {
     address = text;
     isDraft = true;
     restore(event.detail);
+    isFresh = true;
     if (question.value.trim()) ask();
     else showWelcome(answers, info, state);
   });
@@ -293,7 +328,7 @@ function floorOf(text) {
 
 function spoken(view) {
   const scores = Object.entries(view.scores ?? {}).filter(([, value]) => typeof value === "number");
-  return [countOf(view.nodes.length, "hit"), ...scores.map(([name, value]) => `${measureName(name)} ${value.toFixed(2)}`)].join(", ");
+  return commaList([countOf(view.nodes.length, "hit"), ...scores.map(([name, value]) => t("ask.measured", { measure: wordFor("measure", name), value: formatFixed(value, 2) }))]);
 }
 
 function showWelcome(answers, info, state) {
@@ -308,21 +343,22 @@ function settingFields(name, info) {
     const value = defaults[key] ?? defaults.parameters?.hybrid?.[key] ?? "";
     return h("input", { id: id(key), type: "number", placeholder: value, ...properties });
   };
-  const text = (key, placeholder, rows = 2) => h("textarea", { id: id(key), rows, placeholder, spellcheck: "false" });
+  const text = (key, rows = 2) => h("textarea", { id: id(key), rows, placeholder: t(`field.${key}.example`), spellcheck: "false" });
   const fields = {
-    mode: choice(id("mode"), info.modes.map((mode) => [mode === (defaults.mode ?? "auto") ? "" : mode, mode])),
-    strategy: choice(id("strategy"), [["", "default"], ...info.strategies.map((one) => [one, one])]),
+    mode: choice(id("mode"), info.modes.map((mode) => [mode === (defaults.mode ?? "auto") ? "" : mode, wordFor("mode", mode)])),
+    strategy: choice(id("strategy"), [["", t("ask.default")], ...info.strategies.map((one) => [one, wordFor("strategy", one)])]),
     k: number("k", { min: 1, max: info.limits.k, step: 1 }),
-    token_budget: number("token_budget", { min: 1, step: 1, placeholder: "none" }),
-    ...Object.fromEntries(WEIGHTS.map(([key]) => [key, number(key, { min: 0, max: 1000, step: "any" })])),
-    where: text("where", '{"author": "H. G. Wells"}'),
-    boosts: text("boosts", '{"tag": {"billing": 2}}'),
-    history: text("history", "user: Who was Weena?\nassistant: One of the Eloi.", 3),
+    token_budget: number("token_budget", { min: 1, step: 1, placeholder: t("ask.no_limit") }),
+    ...Object.fromEntries(WEIGHTS.map((key) => [key, number(key, { min: 0, max: 1000, step: "any" })])),
+    where: text("where"),
+    boosts: text("boosts"),
+    history: text("history", 3),
     paths: h("input", { id: id("paths"), type: "checkbox", "aria-describedby": id("paths-hint") }),
   };
   for (const field of Object.values(fields)) field.setAttribute("form", FORM_ID); // Enter asks, outside of the form, too
-  const weights = h("div", { class: "fields" }, WEIGHTS.map(([key, title, hint]) => labeled(title, fields[key], hint)));
-  const legend = h("legend", null, `Setting ${name}`);
+  const field = (key) => labeled(t(`field.${key}`), fields[key], t(`field.${key}.hint`));
+  const weights = h("div", { class: "fields" }, WEIGHTS.map(field));
+  const legend = h("legend", null, t("ask.setting_of", { name }));
   const element = h(
     "fieldset",
     { "data-fields": name },
@@ -330,27 +366,22 @@ function settingFields(name, info) {
     h(
       "div",
       { class: "fields" },
-      labeled("Hits (k)", fields.k, "Maximum number of hits."),
-      labeled("Mode", fields.mode, "Local uses the names of the question, global meaning and words, auto all of these."),
-      labeled("Strategy", fields.strategy, "Hybrid combines all searches, paper is that of E2GraphRAG, tree follows the summaries."),
-      labeled("Token budget", fields.token_budget, "Maximum number of tokens in all hits together."),
+      ["k", "mode", "strategy", "token_budget"].map(field),
     ),
-    h("details", null, h("summary", null, "Weights of the hybrid strategy"), weights),
+    h("details", null, h("summary", null, t("field.weights")), weights),
     h(
       "details",
       null,
-      h("summary", null, "Filter, boosts, history and paths"),
+      h("summary", null, t("field.more")),
       h(
         "div",
         { class: "fields" },
-        h("div", { class: "wide" }, labeled("Filter (JSON)", fields.where, "Only documents with this metadata, as in where=.")),
-        h("div", { class: "wide" }, labeled("Boosts (JSON)", fields.boosts, "Preferred tags, documents, dates or values, as in boost=.")),
-        h("div", { class: "wide" }, labeled("Earlier turns", fields.history, "One per line; a line without a role is one of the user.")),
+        ["where", "boosts", "history"].map((key) => h("div", { class: "wide" }, field(key))),
         h(
           "div",
           { class: "wide" },
-          h("label", { class: "check" }, fields.paths, "Find paths between the names"),
-          h("p", { class: "hint", id: id("paths-hint") }, "Shows the sentences that join the names of the question."),
+          h("label", { class: "check" }, fields.paths, t("field.paths")),
+          h("p", { class: "hint", id: id("paths-hint") }, t("field.paths.hint")),
         ),
       ),
     ),
@@ -358,7 +389,7 @@ function settingFields(name, info) {
 
   const isHybrid = () => ["", "hybrid"].includes(fields.strategy.value);
   const showWeights = () => {
-    for (const [key] of WEIGHTS) fields[key].disabled = !isHybrid();
+    for (const key of WEIGHTS) fields[key].disabled = !isHybrid();
   };
   fields.strategy.addEventListener("change", showWeights);
 
@@ -383,7 +414,7 @@ function settingFields(name, info) {
     fields[key].setAttribute("aria-invalid", "true");
     const box = fields[key].closest("details");
     if (box) box.open = true;
-    const error = new Error(`Setting ${name}: ${message}`);
+    const error = new Error(t("ask.setting_says", { name, text: message }));
     return Object.assign(error, { field: fields[key], isSetting: true });
   }
 
@@ -398,7 +429,7 @@ function settingFields(name, info) {
       else chosen[key] = value;
     }
     for (const [key, field] of Object.entries(fields)) {
-      if (field.type === "number" && field.validity.badInput) throw invalid(key, "this must be a number.");
+      if (field.type === "number" && field.validity.badInput) throw invalid(key, t("field.no_number"));
     }
     if (isBatch) {
       delete chosen.history;
@@ -410,7 +441,7 @@ function settingFields(name, info) {
   function numberOf(key, value) {
     const given = Number(value);
     const isWhole = fields[key].step === "1";
-    if (!Number.isFinite(given) || (isWhole && !Number.isInteger(given))) throw invalid(key, `this must be a ${isWhole ? "whole " : ""}number.`);
+    if (!Number.isFinite(given) || (isWhole && !Number.isInteger(given))) throw invalid(key, t(isWhole ? "field.no_whole_number" : "field.no_number"));
     return given;
   }
 
@@ -419,9 +450,9 @@ function settingFields(name, info) {
     try {
       given = JSON.parse(value);
     } catch (error) {
-      throw invalid(key, `the ${key === "where" ? "filter" : "boosts"} must be JSON: ${error.message}`);
+      throw invalid(key, t(`field.no_json.${key}`, { message: error.message }));
     }
-    if (given === null || typeof given !== "object" || Array.isArray(given)) throw invalid(key, `the ${key === "where" ? "filter" : "boosts"} must be a JSON object, such as ${fields[key].placeholder}`);
+    if (given === null || typeof given !== "object" || Array.isArray(given)) throw invalid(key, t(`field.no_object.${key}`, { example: fields[key].placeholder }));
     return given;
   }
 
@@ -437,12 +468,17 @@ function settingFields(name, info) {
 
   /** Return the settings that are not the default, in words. */
   function describe() {
-    return Object.entries(values())
-      .map(([key, value]) => (key === "paths" ? "paths" : `${key.replaceAll("_", " ")} ${value}`))
-      .join(", ");
+    return commaList(Object.entries(values()).map(([key, value]) => describeValue(key, value)));
   }
 
   return { element, legend, values, write, read, describe };
+}
+
+/** Return a value of a setting in words. */
+function describeValue(key, value) {
+  const name = t(`setting.${key}`);
+  if (key === "paths") return name;
+  return t("setting.is", { name, value: ["mode", "strategy"].includes(key) ? wordFor(key, value) : value });
 }
 
 /** Return the turns of a conversation, one per line. */
@@ -463,12 +499,12 @@ function goldFields() {
   const element = h(
     "details",
     { id: "gold-box" },
-    h("summary", null, "Gold answers"),
+    h("summary", null, t("gold.title")),
     h(
       "div",
       { class: "settings" },
-      labeled("Gold ids or spans", gold, "One per line: the id of a document or of a node (for recall and nDCG), or a span as document:start-end (for span recall)."),
-      labeled("Answers", answer, "One per line: texts of which the context should contain one."),
+      labeled(t("gold.ids"), gold, t("gold.ids.hint")),
+      labeled(t("gold.answers"), answer, t("gold.answers.hint")),
     ),
   );
   const lines = (control) => control.value.split("\n").map((line) => line.trim()).filter(Boolean);

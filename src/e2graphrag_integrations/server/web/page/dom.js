@@ -1,5 +1,7 @@
 // Elements, built without markup: no text of a document is ever parsed as HTML.
 
+import { sentences, t } from "./i18n.js";
+
 const SAFE_LINK = /^(#|blob:|jobs\/)/;
 
 /**
@@ -53,27 +55,10 @@ export function errorBox(error) {
   return h("p", { class: "error", role: "alert" }, error?.message || String(error));
 }
 
-const NUMBERS = new Intl.NumberFormat("en-US", { maximumFractionDigits: 3 });
-
-/** Return a number with separators and at most three decimals. */
-export function formatNumber(value) {
-  return NUMBERS.format(value);
-}
-
-/** Return a count with its noun, such as "1 chunk" or "2 chunks". */
-export function countOf(count, noun, plural = `${noun}s`) {
-  return `${formatNumber(count)} ${count === 1 ? noun : plural}`;
-}
-
 /** Return why a list is empty: `unknown` if a search found nothing, else `empty`, and what is not indexed yet. */
 export function nothingFound(source, search, unknown, empty) {
   const reasons = source.reasons?.() ?? "";
-  return search.trim() ? `${unknown} ${reasons}`.trim() : reasons || empty;
-}
-
-/** Return a duration in milliseconds or seconds. */
-export function formatSeconds(seconds) {
-  return seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : `${seconds.toFixed(1)} s`;
+  return search.trim() ? sentences([unknown, reasons]) : reasons || empty;
 }
 
 /** Return the value of a color variable of the style sheet in the current theme. */
@@ -134,7 +119,7 @@ export function confirmed(title, text, action) {
         "div",
         { class: "row" },
         h("button", { type: "button", class: "danger", onclick: () => dialog.close("yes") }, action),
-        h("button", { type: "button", class: "quiet", onclick: () => dialog.close("") }, "Cancel"),
+        h("button", { type: "button", class: "quiet", onclick: () => dialog.close("") }, t("do.cancel")),
       ),
     );
     dialog.addEventListener("close", () => {
@@ -164,15 +149,15 @@ export function debounced(task, milliseconds = 250) {
 }
 
 /** Return a button that copies a text. */
-export function copyButton(text, label = "Copy") {
+export function copyButton(text, label = t("do.copy")) {
   const button = h("button", { type: "button", class: "quiet small" }, label);
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text());
-      button.textContent = "Copied";
-      announce("Copied");
+      button.textContent = t("do.copied");
+      announce(t("do.copied"));
     } catch {
-      button.textContent = "Select the text and press Ctrl+C";
+      button.textContent = t("do.copy_by_hand");
     }
     setTimeout(() => {
       button.textContent = label;

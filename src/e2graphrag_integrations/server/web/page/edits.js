@@ -1,31 +1,32 @@
 // Corrections of entities: a form for the entity that is shown, and the list of all edits with "Undo".
 
 import { announce, block, busy, choice, clear, errorBox, h, labeled } from "./dom.js";
+import { t } from "./i18n.js";
 
-/** What the form does: its field, the effect, and the change that it sends; `next` is the entity shown then. */
+/** What the form does: the messages for it, its field and the effect; the change that it sends; `next` is the entity shown then. */
 const EDIT_KINDS = {
   alias: {
-    action: "Add an alias",
-    field: "Alias",
-    effect: (label) => `This name will mean ${label}.`,
+    action: "edit.alias",
+    field: "edit.alias.field",
+    effect: "edit.alias.effect",
     change: (label, other) => ({ alias: { [other]: label } }),
   },
   merge: {
-    action: "Merge into another entity",
-    field: "Entity",
-    effect: (label) => `All mentions of ${label} will be mentions of this entity.`,
+    action: "edit.merge",
+    field: "edit.merge.field",
+    effect: "edit.merge.effect",
     change: (label, other) => ({ alias: { [label]: other } }),
     next: (other) => other,
   },
   separate: {
-    action: "Separate from another name",
-    field: "Other name",
-    effect: (label) => `${label} and this name will never mean the same entity.`,
+    action: "edit.separate",
+    field: "edit.separate.field",
+    effect: "edit.separate.effect",
     change: (label, other) => ({ separate: [[label, other]] }),
   },
   stop: {
-    action: "Stop: not an entity",
-    effect: (label) => `${label} will leave the graph, also for documents that you add later.`,
+    action: "edit.stop",
+    effect: "edit.stop.effect",
     change: (label) => ({ stop: [label] }),
     next: () => "",
   },
@@ -40,7 +41,7 @@ export class EntityEditor {
     this.source = source;
     this.state = state;
     this.changed = changed;
-    this.heading = h("h2", { id: "edits-heading", tabindex: "-1" }, "Corrections");
+    this.heading = h("h2", { id: "edits-heading", tabindex: "-1" }, t("edits.title"));
     this.list = h("ul", { class: "edit-list" });
     this.problem = h("div");
     this.form = h("div", { class: "graph-edit" });
@@ -59,7 +60,7 @@ export class EntityEditor {
   }
 
   draw(edits) {
-    const none = h("li", { class: "hint" }, "There are none. “Correct this entity” below the drawing adds one.");
+    const none = h("li", { class: "hint" }, t("edits.none"));
     clear(this.list, edits.length ? edits.map((edit) => this.renderEdit(edit)) : none);
     this.applyState();
   }
@@ -72,16 +73,17 @@ export class EntityEditor {
   }
 
   renderEdit(edit) {
-    const button = h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": `Undo: ${edit.text}` }, "Undo");
+    const text = t(`edits.is.${edit.kind}`, { first: edit.names[0], last: edit.names.at(-1) });
+    const button = h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": t("edits.undo", { edit: text }) }, t("do.undo"));
     button.addEventListener("click", () =>
       busy(button, async () => {
         if (!(await this.send({ undo: [edit.id] }, this.problem))) return;
-        announce(`Undone: ${edit.text}`);
+        announce(t("edits.undone", { edit: text }));
         this.heading.focus();
         await this.changed();
       }),
     );
-    return h("li", null, h("span", null, edit.text), button);
+    return h("li", null, h("span", { dir: "auto" }, text), button);
   }
 
   /** Send a change, and show the edits after it; return whether it applies. */
@@ -104,32 +106,32 @@ export class EntityEditor {
   }
 
   renderForm(label) {
-    const kind = choice("edit-kind", Object.entries(EDIT_KINDS).map(([value, { action }]) => [value, action]), { "aria-describedby": "edit-effect" });
+    const kind = choice("edit-kind", Object.entries(EDIT_KINDS).map(([value, { action }]) => [value, t(action)]), { "aria-describedby": "edit-effect" });
     const name = h("input", { id: "edit-name", autocomplete: "off", maxlength: "4000" });
     const field = labeled("", name);
     const effect = h("p", { class: "hint", id: "edit-effect" });
-    const button = h("button", { type: "submit", "data-writes": "all" }, "Correct");
+    const button = h("button", { type: "submit", "data-writes": "all" }, t("edits.correct"));
     const problem = h("div");
     const update = () => {
       const chosen = EDIT_KINDS[kind.value];
       field.hidden = !chosen.field;
       name.required = Boolean(chosen.field);
-      field.querySelector("label").textContent = chosen.field ?? "";
-      effect.textContent = chosen.effect(label);
+      field.querySelector("label").textContent = chosen.field ? t(chosen.field) : "";
+      effect.textContent = t(chosen.effect, { label });
     };
     kind.addEventListener("change", update);
     update();
-    const form = h("form", { class: "stack", "aria-label": `Correct ${label}` }, labeled("Correction", kind), field, effect, button, problem);
+    const form = h("form", { class: "stack", "aria-label": t("edits.correct.label", { label }) }, labeled(t("edits.correction"), kind), field, effect, button, problem);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       busy(button, () => this.apply(EDIT_KINDS[kind.value], label, name.value.trim(), problem));
     });
-    return h("details", { class: "card" }, h("summary", null, "Correct this entity"), form);
+    return h("details", { class: "card" }, h("summary", null, t("edits.form")), form);
   }
 
   async apply({ action, change, next }, label, other, problem) {
     if (!(await this.send(change(label, other), problem))) return;
-    announce(`${action}: done`);
+    announce(t("edits.done", { action: t(action) }));
     this.heading.focus(); // the form belongs to the entity before
     await this.changed(next?.(other));
   }

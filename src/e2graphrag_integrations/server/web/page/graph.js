@@ -2,8 +2,9 @@
 // between two names. The lists below the drawing contain everything that the drawing shows.
 
 import { viewLink } from "./answer.js";
-import { announce, busy, choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled, nothingFound, themeColor } from "./dom.js";
+import { announce, busy, choice, clear, debounced, errorBox, h, labeled, nothingFound, themeColor } from "./dom.js";
 import { EntityEditor } from "./edits.js";
+import { commaList, countOf, formatNumber, sentences, t } from "./i18n.js";
 
 const LISTED_ENTITIES = 30;
 const LISTED_EDGES = 12;
@@ -46,10 +47,10 @@ class GraphView {
     this.list.nounSwitch.addEventListener("change", () => {
       location.hash = this.address({ ...this.place, nouns: this.list.nounSwitch.checked });
     });
-    this.title = h("h2", { id: "graph-title", tabindex: "-1" });
+    this.title = h("h2", { id: "graph-title", tabindex: "-1", dir: "auto" });
     this.facts = h("p", { class: "facts" });
     this.problem = h("div");
-    this.limits = choice("graph-size", DRAWN_SIZES.map((size) => [size, `${size} entities`]), { "aria-label": "Size of the drawing" });
+    this.limits = choice("graph-size", DRAWN_SIZES.map((size) => [size, countOf(size, "entity")]), { "aria-label": t("graph.size") });
     this.limits.value = String(this.limit);
     this.limits.addEventListener("change", () => {
       this.limit = Number(this.limits.value);
@@ -69,7 +70,7 @@ class GraphView {
     );
     clear(
       root,
-      h("h1", null, "Graph"),
+      h("h1", null, t("view.graph")),
       source.graphNote ? h("p", { class: "hint" }, source.graphNote) : null,
       h(
         "div",
@@ -172,20 +173,20 @@ class GraphView {
     const undrawn = found.omitted - found.nouns;
     clear(this.title, label);
     clear(this.facts, [
-      this.nodes.get(found.center).is_name ? null : h("span", null, "common noun"),
+      this.nodes.get(found.center).is_name ? null : h("span", null, t("graph.noun")),
       h("span", null, countOf(info.mentions, "mention")),
       h("span", null, countOf(info.documents, "document")),
       h("span", null, countOf(info.degree, "neighbor")),
-      info.aliases.length ? h("span", null, `aliases: ${info.aliases.join(", ")}`) : null,
-      found.nouns ? h("span", null, `${countOf(found.nouns, "common noun")} left out`) : null,
-      undrawn ? h("span", { class: "graph-omitted" }, `${formatNumber(undrawn)} not drawn`) : null,
+      info.aliases.length ? h("span", null, t("graph.aliases", { names: commaList(info.aliases) })) : null,
+      found.nouns ? h("span", null, t("graph.nouns_left_out", { count: found.nouns })) : null,
+      undrawn ? h("span", { class: "graph-omitted" }, t("graph.not_drawn", { count: undrawn })) : null,
     ]);
     clear(this.evidence, this.renderMentions(details));
     this.editor?.show(label);
     this.limits.hidden = false;
     this.main.hidden = false;
     await this.draw();
-    announce(`${label}: ${countOf(found.nodes.length - 1, "neighbor")} drawn, ${formatNumber(found.omitted)} left out`);
+    announce(t("graph.told", { label, count: found.nodes.length - 1, omitted: found.omitted }));
   }
 
   async showPaths(source, target, isNewest) {
@@ -202,13 +203,13 @@ class GraphView {
     this.edges = [...edges.values()];
     const ends = paths.length ? [paths[0].entities[0], paths[0].entities.at(-1)].map((name) => this.labelOf(name)) : [source, target];
     clear(this.title, ends.join(" – "));
-    clear(this.facts, h("span", null, paths.length ? countOf(paths.length, "path") : "No path joins these names."));
+    clear(this.facts, h("span", null, paths.length ? countOf(paths.length, "path") : t("graph.no_path")));
     clear(this.evidence, this.renderPathList(paths));
     this.editor?.show("");
     this.limits.hidden = true;
     this.main.hidden = false;
     await this.draw();
-    announce(paths.length ? `${countOf(paths.length, "path")} between ${ends.join(" and ")}` : "No path joins these names.");
+    announce(paths.length ? t("graph.told_paths", { count: paths.length, from: ends[0], to: ends[1] }) : t("graph.no_path"));
   }
 
   /** Add the heaviest neighbors of an entity to the drawing. */
@@ -231,7 +232,7 @@ class GraphView {
     await this.draw();
     const added = this.nodes.size - before;
     const isFull = this.nodes.size >= DRAWN_AT_MOST;
-    announce(isFull ? `The drawing has its maximum of ${DRAWN_AT_MOST} entities.` : `${countOf(added, "neighbor")} of ${this.labelOf(name)} added`);
+    announce(isFull ? t("graph.full", { most: DRAWN_AT_MOST }) : t("graph.added", { count: added, label: this.labelOf(name) }));
   }
 
   async draw() {
@@ -245,11 +246,11 @@ class GraphView {
     this.to = h("input", { id: "graph-to", required: true, autocomplete: "off" });
     const form = h(
       "form",
-      { class: "card stack", "aria-label": "Paths between two names" },
-      h("h2", null, "Paths between two names"),
-      labeled("From", this.from),
-      labeled("To", this.to),
-      h("button", { type: "submit" }, "Find paths"),
+      { class: "card stack", "aria-label": t("graph.paths") },
+      h("h2", null, t("graph.paths")),
+      labeled(t("graph.from"), this.from),
+      labeled(t("graph.to"), this.to),
+      h("button", { type: "submit" }, t("graph.find")),
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -264,19 +265,19 @@ class GraphView {
     return h(
       "section",
       { class: "card", "aria-labelledby": "graph-members" },
-      h("h3", { id: "graph-members" }, "Entities in the drawing"),
+      h("h3", { id: "graph-members" }, t("graph.members")),
       h(
         "ul",
         { class: "graph-members" },
         nodes.map((node) => {
-          const button = h("button", { type: "button", class: "quiet small", "data-name": node.name, "aria-label": `Expand ${node.label}` }, "Expand");
+          const button = h("button", { type: "button", class: "quiet small", "data-name": node.name, "aria-label": t("graph.expand", { label: node.label }) }, t("do.expand"));
           button.addEventListener("click", () => {
             busy(button, () => this.expand(node.name)).then(() => this.focusExpand(node.name));
           });
           return h(
             "li",
             null,
-            h("a", { class: "entity", href: this.address({ entity: node.name }), "aria-current": node.name === this.center ? "true" : null }, node.label),
+            h("a", { class: "entity", href: this.address({ entity: node.name }), "aria-current": node.name === this.center ? "true" : null, dir: "auto" }, node.label),
             h("span", { class: "hint" }, ` ${countOf(node.mentions, "mention")} `),
             button,
           );
@@ -297,7 +298,7 @@ class GraphView {
     const others = this.edges.filter((edge) => !own.includes(edge));
     const ordered = [...own, ...others];
     const list = h("ul", { class: "graph-edges" });
-    const more = h("button", { type: "button", class: "quiet small" }, "Show more edges");
+    const more = h("button", { type: "button", class: "quiet small" }, t("graph.more_edges"));
     let count = 0;
     const extend = () => {
       for (const edge of ordered.slice(count, count + LISTED_EDGES)) list.append(h("li", null, this.renderEdge(edge)));
@@ -309,8 +310,8 @@ class GraphView {
     return h(
       "section",
       { class: "card", "aria-labelledby": "graph-edges" },
-      h("h3", { id: "graph-edges" }, "Edges and their sentences"),
-      h("p", { class: "hint" }, `${countOf(ordered.length, "edge")}, those of the entity first, by weight`),
+      h("h3", { id: "graph-edges" }, t("graph.edges")),
+      h("p", { class: "hint" }, t("graph.edges.hint", { count: ordered.length })),
       list,
       more,
     );
@@ -321,17 +322,17 @@ class GraphView {
     const item = h(
       "details",
       null,
-      h("summary", null, `${this.labelOf(edge.source)} – ${this.labelOf(edge.target)} `, h("span", { class: "hint" }, `weight ${formatNumber(edge.weight)}`)),
+      h("summary", null, `${this.labelOf(edge.source)} – ${this.labelOf(edge.target)} `, h("span", { class: "hint" }, t("graph.weight", { value: edge.weight }))),
       body,
     );
     item.addEventListener("toggle", async () => {
       if (!item.open || body.childNodes.length) return;
-      clear(body, h("p", { class: "hint" }, "Loading …"));
+      clear(body, h("p", { class: "hint" }, t("told.loading")));
       try {
         const found = await this.source.edge(edge.source, edge.target);
-        const items = found.sentences.map((one) => h("li", null, one.text, " ", placeLink(one.document_id, one.start, one.end)));
-        clear(body, items.length ? h("ul", { class: "sentences" }, items) : h("p", { class: "hint" }, "No sentence is stored here."));
-        if (found.has_more) body.append(h("p", { class: "hint" }, "There are more sentences."));
+        const items = found.sentences.map((one) => h("li", { dir: "auto" }, one.text, " ", placeLink(one.document_id, one.start, one.end)));
+        clear(body, items.length ? h("ul", { class: "sentences" }, items) : h("p", { class: "hint" }, t("graph.no_sentence")));
+        if (found.has_more) body.append(h("p", { class: "hint" }, t("graph.more_sentences")));
       } catch (error) {
         clear(body, errorBox(error));
       }
@@ -342,7 +343,7 @@ class GraphView {
   renderMentions(details) {
     const { info, mentions, documents } = details;
     const list = h("ul", { class: "sentences" });
-    const more = h("button", { type: "button", class: "quiet small" }, "Show more mentions");
+    const more = h("button", { type: "button", class: "quiet small" }, t("graph.more_mentions"));
     let count = 0;
     const extend = () => {
       for (const one of mentions.slice(count, count + LISTED_MENTIONS)) {
@@ -351,7 +352,7 @@ class GraphView {
         list.append(
           h(
             "li",
-            null,
+            { dir: "auto" },
             letters.slice(0, start).join(""),
             h("mark", null, letters.slice(start, end).join("")),
             letters.slice(end).join(""),
@@ -369,12 +370,12 @@ class GraphView {
     return h(
       "section",
       { class: "card", "aria-labelledby": "graph-mentions" },
-      h("h3", { id: "graph-mentions" }, "Mentions"),
-      mentions.length ? list : h("p", { class: "hint" }, "No sentence mentions it: it is the subject of a document."),
+      h("h3", { id: "graph-mentions" }, t("graph.mentions")),
+      mentions.length ? list : h("p", { class: "hint" }, t("graph.no_mention")),
       more,
-      h("h3", null, "Documents"),
-      h("ul", null, shown.map((id) => h("li", null, h("a", { href: viewLink("tree", { document: id }) }, id)))),
-      info.documents > shown.length ? h("p", { class: "hint" }, `and ${formatNumber(info.documents - shown.length)} more`) : null,
+      h("h3", null, t("graph.documents")),
+      h("ul", null, shown.map((id) => h("li", null, h("a", { href: viewLink("tree", { document: id }), dir: "auto" }, id)))),
+      info.documents > shown.length ? h("p", { class: "hint" }, t("graph.more_documents", { count: info.documents - shown.length })) : null,
     );
   }
 
@@ -383,12 +384,12 @@ class GraphView {
     return h(
       "section",
       { class: "card", "aria-labelledby": "graph-paths" },
-      h("h3", { id: "graph-paths" }, "Paths and their sentences"),
+      h("h3", { id: "graph-paths" }, t("graph.path_list")),
       h(
         "ol",
         { class: "graph-paths" },
         paths.map((path, index) => {
-          const button = h("button", { type: "button", class: "quiet small", "aria-pressed": String(index === 0) }, "Highlight");
+          const button = h("button", { type: "button", class: "quiet small", "aria-pressed": String(index === 0) }, t("graph.highlight"));
           button.addEventListener("click", () => {
             for (const other of this.evidence.querySelectorAll("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === button));
             this.drawing.highlight(path);
@@ -399,7 +400,7 @@ class GraphView {
             h("strong", null, path.entities.map((name) => this.labelOf(name)).join(" – ")),
             " ",
             button,
-            h("ul", { class: "sentences" }, path.hops.map((hop) => h("li", null, hop.text, " ", placeLink(hop.document_id, hop.start, hop.end)))),
+            h("ul", { class: "sentences" }, path.hops.map((hop) => h("li", { dir: "auto" }, hop.text, " ", placeLink(hop.document_id, hop.start, hop.end)))),
           );
         }),
       ),
@@ -412,7 +413,7 @@ function edgeKey(edge) {
 }
 
 function placeLink(documentId, start, end) {
-  const place = `${documentId}, characters ${formatNumber(start)}–${formatNumber(end)}`;
+  const place = t("graph.place", { document: documentId, range: `${formatNumber(start)}–${formatNumber(end)}` });
   return h("a", { class: "hint", href: viewLink("tree", { document: documentId, start, end }) }, place);
 }
 
@@ -430,7 +431,7 @@ class EntityFinder {
     this.search = h("input", { id: "entity-search", type: "search", autocomplete: "off" });
     this.status = h("p", { class: "hint", role: "status" });
     this.names = h("ul", { class: "entity-list" });
-    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, "Show more entities");
+    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("graph.more_entities"));
     this.problem = h("div");
     this.nounSwitch = h("input", { id: "graph-nouns", type: "checkbox", role: "switch" });
     this.search.addEventListener("input", debounced(() => this.load(0)));
@@ -438,9 +439,9 @@ class EntityFinder {
     this.element = h(
       "section",
       { class: "card stack", "aria-labelledby": "entity-heading" },
-      h("h2", { id: "entity-heading" }, "Entities"),
-      labeled("Name starts with", this.search),
-      source.isReport ? null : h("label", { class: "check" }, this.nounSwitch, "Also common nouns"),
+      h("h2", { id: "entity-heading" }, t("graph.entities")),
+      labeled(t("graph.search"), this.search),
+      source.isReport ? null : h("label", { class: "check" }, this.nounSwitch, t("graph.nouns")),
       this.status,
       this.problem,
       this.names,
@@ -495,17 +496,17 @@ class EntityFinder {
     clear(this.names, this.items.map((one) => this.renderItem(one)));
     this.more.hidden = this.items.length >= total;
     const isAll = this.nouns || this.source.isReport;
-    const counted = isAll ? countOf(total, "entity", "entities") : countOf(total, "name");
+    const counted = countOf(total, isAll ? "entity" : "name");
     this.status.textContent = total
-      ? `${formatNumber(this.items.length)} of ${counted} with their mentions, most mentioned first`
+      ? t("graph.listed", { shown: this.items.length, counted })
       : this.reasons(isAll);
   }
 
   /** Return why the list is empty. */
   reasons(isAll) {
-    const reasons = nothingFound(this.source, this.search.value, "No entity has such a name.", "The index has no entities yet.");
+    const reasons = nothingFound(this.source, this.search.value, t("graph.unknown"), t("graph.none"));
     const isComplete = !this.source.reasons?.(); // else missing documents are the reason
-    return isAll || !isComplete ? reasons : `${reasons} Common nouns are left out.`;
+    return isAll || !isComplete ? reasons : sentences([reasons, t("graph.nouns_are_left_out")]);
   }
 
   renderItem(one) {
@@ -514,7 +515,7 @@ class EntityFinder {
     return h(
       "li",
       null,
-      h("a", { class: "entity", href, "data-name": one.name, "aria-current": current }, one.label),
+      h("a", { class: "entity", href, "data-name": one.name, "aria-current": current, dir: "auto" }, one.label),
       h("span", { class: "hint" }, ` ${formatNumber(one.mentions)}`),
     );
   }
@@ -536,7 +537,7 @@ class GraphDrawing {
     this.graph = null;
     this.note = h("span", { class: "graph-note" });
     this.legend = h("ul", { class: "graph-legend" });
-    this.canvas = h("div", { class: "graph-canvas", role: "img", "aria-label": "Drawing of the graph" });
+    this.canvas = h("div", { class: "graph-canvas", role: "img", "aria-label": t("drawing.label") });
     this.element = h(
       "figure",
       { class: "graph-figure" },
@@ -545,7 +546,8 @@ class GraphDrawing {
         "figcaption",
         { class: "hint" },
         this.legend,
-        "Click an entity to move to it, double-click to add its neighbors. The lists below contain the same. ",
+        t("drawing.hint"),
+        " ",
         this.note,
       ),
     );
@@ -554,9 +556,9 @@ class GraphDrawing {
   buttons() {
     const button = (text, label, action) => h("button", { type: "button", class: "quiet small", "aria-label": label, onclick: action }, text);
     return [
-      button("+", "Zoom in", () => this.zoom(1.3)),
-      button("−", "Zoom out", () => this.zoom(1 / 1.3)),
-      button("Fit", "Fit the drawing", () => this.refresh()),
+      button("+", t("drawing.zoom_in"), () => this.zoom(1.3)),
+      button("−", t("drawing.zoom_out"), () => this.zoom(1 / 1.3)),
+      button(t("drawing.fit"), t("drawing.fit.label"), () => this.refresh()),
     ];
   }
 
@@ -574,7 +576,7 @@ class GraphDrawing {
     const isOwn = (edge) => edge.source === center || edge.target === center;
     const others = edges.filter((edge) => !isOwn(edge)).sort((one, other) => other.weight - one.weight);
     const drawn = [...others.slice(0, DRAWN_EDGES), ...edges.filter(isOwn)];
-    this.note.textContent = drawn.length < edges.length ? `Of the edges between neighbors, the ${DRAWN_EDGES} heaviest are drawn.` : "";
+    this.note.textContent = drawn.length < edges.length ? t("drawing.heaviest", { count: DRAWN_EDGES }) : "";
     const heaviest = drawn.reduce((most, edge) => Math.max(most, edge.weight), 1e-9);
     const mostMentions = Math.max(1, ...nodes.map((node) => node.mentions));
     clear(this.legend, renderLegend(nodes, center, drawn.length > 0));
@@ -594,8 +596,8 @@ class GraphDrawing {
         classes: isOwn(edge) ? "own" : "",
       })),
     );
-    const subject = nodes.find((node) => node.name === center)?.label || (paths.length ? "the paths" : "nothing");
-    this.canvas.setAttribute("aria-label", `Drawing of ${subject}: ${countOf(nodes.length, "entity", "entities")}, ${countOf(drawn.length, "edge")}`);
+    const subject = nodes.find((node) => node.name === center)?.label || t(paths.length ? "drawing.of_paths" : "drawing.of_nothing");
+    this.canvas.setAttribute("aria-label", t("drawing.label_of", { subject, entities: countOf(nodes.length, "entity"), edges: countOf(drawn.length, "edge") }));
     if (paths.length) this.highlight(paths[0]);
     this.refresh();
   }
@@ -650,12 +652,12 @@ function renderLegend(nodes, center, hasEdges) {
   const counts = nodes.map((node) => node.mentions);
   const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
   const item = (marks, text) => h("li", null, marks.map((mark) => h("span", { class: `graph-mark ${mark}` })), text);
-  const range = fewest === most ? formatNumber(most) : `${formatNumber(fewest)} to ${formatNumber(most)}`;
+  const range = fewest === most ? formatNumber(most) : t("list.range", { low: fewest, high: most });
   return [
-    nodes.length ? item(["is-small", "is-large"], `Size: number of mentions in all chunks, here ${range}`) : null,
-    center ? item(["is-center"], "The entity") : nodes.length ? item(["is-center"], "On the path") : null,
-    nodes.some((node) => !node.is_name) ? item(["is-noun"], "Common noun") : null,
-    center && hasEdges ? item(["is-edge"], "Width: shared sentences") : null,
+    nodes.length ? item(["is-small", "is-large"], t("legend.size", { range })) : null,
+    center ? item(["is-center"], t("legend.center")) : nodes.length ? item(["is-center"], t("legend.path")) : null,
+    nodes.some((node) => !node.is_name) ? item(["is-noun"], t("legend.noun")) : null,
+    center && hasEdges ? item(["is-edge"], t("legend.width")) : null,
   ];
 }
 

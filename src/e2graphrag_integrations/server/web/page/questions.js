@@ -1,8 +1,8 @@
 // The question set: kept in the browser, run as a batch for both settings.
 
 import { api, followJob } from "./api.js";
-import { measureName } from "./answer.js";
-import { announce, busy, clear, confirmed, countOf, download, errorBox, formatNumber, h, setStatus } from "./dom.js";
+import { announce, busy, clear, confirmed, download, errorBox, h, setStatus } from "./dom.js";
+import { commaList, countOf, formatFixed, t, wordFor } from "./i18n.js";
 
 const MIN_QUESTIONS = 10; // an interval of fewer questions says nothing
 const MAX_FILE = 20_000_000; // bytes of an imported file
@@ -18,26 +18,26 @@ export function mountQuestions(root, { info, current, settings, load }) {
   let questions = readQuestions(key);
   let scores = null; // of the last batch: question text -> {A: {...}, B: {...}}
 
-  const summary = h("summary", null, "Question set");
+  const summary = h("summary", null, t("set.title"));
   const problem = h("div");
   const table = h("div", { class: "table-box" });
   const result = h("div");
   const status = h("p", { class: "hint", role: "status" });
-  const progress = h("progress", { "aria-label": "Progress of the batch", hidden: true });
-  const save = h("button", { type: "button", class: "quiet" }, "Save the question");
-  const run = h("button", { type: "button" }, "Run the set");
-  const stop = h("button", { type: "button", class: "quiet", hidden: true }, "Stop");
-  const exportButton = h("button", { type: "button", class: "quiet" }, "Export");
-  const importFile = h("input", { type: "file", id: "import-questions", accept: ".jsonl,application/jsonl,application/x-ndjson", class: "visually-hidden", "aria-label": "Import questions", tabindex: "-1", "aria-hidden": "true" });
-  const importButton = h("button", { type: "button", class: "quiet", onclick: () => importFile.click() }, "Import");
-  const removeAll = h("button", { type: "button", class: "quiet danger" }, "Remove all");
+  const progress = h("progress", { "aria-label": t("set.progress"), hidden: true });
+  const save = h("button", { type: "button", class: "quiet" }, t("set.save"));
+  const run = h("button", { type: "button" }, t("set.run"));
+  const stop = h("button", { type: "button", class: "quiet", hidden: true }, t("do.stop"));
+  const exportButton = h("button", { type: "button", class: "quiet" }, t("set.export"));
+  const importFile = h("input", { type: "file", id: "import-questions", accept: ".jsonl,application/jsonl,application/x-ndjson", class: "visually-hidden", "aria-label": t("set.import.label"), tabindex: "-1", "aria-hidden": "true" });
+  const importButton = h("button", { type: "button", class: "quiet", onclick: () => importFile.click() }, t("set.import"));
+  const removeAll = h("button", { type: "button", class: "quiet danger" }, t("set.remove_all"));
   clear(
     root,
     summary,
     h(
       "div",
       { class: "stack" },
-      h("p", { class: "hint" }, "The set stays in this browser. Exported files can be used with e2graphrag evaluate, and imported from it."),
+      h("p", { class: "hint" }, t("set.hint")),
       h("div", { class: "row" }, save, run, stop, exportButton, importButton, importFile, removeAll),
       problem,
       progress,
@@ -52,16 +52,16 @@ export function mountQuestions(root, { info, current, settings, load }) {
       localStorage.setItem(key, JSON.stringify(questions));
       clear(problem);
     } catch {
-      clear(problem, errorBox("The browser has no room for the question set. Export it."));
+      clear(problem, errorBox(t("set.no_room")));
     }
     show();
   }
 
   function show() {
-    summary.textContent = `Question set (${questions.length})`;
+    summary.textContent = t("set.title_with", { count: questions.length });
     for (const button of [run, exportButton, removeAll]) button.hidden = !questions.length;
     if (!questions.length) {
-      clear(table, h("p", { class: "empty" }, "No questions yet. Ask one, mark its gold answers, and save it."));
+      clear(table, h("p", { class: "empty" }, t("set.empty")));
       return;
     }
     const names = scores ? scores.names : [];
@@ -70,16 +70,16 @@ export function mountQuestions(root, { info, current, settings, load }) {
       h(
         "table",
         { class: "blocks", role: "table" },
-        h("caption", { class: "visually-hidden" }, "Saved questions"),
+        h("caption", { class: "visually-hidden" }, t("set.saved")),
         h(
           "thead",
           { role: "rowgroup" },
           h(
             "tr",
             { role: "row" },
-            ["Question", "Gold answers"].map((title) => h("th", { scope: "col", role: "columnheader" }, title)),
-            names.map((name) => h("th", { scope: "col", class: "number", role: "columnheader" }, `${measureName(scores.measure)}, ${name}`)),
-            h("th", { scope: "col", role: "columnheader" }, h("span", { class: "visually-hidden" }, "Actions")),
+            [t("set.question"), t("set.gold")].map((title) => h("th", { scope: "col", role: "columnheader" }, title)),
+            names.map((name) => h("th", { scope: "col", class: "number", role: "columnheader" }, t("set.measure_of", { measure: wordFor("measure", scores.measure), name }))),
+            h("th", { scope: "col", role: "columnheader" }, h("span", { class: "visually-hidden" }, t("set.actions"))),
           ),
         ),
         h("tbody", { role: "rowgroup" }, questions.map((question, index) => row(question, index, names))),
@@ -92,17 +92,17 @@ export function mountQuestions(root, { info, current, settings, load }) {
     return h(
       "tr",
       { role: "row" },
-      h("td", { role: "cell" }, question.question),
-      h("td", { role: "cell", "data-label": "Gold answers" }, describeGold(question)),
-      names.map((name) => h("td", { class: "number", role: "cell", "data-label": `${measureName(scores.measure)}, ${name}` }, typeof own?.[name]?.[scores.measure] === "number" ? own[name][scores.measure].toFixed(2) : "–")),
+      h("td", { role: "cell", dir: "auto" }, question.question),
+      h("td", { role: "cell", "data-label": t("set.gold") }, describeGold(question)),
+      names.map((name) => h("td", { class: "number", role: "cell", "data-label": t("set.measure_of", { measure: wordFor("measure", scores.measure), name }) }, typeof own?.[name]?.[scores.measure] === "number" ? formatFixed(own[name][scores.measure], 2) : "–")),
       h(
         "td",
         { role: "cell" },
         h(
           "div",
           { class: "row" },
-          h("button", { type: "button", class: "quiet small", "aria-label": `Load: ${question.question}`, onclick: () => load(formOf(question)) }, "Load"),
-          h("button", { type: "button", class: "quiet small danger", "aria-label": `Remove: ${question.question}`, onclick: () => remove(index) }, "Remove"),
+          h("button", { type: "button", class: "quiet small", "aria-label": t("set.load.label", { question: question.question }), onclick: () => load(formOf(question)) }, t("set.load")),
+          h("button", { type: "button", class: "quiet small danger", "aria-label": t("set.remove.label", { question: question.question }), onclick: () => remove(index) }, t("set.remove")),
         ),
       ),
     );
@@ -112,7 +112,7 @@ export function mountQuestions(root, { info, current, settings, load }) {
     questions = questions.filter((_, number) => number !== index);
     scores = null;
     keep();
-    announce("Removed");
+    announce(t("set.removed"));
     (table.querySelectorAll("tbody tr")[Math.min(index, questions.length - 1)]?.querySelector("button") ?? save).focus();
   }
 
@@ -124,13 +124,13 @@ export function mountQuestions(root, { info, current, settings, load }) {
       clear(problem, errorBox(error));
       return;
     }
-    if (!one.question) clear(problem, errorBox("Write a question first."));
-    else if (!(one.ids.length || one.spans.length || one.answers.length)) clear(problem, errorBox("Give a gold answer first: open “Gold answers”, or mark a hit as gold."));
+    if (!one.question) clear(problem, errorBox(t("ask.write_first")));
+    else if (!(one.ids.length || one.spans.length || one.answers.length)) clear(problem, errorBox(t("set.needs_gold")));
     else {
       questions = [...questions.filter((other) => other.question !== one.question), questionOf(one)];
       scores = null;
       keep();
-      announce(`Saved. ${countOf(questions.length, "question")} in the set`);
+      announce(t("set.is_saved", { count: questions.length }));
     }
   });
 
@@ -143,21 +143,21 @@ export function mountQuestions(root, { info, current, settings, load }) {
     importFile.value = "";
     if (!file) return;
     try {
-      if (file.size > MAX_FILE) throw new Error(`${file.name} is larger than ${formatNumber(MAX_FILE / 1e6)} MB.`);
+      if (file.size > MAX_FILE) throw new Error(t("set.too_large", { name: file.name, size: MAX_FILE / 1e6 }));
       const added = parseQuestions(await file.text());
       const texts = new Set(added.map((one) => one.question));
       questions = [...questions.filter((one) => !texts.has(one.question)), ...added];
       scores = null;
       keep();
-      setStatus(status, `Imported ${countOf(added.length, "question")}.`);
+      setStatus(status, t("set.imported", { count: added.length }));
     } catch (error) {
-      clear(problem, errorBox(`${file.name}: ${error.message}`));
+      clear(problem, errorBox(t("set.file_says", { name: file.name, message: error.message })));
     }
   });
 
   removeAll.addEventListener("click", async () => {
-    const text = `${countOf(questions.length, "question")} will be removed from this browser.`;
-    if (!(await confirmed("Remove all questions?", text, "Remove all"))) return;
+    const text = t("set.remove_all.text", { count: questions.length });
+    if (!(await confirmed(t("set.remove_all.title"), text, t("set.remove_all")))) return;
     questions = [];
     scores = null;
     clear(result);
@@ -170,7 +170,7 @@ export function mountQuestions(root, { info, current, settings, load }) {
   async function runBatch() {
     clear(problem);
     clear(result);
-    setStatus(status, "Starting …");
+    setStatus(status, t("told.starting"));
     try {
       const chosen = settings();
       const { job_id: id } = await api.post("evaluations", { questions, settings: chosen });
@@ -184,17 +184,17 @@ export function mountQuestions(root, { info, current, settings, load }) {
         if (!last?.total) return;
         progress.max = last.total;
         progress.value = last.done;
-        setStatus(status, `${formatNumber(last.done)} of ${formatNumber(last.total)} questions`);
+        setStatus(status, t("set.done_of", { count: last.done, total: last.total }));
       });
       if (job.state === "stopped") {
-        setStatus(status, "Stopped.");
+        setStatus(status, t("told.stopped"));
         return;
       }
-      setStatus(status, `${countOf(asked.length, "question")}, ${countOf(Object.keys(chosen).length, "setting")}.`);
+      setStatus(status, t("set.ran", { questions: countOf(asked.length, "question"), settings: countOf(Object.keys(chosen).length, "setting") }));
       if (asked === questions) scores = scoresOf(job.result);
       show();
       clear(result, reportTable(job.result), exportLinks(id));
-      announce("The batch is done");
+      announce(t("set.is_done"));
     } catch (error) {
       setStatus(status, "");
       error.field?.focus();
@@ -239,7 +239,7 @@ function describeGold(question) {
     spans.length ? countOf(spans.length, "span") : "",
     answers.length ? countOf(answers.length, "answer") : "",
   ];
-  return parts.filter(Boolean).join(", ");
+  return commaList(parts.filter(Boolean));
 }
 
 function parseQuestions(text) {
@@ -250,16 +250,16 @@ function parseQuestions(text) {
     try {
       value = JSON.parse(index ? line : line.replace(/^\uFEFF/, ""));
     } catch (error) {
-      throw new Error(`line ${index + 1} is not JSON: ${error.message}`);
+      throw new Error(t("set.no_json", { line: index + 1, message: error.message }));
     }
-    if (typeof value?.question !== "string" || !value.question.trim()) throw new Error(`line ${index + 1} has no "question"`);
+    if (typeof value?.question !== "string" || !value.question.trim()) throw new Error(t("set.no_question", { line: index + 1 }));
     for (const name of ["gold_ids", "gold_spans"]) {
-      if (value[name] !== undefined && value[name] !== null && !Array.isArray(value[name])) throw new Error(`line ${index + 1}: ${name} must be a list`);
+      if (value[name] !== undefined && value[name] !== null && !Array.isArray(value[name])) throw new Error(t("set.no_list", { line: index + 1, name }));
     }
-    if (!describeGold(value)) throw new Error(`line ${index + 1} has no gold_ids, gold_spans or answer`);
+    if (!describeGold(value)) throw new Error(t("set.no_gold", { line: index + 1 }));
     found.push(value);
   });
-  if (!found.length) throw new Error("the file has no question");
+  if (!found.length) throw new Error(t("set.no_questions"));
   return found;
 }
 
@@ -270,8 +270,8 @@ function scoresOf(report) {
 }
 
 function withInterval(value) {
-  if (value.questions < MIN_QUESTIONS) return value.mean.toFixed(3);
-  return `${value.mean.toFixed(3)} (${value.low.toFixed(3)} to ${value.high.toFixed(3)})`;
+  if (value.questions < MIN_QUESTIONS) return formatFixed(value.mean, 3);
+  return t("set.interval", { mean: formatFixed(value.mean, 3), low: formatFixed(value.low, 3), high: formatFixed(value.high, 3) });
 }
 
 function reportTable(report) {
@@ -289,7 +289,7 @@ function reportTable(report) {
       h(
         "tr",
         { role: "row" },
-        ["Measure", ...names.map((name) => `Setting ${name}`), title, "Questions"].filter(Boolean).map((text) => h("th", { scope: "col", role: "columnheader" }, text)),
+        [t("set.measure"), ...names.map((name) => t("ask.setting_of", { name })), title, t("set.questions")].filter(Boolean).map((text) => h("th", { scope: "col", role: "columnheader" }, text)),
       ),
     ),
     h(
@@ -299,10 +299,10 @@ function reportTable(report) {
         h(
           "tr",
           { role: "row" },
-          h("td", { role: "cell" }, h("strong", null, measureName(measure))),
-          names.map((name) => h("td", { role: "cell", "data-label": `Setting ${name}` }, withInterval(report.settings[name].measures[measure]))),
+          h("td", { role: "cell" }, h("strong", null, wordFor("measure", measure))),
+          names.map((name) => h("td", { role: "cell", "data-label": t("ask.setting_of", { name }) }, withInterval(report.settings[name].measures[measure]))),
           difference ? h("td", { role: "cell", "data-label": title, class: signOf(difference[measure]) }, withInterval(difference[measure])) : null,
-          h("td", { role: "cell", "data-label": "Questions" }, report.settings[names[0]].measures[measure].questions),
+          h("td", { role: "cell", "data-label": t("set.questions") }, report.settings[names[0]].measures[measure].questions),
         ),
       ),
     ),
@@ -310,9 +310,8 @@ function reportTable(report) {
 }
 
 function captionOf(report) {
-  const isShort = report.questions.length < MIN_QUESTIONS;
-  const hint = `Means of ${countOf(report.questions.length, "question")}: too few for intervals. About 30 questions show large differences.`;
-  return isShort ? hint : "Means with their 95% intervals (from 10 questions on). A difference is clear if its interval does not contain 0.";
+  const { length } = report.questions;
+  return length < MIN_QUESTIONS ? t("set.short", { count: length }) : t("set.long");
 }
 
 function signOf({ low, high, questions }) {
@@ -326,7 +325,7 @@ function exportLinks(id) {
   return h(
     "p",
     { class: "row" },
-    h("a", { href: `${path}.csv`, download: "scores.csv" }, "Scores as CSV"),
-    h("a", { href: `${path}.json`, download: "scores.json" }, "Report as JSON"),
+    h("a", { href: `${path}.csv`, download: "scores.csv" }, t("set.as_csv")),
+    h("a", { href: `${path}.json`, download: "scores.json" }, t("set.as_json")),
   );
 }

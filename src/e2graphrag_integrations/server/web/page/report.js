@@ -2,12 +2,14 @@
 // parsed when it is needed, so that the first view appears before the texts have been read.
 
 import { renderAnswer, viewLink } from "./answer.js";
-import { announce, clear, countOf, formatNumber, h } from "./dom.js";
+import { announce, clear, h } from "./dom.js";
 import { mountGraph } from "./graph.js";
+import { countOf, formatNumber, t } from "./i18n.js";
 import { mountTree } from "./tree.js";
 
 const LISTED_ROWS = 100;
-const REPORT_TITLES = { overview: "Overview", answers: "Answers", graph: "Graph", tree: "Tree" };
+const OVERVIEW_COLUMNS = ["title", "chunks", "characters", "language"];
+const REPORT_TITLES = { overview: "report.overview", answers: "report.answers", graph: "view.graph", tree: "view.tree" };
 
 const parsedBlocks = new Map();
 
@@ -57,7 +59,7 @@ class ReportSource {
 
   async neighborhood(name, limit) {
     const found = (await this.graph()).neighborhoods.get(name);
-    if (!found) throw new Error(`This report does not contain the neighborhood of ${name}.`);
+    if (!found) throw new Error(t("report.no_neighborhood", { name }));
     const names = found.nodes.slice(0, limit).map((node) => node[0]);
     return {
       center: names[0],
@@ -72,13 +74,13 @@ class ReportSource {
 
   async entity(name) {
     const found = (await this.graph()).details.get(name);
-    if (!found) throw new Error(`This report does not contain the mentions of ${name}.`);
+    if (!found) throw new Error(t("report.no_mentions", { name }));
     return found;
   }
 
   async edge(source, target) {
     const found = (await this.graph()).sentences.get([source, target].sort().join("\n"));
-    if (!found) throw new Error("This report contains only the sentences of the heaviest edges of each entity.");
+    if (!found) throw new Error(t("report.no_edge"));
     return found;
   }
 
@@ -108,8 +110,8 @@ class ReportSource {
   async document(id) {
     await this.rows();
     const row = this.documentsById.get(id);
-    if (!row) throw new Error(`This report does not list the document ${id}.`);
-    if (row.text < 0) throw new Error("The text of this document is left out of this report: a larger --max-mb includes it.");
+    if (!row) throw new Error(t("report.no_document", { id }));
+    if (row.text < 0) throw new Error(t("report.no_text"));
     return { row, ...(await readBlock(`text-${row.text}`)) };
   }
 
@@ -145,7 +147,7 @@ class ReportSource {
 
   async text(id, start, end) {
     const { row, pieces } = await this.document(id);
-    if (!pieces) throw new Error("This report contains only parts of the text of this document.");
+    if (!pieces) throw new Error(t("report.parts_only"));
     const stop = Math.min(end, row.length);
     return { id, start, end: stop, length: row.length, text: this.cut(pieces, start, stop) };
   }
@@ -165,7 +167,7 @@ class ReportSource {
 function mountOverview(root, source) {
   const { start } = source;
   const table = h("tbody");
-  const more = h("button", { type: "button", class: "quiet small", hidden: true }, "Show more documents");
+  const more = h("button", { type: "button", class: "quiet small", hidden: true }, t("tree.more_documents"));
   let count = 0;
   const extend = async () => {
     const rows = await source.rows();
@@ -177,24 +179,24 @@ function mountOverview(root, source) {
   extend();
   clear(
     root,
-    h("h1", null, `Report on ${start.name}`),
+    h("h1", null, t("report.title", { name: start.name })),
     h("p", { class: "facts" }, start.facts.map((fact) => h("span", null, fact))),
     start.notes.length ? h("ul", { class: "card report-notes" }, start.notes.map((note) => h("li", null, note))) : null,
     h(
       "section",
       { class: "card", "aria-labelledby": "report-statistics" },
-      h("h2", { id: "report-statistics" }, "Statistics"),
+      h("h2", { id: "report-statistics" }, t("report.statistics")),
       h("dl", { class: "report-statistics" }, start.statistics.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, typeof value === "number" ? formatNumber(value) : value)))),
     ),
     h(
       "section",
       { class: "card", "aria-labelledby": "report-documents" },
-      h("h2", { id: "report-documents" }, "Documents"),
+      h("h2", { id: "report-documents" }, t("view.documents")),
       h("p", { class: "hint" }, countOf(start.documents, "document")),
       h(
         "table",
         { class: "blocks" },
-        h("thead", null, h("tr", null, ["Document", "Chunks", "Characters", "Language", "Text"].map((name) => h("th", { scope: "col" }, name)))),
+        h("thead", null, h("tr", null, [...OVERVIEW_COLUMNS.map((name) => t(`column.${name}`)), t("report.text")].map((name) => h("th", { scope: "col" }, name)))),
         table,
       ),
       more,
@@ -209,24 +211,24 @@ function overviewRow(row) {
     "tr",
     null,
     h("td", null, isIncluded ? h("a", { href: viewLink("tree", { document: row.id }) }, name) : name),
-    h("td", { "data-label": "Chunks" }, formatNumber(row.chunks)),
-    h("td", { "data-label": "Characters" }, formatNumber(row.length)),
-    h("td", { "data-label": "Language" }, row.language),
-    h("td", { "data-label": "Text" }, isIncluded ? "included" : "left out"),
+    h("td", { "data-label": t("column.chunks") }, formatNumber(row.chunks)),
+    h("td", { "data-label": t("column.characters") }, formatNumber(row.length)),
+    h("td", { "data-label": t("column.language") }, row.language),
+    h("td", { "data-label": t("report.text") }, t(isIncluded ? "report.included" : "report.left_out")),
   );
 }
 
 function mountAnswers(root, { start }) {
   const items = start.questions.map((question, place) => {
     const body = h("div", { class: "answers" });
-    const item = h("details", { class: "report-answer" }, h("summary", null, h("h2", null, question)), body);
+    const item = h("details", { class: "report-answer" }, h("summary", null, h("h2", { dir: "auto" }, question)), body);
     item.addEventListener("toggle", async () => {
       if (item.open && !body.childNodes.length) clear(body, renderAnswer(await readBlock(`answer-${place}`), { level: 3 }));
     });
     item.open = place === 0;
     return item;
   });
-  clear(root, h("h1", null, "Answers"), items.length ? items : h("p", { class: "empty" }, "This report answers no questions: --question adds them."));
+  clear(root, h("h1", null, t("report.answers")), items.length ? items : h("p", { class: "empty" }, t("report.no_answers")));
 }
 
 const REPORT_VIEWS = { overview: mountOverview, answers: mountAnswers, graph: mountGraph, tree: mountTree };
@@ -247,13 +249,13 @@ function startReport() {
       if (link.dataset.view === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
-    document.title = `${REPORT_TITLES[view]} · ${start.name} · E2GraphRAG`;
+    document.title = `${t(REPORT_TITLES[view])} · ${start.name} · E2GraphRAG`;
     if (!mounted.has(view)) {
       mounted.add(view);
       REPORT_VIEWS[view](panel(view), source);
     }
     panel(view).dispatchEvent(new CustomEvent("view-shown", { detail: parameters }));
-    if (isNew) announce(REPORT_TITLES[view]);
+    if (isNew) announce(t(REPORT_TITLES[view]));
   };
   document.getElementById("theme").addEventListener("change", (event) => {
     if (event.target.value === "system") delete document.documentElement.dataset.theme;

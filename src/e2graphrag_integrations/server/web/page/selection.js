@@ -1,6 +1,7 @@
 // The documents that are selected in the list, on all of its pages, and what is done with all of them at once.
 
-import { clear, countOf, formatNumber, h } from "./dom.js";
+import { clear, h } from "./dom.js";
+import { commaList, countOf, sentences, t } from "./i18n.js";
 
 const NAMED_AT_MOST = 3;
 
@@ -13,16 +14,16 @@ export class Selection {
     this.chosen = new Map();
     this.boxes = [];
     this.all = h("input", { type: "checkbox", id: "select-page" });
-    this.hint = h("span", { class: "hint" }, "Select documents to delete them, or to index them again.");
+    this.hint = h("span", { class: "hint" }, t("selection.hint"));
     this.count = h("strong", { role: "status" });
     const button = (text, kind, writes, act) => h("button", { type: "button", class: `quiet small ${kind}`, "data-writes": writes, onclick: (event) => act(this.items(), event.currentTarget) }, text);
-    this.index = button("Index again", "", "all", index);
+    this.index = button(t("documents.index_again"), "", "all", index);
     this.index.id = "index-selected";
-    this.remove = button("Delete …", "danger", "deletion", remove);
+    this.remove = button(t("selection.delete"), "danger", "deletion", remove);
     this.remove.id = "delete-selected";
-    const leave = h("button", { type: "button", class: "quiet small", onclick: () => this.clear() }, "Clear selection");
-    this.bar = h("div", { class: "row", role: "group", "aria-label": "Selected documents", hidden: true }, this.index, this.remove, leave);
-    this.element = h("div", { class: "row selection" }, h("label", { class: "check" }, this.all, "All on this page"), this.hint, this.count, this.bar);
+    const leave = h("button", { type: "button", class: "quiet small", onclick: () => this.clear() }, t("selection.clear"));
+    this.bar = h("div", { class: "row", role: "group", "aria-label": t("selection.label"), hidden: true }, this.index, this.remove, leave);
+    this.element = h("div", { class: "row selection" }, h("label", { class: "check" }, this.all, t("selection.page")), this.hint, this.count, this.bar);
     this.all.addEventListener("change", () => {
       for (const [one] of this.boxes) this.set(one, this.all.checked);
       this.show();
@@ -42,7 +43,7 @@ export class Selection {
   /** Return the check box of a listed document. */
   box(one) {
     if (this.chosen.has(one.id)) this.chosen.set(one.id, one); // its state may have changed
-    const box = h("input", { type: "checkbox", "aria-label": `Select ${one.title || one.id}`, "data-key": `select ${one.id}` });
+    const box = h("input", { type: "checkbox", "aria-label": t("selection.one", { title: one.title || one.id }), "data-key": `select ${one.id}` });
     box.addEventListener("change", () => {
       this.set(one, box.checked);
       this.show();
@@ -78,7 +79,7 @@ export class Selection {
     this.hint.hidden = count > 0;
     this.bar.hidden = !count;
     this.index.hidden = !queuedOf(this.items()).length;
-    clear(this.count, count ? `${formatNumber(count)} selected${elsewhere ? ` (${formatNumber(elsewhere)} not on this page)` : ""}` : "");
+    clear(this.count, count ? t(elsewhere ? "selection.count_elsewhere" : "selection.count", { count, elsewhere }) : "");
   }
 }
 
@@ -90,21 +91,21 @@ export function queuedOf(items) {
 /** Return what deleting documents means, for the confirmation. */
 export function describeRemoval(items) {
   const chunks = items.reduce((sum, one) => sum + one.chunks, 0);
-  const lost = chunks ? `${countOf(chunks, "chunk")} and their summaries are removed, and the names in the graph are counted again.` : "No question finds any text of it yet.";
-  return `${namesOf(items)}: ${lost} No language model is called. This cannot be undone.`;
+  return t(chunks ? "removal.lost" : "removal.nothing", { names: namesOf(items), count: chunks });
 }
 
 /** Return what indexing documents costs, for the confirmation; `others` of the selection are indexed already. */
 export function describeIndexing(items, cost, others) {
-  const paid = cost.llm_calls
-    ? `The language model is called ${cost.llm_calls === 1 ? "once" : `${formatNumber(cost.llm_calls)} times`}, with at most ${formatNumber(cost.prompt_tokens)} tokens in and ${formatNumber(cost.completion_tokens)} out.`
-    : "No language model is called.";
-  const kept = others ? `${countOf(others, "selected document is", "selected documents are")} indexed already and stay as before. ` : "";
-  return `${namesOf(items)}: ${countOf(cost.chunks, "chunk")} and ${countOf(cost.summaries, "summary", "summaries")} are created. ${kept}${paid}`;
+  const tokens = { in: cost.prompt_tokens, out: cost.completion_tokens };
+  return sentences([
+    t("indexing.creates", { names: namesOf(items), chunks: countOf(cost.chunks, "chunk"), summaries: countOf(cost.summaries, "summary") }),
+    others ? t("indexing.others", { count: others }) : "",
+    cost.llm_calls ? t("cost.paid", { count: cost.llm_calls, ...tokens }) : t("cost.no_call"),
+  ]);
 }
 
 function namesOf(items) {
   const names = items.slice(0, NAMED_AT_MOST).map((one) => one.title || one.id);
   const more = items.length - names.length;
-  return more ? `${names.join(", ")} and ${formatNumber(more)} more` : names.join(", ");
+  return more ? t("list.more", { names: commaList(names), count: more }) : commaList(names);
 }

@@ -2,9 +2,11 @@
 
 import { api } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
+import { listed, sentences, t } from "./i18n.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
 const OTHERWISE = 30_000;
+const RESUME = "`e2graphrag documents resume`";
 
 /**
  * The state that the server last told. Dispatches `state-changed` with each change, and `index-changed` when the
@@ -47,12 +49,13 @@ export class IndexState extends EventTarget {
     const before = this.current;
     this.current = state;
     if (JSON.stringify(before) === JSON.stringify(state)) return;
-    const isWaiting = Boolean(state.lack);
-    clear(this.text, [state.description, state.writing, state.blocked || (state.action ? "" : state.way_on)].filter(Boolean).map((text) => h("span", null, text)));
-    this.button.textContent = state.action;
-    this.button.hidden = !state.action;
-    if (!state.action) clear(this.problem);
-    this.element.classList.toggle("is-incomplete", isWaiting || Boolean(state.writing));
+    const action = actionOf(state);
+    const texts = [describeState(state), writingOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
+    clear(this.text, texts.filter(Boolean).map((text) => h("span", null, text)));
+    this.button.textContent = action;
+    this.button.hidden = !action;
+    if (!action) clear(this.problem);
+    this.element.classList.toggle("is-incomplete", Boolean(state.lack || state.writing));
     this.element.hidden = false;
     this.dispatchEvent(new Event("state-changed"));
     if (before && (before.description !== state.description || (before.writing && !state.writing))) this.dispatchEvent(new Event("index-changed"));
@@ -62,7 +65,7 @@ export class IndexState extends EventTarget {
     try {
       const { job_id: id } = await api.post("documents/resume");
       clear(this.problem);
-      announce("Indexing");
+      announce(t("state.indexing"));
       started(id);
     } catch (error) {
       clear(this.problem, errorBox(error));
@@ -73,12 +76,56 @@ export class IndexState extends EventTarget {
   /** Return why nothing was found, if documents are missing: what they are, and how to go on; else an empty text. */
   reasons() {
     if (!this.current) return "";
-    const { indexed, description, lack, writing, way_on: wayOn } = this.current;
-    return [indexed ? lack : description, lack && writing, wayOn].filter(Boolean).join(" ");
+    const { indexed } = this.current;
+    const lack = lackOf(this.current);
+    return sentences([indexed ? lack : describeState(this.current), lack && writingOf(this.current), wayOn(this.current)]);
   }
 
   /** Return why documents can neither be added nor, with `isDeletion`, deleted; empty if they can. */
   blocked(isDeletion) {
-    return (isDeletion ? this.current?.blocked_deletion : this.current?.blocked) ?? "";
+    if (this.current?.blocked) return t("state.blocked");
+    return isDeletion && this.current?.blocked_deletion ? t("state.blocked_deletion") : "";
   }
+}
+
+/** Return what is indexed, what waits and what failed, as a sentence. */
+function describeState({ indexed, processing, pending, failed }) {
+  const others = Object.entries({ processing, pending, failed }).filter(([, count]) => count);
+  const counts = others.map(([name, count]) => t(`state.${name}`, { count }));
+  if (!indexed) return counts.length ? t("state.none_yet", { others: listedText(counts) }) : t("state.empty");
+  return t("state.all", { counts: listedText([t("state.indexed", { count: indexed }), ...counts]) });
+}
+
+/** Return what answers lack, as a sentence; empty if they lack nothing. */
+function lackOf({ processing, pending, failed }) {
+  const waiting = pending + processing;
+  const parts = waiting ? [t("state.lack_waiting", { count: waiting })] : [];
+  if (failed) parts.push(t(waiting ? "state.lack_also_failed" : "state.lack_failed", { count: failed }));
+  return parts.length ? t("state.lack", { parts: listedText(parts) }) : "";
+}
+
+/** Return who writes to the index and since when, as a sentence; empty if nobody does. */
+function writingOf({ writer, since }) {
+  if (writer) return t("state.writer", { writer });
+  return since ? t("state.since", { since }) : "";
+}
+
+/** Return the label of the button that indexes what waits; empty if this session cannot. */
+function actionOf({ action, resumable }) {
+  return action ? t("state.action", { count: resumable }) : "";
+}
+
+/** Return how to index what is not indexed, as a sentence; empty if nothing waits. */
+function wayOn(state) {
+  const { processing, pending, failed, stored, resumable, writer, since, action } = state;
+  const count = processing + pending + failed;
+  if (!count) return "";
+  if (writer || since) return t("state.ask_again");
+  if (action) return t("state.press", { action: actionOf(state) });
+  const ways = [resumable ? RESUME : "", stored ? t("state.build") : ""].filter(Boolean);
+  return ways.length ? t("state.run", { count, ways: listedText(ways) }) : t("state.later");
+}
+
+function listedText(texts) {
+  return listed(texts).flat().join("");
 }

@@ -1,7 +1,8 @@
 // The summary trees: the documents, and each summary beside the part of the text that it covers.
 
 import { reflowed, viewLink } from "./answer.js";
-import { announce, busy, clear, countOf, debounced, errorBox, formatNumber, h, labeled, nothingFound } from "./dom.js";
+import { announce, busy, clear, debounced, errorBox, h, labeled, nothingFound } from "./dom.js";
+import { countOf, formatNumber, t } from "./i18n.js";
 
 const LISTED_DOCUMENTS = 25;
 const FIRST_PART = 700;
@@ -22,15 +23,15 @@ class TreeView {
     this.shown = null;
     this.request = 0;
     this.list = new DocumentFinder(source);
-    this.title = h("h2", { id: "tree-title" });
+    this.title = h("h2", { id: "tree-title", dir: "auto" });
     this.facts = h("p", { class: "facts" });
     this.problem = h("div");
     this.nodes = h("div");
     this.main = h("section", { "aria-labelledby": "tree-title", hidden: true }, this.title, this.facts, this.nodes);
-    this.hint = h("p", { class: "empty" }, "Choose a document to see its summaries beside its text.");
+    this.hint = h("p", { class: "empty" }, t("tree.choose"));
     clear(
       root,
-      h("h1", null, "Tree"),
+      h("h1", null, t("view.tree")),
       source.treeNote ? h("p", { class: "hint" }, source.treeNote) : null,
       h("div", { class: "tree-layout" }, this.list.element, h("div", null, this.hint, this.problem, this.main)),
     );
@@ -57,11 +58,11 @@ class TreeView {
       clear(this.problem);
       clear(this.title, this.list.titleOf(documentId));
       const [top] = found.nodes;
-      clear(this.facts, h("span", null, top?.level ? countOf(top.level + 1, "level") : "A short document: its text is its tree."), h("span", null, countOf(found.total, "node at the top", "nodes at the top")));
+      clear(this.facts, h("span", null, top?.level ? countOf(top.level + 1, "level") : t("tree.short")), h("span", null, countOf(found.total, "top")));
       const list = new NodeList(this.source, found, (offset) => this.source.tree(documentId, { offset }));
       clear(this.nodes, list.element);
       this.main.hidden = false;
-      announce(`The tree of ${documentId}`);
+      announce(t("tree.shown", { id: documentId }));
       if (start !== undefined && end !== undefined) await list.openAt(Number(start), Number(end));
     } catch (error) {
       if (own !== this.request) return;
@@ -94,7 +95,7 @@ class NodeList {
     }
     const left = this.total - this.items.length;
     this.more.hidden = left <= 0;
-    this.more.textContent = `Show more of ${formatNumber(left)} other nodes`;
+    this.more.textContent = t("tree.more_nodes", { count: left });
   }
 
   async extend() {
@@ -133,15 +134,15 @@ class TreeItem {
     this.below = null;
     this.children = h("div", { hidden: true });
     this.problem = h("div");
-    const place = `characters ${formatNumber(node.start)}–${formatNumber(node.end)}`;
-    const name = node.level ? `Summary, level ${node.level}` : "Chunk";
+    const place = t("tree.place", { range: `${formatNumber(node.start)}–${formatNumber(node.end)}` });
+    const name = node.level ? t("tree.summary", { level: node.level }) : t("tree.chunk");
     const heading = h("p", { class: "facts" }, h("strong", null, name), h("span", null, place));
     this.button = node.children ? this.openButton(place) : null;
     this.pair = h("div", { class: node.level ? "tree-pair" : "tree-pair is-chunk" });
     this.card = h("div", { class: "card", tabindex: "-1" }, heading, this.pair, this.button, this.problem);
     this.element = h("li", { class: "tree-node" }, this.card, this.children);
     if (node.level) {
-      const covered = h("div", { class: "tree-source", role: "group", "aria-label": `Text, ${place}` });
+      const covered = h("div", { class: "tree-source", role: "group", "aria-label": t("tree.text", { place }) });
       this.pair.append(h("div", null, treeText(node.text)), covered);
       whenVisible(covered, () => new CoveredText(covered, source, node).start());
     } else {
@@ -151,7 +152,7 @@ class TreeItem {
 
   openButton(place) {
     const label = countOf(this.node.children, "part");
-    const name = `${label} of ${place}`;
+    const name = t("tree.parts_of", { parts: label, place });
     const button = h("button", { type: "button", class: "quiet small tree-open", "aria-expanded": "false", "aria-label": name }, label);
     button.addEventListener("click", () => busy(button, () => (this.children.hidden ? this.open() : this.close())));
     return button;
@@ -160,7 +161,7 @@ class TreeItem {
   chunkText() {
     const letters = Array.from(this.node.text);
     const box = h("div");
-    const around = h("button", { type: "button", class: "quiet small" }, "Show the text around it");
+    const around = h("button", { type: "button", class: "quiet small" }, t("tree.around"));
     around.addEventListener("click", () => {
       box.replaceChildren();
       new CoveredText(box, this.source, this.node).showAround(this.node.text);
@@ -170,7 +171,7 @@ class TreeItem {
       return box;
     }
     const text = treeText(`${letters.slice(0, SHOWN_OF_CHUNK).join("")} …`);
-    const button = h("button", { type: "button", class: "link", "aria-expanded": "false" }, "Show the entire chunk");
+    const button = h("button", { type: "button", class: "link", "aria-expanded": "false" }, t("tree.entire"));
     this.showAll = () => {
       text.textContent = reflowed(this.node.text);
       button.remove();
@@ -222,7 +223,7 @@ class CoveredText {
     this.stop = node.start;
     this.text = h("p", { class: "tree-text", dir: "auto" });
     this.problem = h("div");
-    this.earlier = this.button("Show the text before it", () => this.showEarlier());
+    this.earlier = this.button(t("tree.before"), () => this.showEarlier());
     this.later = this.button("", () => this.showLater());
     element.append(this.earlier, this.text, this.problem, this.later);
     this.isAtEnd = false;
@@ -281,7 +282,7 @@ class CoveredText {
   update() {
     this.earlier.hidden = this.before.from === 0;
     const left = this.node.end - this.stop;
-    this.later.textContent = left > 0 ? `Show more of ${formatNumber(left)} characters` : "Show the text after it";
+    this.later.textContent = left > 0 ? t("tree.more_text", { count: left }) : t("tree.after");
     this.later.hidden = left <= 0 && this.isAtEnd;
   }
 }
@@ -313,15 +314,15 @@ class DocumentFinder {
     this.search = h("input", { id: "tree-search", type: "search", autocomplete: "off" });
     this.status = h("p", { class: "hint", role: "status" });
     this.list = h("ul", { class: "tree-documents" });
-    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, "Show more documents");
+    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("tree.more_documents"));
     this.problem = h("div");
     this.search.addEventListener("input", debounced(() => this.load(0)));
     this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
     this.element = h(
       "section",
       { class: "card stack", "aria-labelledby": "tree-documents" },
-      h("h2", { id: "tree-documents" }, "Documents"),
-      labeled("Id or title contains", this.search),
+      h("h2", { id: "tree-documents" }, t("view.documents")),
+      labeled(t("tree.search"), this.search),
       this.status,
       this.problem,
       this.list,
@@ -348,7 +349,7 @@ class DocumentFinder {
       this.total = found.total;
       clear(this.list, this.items.map((one) => this.renderItem(one)));
       this.more.hidden = this.items.length >= found.total;
-      this.status.textContent = found.total ? `${formatNumber(this.items.length)} of ${countOf(found.total, "document")}` : nothingFound(this.source, this.search.value, "No indexed document has such an id or title.", "No document is indexed yet.");
+      this.status.textContent = found.total ? t("tree.listed", { shown: this.items.length, count: found.total }) : nothingFound(this.source, this.search.value, t("tree.unknown"), t("tree.none"));
     } catch (error) {
       if (own === this.request) clear(this.problem, errorBox(error));
     }
@@ -359,8 +360,8 @@ class DocumentFinder {
     return h(
       "li",
       { "data-document": one.id },
-      h("a", { href: viewLink("tree", { document: one.id }), "aria-current": current }, one.title || one.id),
-      h("span", { class: "hint" }, one.title ? ` ${one.id}, ` : " ", countOf(one.chunks, "chunk")),
+      h("a", { href: viewLink("tree", { document: one.id }), "aria-current": current, dir: "auto" }, one.title || one.id),
+      h("span", { class: "hint" }, " ", one.title ? [h("span", { dir: "auto" }, one.id), t("list.comma")] : null, countOf(one.chunks, "chunk")),
     );
   }
 

@@ -1,6 +1,7 @@
 // The files that were chosen, but not indexed, each with the reason. They stay until the reader removes them.
 
-import { clear, countOf, h } from "./dom.js";
+import { clear, h } from "./dom.js";
+import { t } from "./i18n.js";
 
 const OPEN_AT_MOST = 10; // names of one reason; longer lists are closed at first
 const KEY_OF_FILES = "e2graphrag:unindexed:";
@@ -56,11 +57,11 @@ export class UnindexedFiles {
   show() {
     const groups = new Map();
     for (const [name, reason] of this.reasons) groups.set(reason, [...(groups.get(reason) ?? []), name]);
-    const close = h("button", { type: "button", class: "quiet small", onclick: () => this.remove([...this.reasons.keys()]) }, "Clear the list");
+    const close = h("button", { type: "button", class: "quiet small", onclick: () => this.remove([...this.reasons.keys()]) }, t("unindexed.clear"));
     this.element.hidden = !groups.size;
     clear(
       this.element,
-      h("h2", { id: "unindexed-title" }, `Not indexed: ${countOf(this.reasons.size, "file")}`),
+      h("h2", { id: "unindexed-title" }, t("unindexed.title", { count: this.reasons.size })),
       h("ul", { class: "unindexed" }, [...groups].map(([reason, names]) => h("li", null, filesWith(reason, names)))),
       h("div", { class: "row" }, close),
     );
@@ -69,7 +70,7 @@ export class UnindexedFiles {
 
 function filesWith(reason, names) {
   const [first] = names;
-  if (names.length === 1) return [h("strong", null, first), reason.startsWith(`${first} `) ? reason.slice(first.length) : `: ${reason}`];
-  const list = h("ul", { class: "files" }, names.map((name) => h("li", null, name)));
-  return h("details", { open: names.length <= OPEN_AT_MOST }, h("summary", null, `${countOf(names.length, "file")}: ${reason}`), list);
+  if (names.length === 1) return [h("strong", { dir: "auto" }, first), reason.startsWith(`${first} `) ? reason.slice(first.length) : t("unindexed.file", { reason })];
+  const list = h("ul", { class: "files" }, names.map((name) => h("li", { dir: "auto" }, name)));
+  return h("details", { open: names.length <= OPEN_AT_MOST }, h("summary", null, t("unindexed.files", { count: names.length, reason })), list);
 }

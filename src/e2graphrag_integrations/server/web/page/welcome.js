@@ -1,18 +1,19 @@
 // The first screen of the retrieval test: what the index holds, and questions that it can be asked.
 
 import { api } from "./api.js";
-import { clear, countOf, h } from "./dom.js";
+import { clear, h } from "./dom.js";
+import { LANGUAGE, commaList, countOf, rich, t } from "./i18n.js";
 
 /** Show what the index holds until a question is asked. */
 export async function renderWelcome(root, info, state) {
   const { indexed, lack } = state.current ?? { indexed: info.stats.documents, lack: "" };
   if (!indexed) {
-    const add = [h("a", { href: "#/documents" }, "Add documents"), " first."];
-    clear(root, h("p", { class: "empty welcome" }, lack ? state.reasons() : info.read_only ? "The index has no documents." : add));
+    const add = rich("welcome.add", { link: h("a", { href: "#/documents" }, t("welcome.add.link")) });
+    clear(root, h("p", { class: "empty welcome" }, lack ? state.reasons() : info.read_only ? t("welcome.none") : add));
     return;
   }
   const before = root.querySelector("section.welcome");
-  const box = before ?? h("section", { class: "welcome stack", "aria-label": "This index" }, h("p", { class: "hint" }, `Ask ${info.name} a question to see which texts it finds, and why.`));
+  const box = before ?? h("section", { class: "welcome stack", "aria-label": t("welcome.label") }, h("p", { class: "hint" }, t("welcome.hint", { name: info.name })));
   if (!before) clear(root, box);
   let held;
   try {
@@ -21,14 +22,14 @@ export async function renderWelcome(root, info, state) {
     return; // the sentence is enough, and the banner says that the server does not answer
   }
   const hadFocus = box.contains(document.activeElement);
-  clear(box, h("p", { class: "hint" }, `Ask ${info.name} a question to see which texts it finds, and why.`), factsOf(held), examples(held.questions));
+  clear(box, h("p", { class: "hint" }, t("welcome.hint", { name: info.name })), factsOf(held), examples(held.questions));
   if (hadFocus) box.querySelector("a")?.focus();
 }
 
 function factsOf(held) {
   const languages = Object.keys(held.languages);
-  const names = new Intl.DisplayNames("en", { type: "language", fallback: "code" });
-  const facts = [countOf(held.documents, "document"), countOf(held.chunks, "chunk"), countOf(held.names, "name"), languages.map((code) => languageName(names, code)).join(", ")];
+  const names = new Intl.DisplayNames(LANGUAGE, { type: "language", fallback: "code" });
+  const facts = [countOf(held.documents, "document"), countOf(held.chunks, "chunk"), countOf(held.names, "name"), commaList(languages.map((code) => languageName(names, code)))];
   return h("p", { class: "facts", id: "index-facts" }, facts.filter(Boolean).map((text) => h("span", null, text)));
 }
 
@@ -42,7 +43,7 @@ function languageName(names, code) {
 
 function examples(questions) {
   if (!questions.length) return null;
-  return h("div", null, h("h2", null, "Try a question"), h("ul", { class: "examples" }, questions.map((text) => h("li", null, exampleLink(text)))));
+  return h("div", null, h("h2", null, t("welcome.try")), h("ul", { class: "examples" }, questions.map((text) => h("li", null, exampleLink(text)))));
 }
 
 /** Return a link that asks a question with the settings of the form, which the address has. */

@@ -1,0 +1,71 @@
+// The dialog that shows the text of a document, from its beginning or around the range of a hit.
+
+import { viewLink } from "./answer.js";
+import { api, withQuery } from "./api.js";
+import { busy, clear, errorBox, h } from "./dom.js";
+import { t } from "./i18n.js";
+
+const BEFORE_HIT = 2_000; // characters of the text before a hit
+const PART = 20_000; // as many as the server sends at once
+
+/** Show a document; with `start` and `end`, at this range, which is marked. `closed` is called afterwards. */
+export async function openReader({ id, title, start = 0, end = 0 }, closed) {
+  const text = h("div", { class: "document-text", tabindex: "0", role: "region", "aria-label": t("read.text"), dir: "auto" });
+  const trouble = h("div");
+  const earlier = h("button", { type: "button", class: "quiet small", hidden: true }, t("read.before"));
+  const more = h("button", { type: "button", class: "quiet" }, t("read.more"));
+  const range = end > start ? { start, end } : {};
+  const dialog = h(
+    "dialog",
+    { class: "wide-dialog", "aria-labelledby": "read-title" },
+    h("h2", { id: "read-title", dir: "auto" }, title || id),
+    earlier,
+    text,
+    trouble,
+    h(
+      "div",
+      { class: "row" },
+      more,
+      h("a", { href: viewLink("tree", { document: id, ...range }), onclick: () => dialog.close() }, t("read.tree")),
+      h("button", { type: "button", onclick: () => dialog.close() }, t("do.close")),
+    ),
+  );
+  const shown = { from: Math.max(0, start - BEFORE_HIT), to: Math.max(0, start - BEFORE_HIT) };
+
+  /** Load a part of the text, and put it at one end of what is shown. */
+  async function load(from, to, put) {
+    try {
+      const part = await api.get(withQuery(`documents/${encodeURIComponent(id)}`, { start: from, end: to }));
+      text[put](...piecesOf(part, start, end));
+      shown.from = Math.min(shown.from, part.start);
+      shown.to = Math.max(shown.to, part.end);
+      earlier.hidden = shown.from === 0;
+      more.hidden = shown.to >= part.length;
+      clear(trouble);
+    } catch (error) {
+      clear(trouble, errorBox(error));
+    }
+  }
+
+  const close = () => dialog.close();
+  addEventListener("hashchange", close); // another place is shown below
+  earlier.addEventListener("click", () => busy(earlier, () => load(Math.max(0, shown.from - PART), shown.from, "prepend")));
+  more.addEventListener("click", () => busy(more, () => load(shown.to, null, "append")));
+  dialog.addEventListener("close", () => {
+    removeEventListener("hashchange", close);
+    dialog.remove();
+    closed();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  await load(shown.from, null, "append");
+  text.querySelector("mark")?.scrollIntoView({ block: "center" });
+}
+
+/** Return a part of a text, with a mark where it has the range. The server counts code points. */
+function piecesOf(part, start, end) {
+  const letters = Array.from(part.text);
+  const cut = (from, to) => letters.slice(Math.max(0, from - part.start), Math.max(0, to - part.start)).join("");
+  const range = cut(start, end);
+  return [cut(part.start, start), range ? h("mark", { class: "read-range" }, range) : "", cut(Math.max(start, end), part.end)].filter(Boolean);
+}

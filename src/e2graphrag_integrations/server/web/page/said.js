@@ -1,0 +1,67 @@
+// Sentences of the server about an answer, in the language of the page. The server makes them in English, also for the
+// command line; one that is not known here is shown as it is.
+
+import { t, wordFor } from "./i18n.js";
+
+const LIST = (text) => wordFor("found_by", text);
+const MODE = (text) => wordFor("mode", text);
+
+const REASONS = [
+  [/^(?<list>[\w ]+): rank (?<rank>\d+)$/, "said.rank", { list: LIST }],
+  [/^(?<list>[\w ]+): rank (?<rank>\d+), through (?<name>.+), in the sentence (?<sentence>.+)$/s, "said.rank_in", { list: LIST }],
+  [/^(?<list>[\w ]+): rank (?<rank>\d+), through (?<name>.+)$/s, "said.rank_through", { list: LIST }],
+  [/^below the last rank of every list$/, "said.below"],
+  [/^reranked: (?<score>\S+), rank (?<rank>\d+) before$/, "said.reranked"],
+  [/^boost (?<factor>\S+) \((?<parts>.*)\): rank (?<rank>\d+) before$/s, "said.boost"],
+  [/^layer (?<layer>\d+): rank (?<rank>\d+) of (?<total>\d+)$/, "said.layer"],
+  [/^cosine (?<value>\S+)$/, "said.cosine"],
+  [/^occurrence (?<value>\S+)$/, "said.occurrence"],
+  [/^coverage (?<value>\S+)$/, "said.coverage"],
+  [/^query entities: (?<number>\d+)$/, "said.query_entities"],
+  [/^filled up to k: cosine (?<value>\S+)$/, "said.filled"],
+  [/^under summary (?<node>\S+)$/, "said.under"],
+  [/^summary over (?<part>\d+) of the best (?<total>\d+) windows$/, "said.over"],
+  [/^among the last (?<number>\d+) chunk\(s\) of the text, because it asks for the end$/, "said.last"],
+];
+
+const ROUTES = [
+  [/^no node passes the filter; (?<rest>.*)$/s, "said.nothing_passes", { rest: saidRoute }],
+  [/^no node has a relevance of at least (?<value>\S+); (?<rest>.*)$/s, "said.nothing_relevant", { rest: saidRoute }],
+  [/^the mode is (?<mode>\w+)$/, "said.mode", { mode: MODE }],
+  [/^the mode is (?<mode>\w+); no pair shares a chunk, so each entity adds its own chunks$/, "said.own_chunks", { mode: MODE }],
+  [/^the question is about a text as a whole$/, "said.whole"],
+  [/^the index knows (?<names>.+); (?<name>.+) leads to (?<number>\d+) of (?<total>\d+) chunks$/s, "said.knows"],
+  [/^the index knows no name or noun of the question$/, "said.knows_nothing"],
+  [/^no name, but few chunks with its nouns: (?<where>.+)$/s, "said.few_nouns", { where: saidNouns }],
+  [/^no name, and many chunks with its nouns: (?<where>.+)$/s, "said.many_nouns", { where: saidNouns }],
+  [/^tree traversal from (?<number>\d+) root\(s\)$/, "said.roots"],
+  [/^entities within (?<number>\d+) hop\(s\) share chunks$/, "said.hops"],
+  [/^no query entity is in the index$/, "said.no_entity"],
+  [/^ranked by occurrence: one query entity$/, "said.one_entity"],
+  [/^ranked by occurrence: no close pair shares a chunk$/, "said.no_pair"],
+];
+
+const NOUNS = [[/^(?<nouns>.+) in (?<number>\d+) of (?<total>\d+) chunks$/s, "said.nouns"]];
+
+/** Return a reason of a hit. */
+export function saidReason(text) {
+  return saidWith(REASONS, text);
+}
+
+/** Return the reason of the route of an answer. */
+export function saidRoute(text) {
+  return saidWith(ROUTES, text);
+}
+
+function saidNouns(text) {
+  return saidWith(NOUNS, text);
+}
+
+function saidWith(patterns, text) {
+  for (const [pattern, key, parts] of patterns) {
+    const groups = pattern.exec(text)?.groups;
+    if (groups) return t(key, { ...groups, ...Object.fromEntries(Object.entries(parts ?? {}).map(([name, make]) => [name, make(groups[name])])) });
+    if (pattern.test(text)) return t(key);
+  }
+  return text;
+}

@@ -1,0 +1,155 @@
+// The box that adds documents: files, then their cost, then the job.
+
+import { api } from "./api.js";
+import { announce, busy, clear, errorBox, h } from "./dom.js";
+import { countOf, formatBytes, formatNumber, rich, t } from "./i18n.js";
+
+const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
+
+/** Return the box that adds documents: files, then their cost, then the job. */
+export function uploadBox(info, { startJob, closeFinished, unindexed, applyState }) {
+  const { max_bytes: limit, max_files: most, suffixes } = info.upload;
+  const input = h("input", { type: "file", id: "upload", multiple: true, "aria-label": t("upload.choose"), accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
+  const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, t("upload.choose"));
+  const chosen = h("div", { class: "stack", role: "status" });
+  const drop = h("div", { class: "drop" }, rich("upload.drop", { button: choose }), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input);
+  const box = h("section", { class: "card stack", "aria-label": t("upload.title") }, h("h2", null, t("upload.title")), drop, chosen);
+
+  let newest = null;
+
+  async function estimate(files) {
+    newest = files;
+    closeFinished();
+    unindexed.remove(files.map((file) => file.name));
+    const accepted = withoutRefused(files);
+    clear(chosen, accepted.length ? h("p", { class: "hint" }, t("upload.reading", { count: accepted.length })) : null);
+    if (!accepted.length) return;
+    let cost;
+    try {
+      cost = await api.post("documents/estimate", formOf(accepted));
+    } catch (error) {
+      if (files === newest) clear(chosen, errorBox(error));
+      return;
+    }
+    if (files !== newest) return; // other files were chosen meanwhile
+    const reasons = new Map([
+      ...Object.entries(cost.unread),
+      ...cost.skipped.map((id) => [id, t("upload.unchanged")]),
+      ...cost.empty.map((id) => [id, t("upload.no_text")]),
+    ]);
+    unindexed.add(reasons);
+    showCost(accepted.filter((file) => !reasons.has(file.name)), cost);
+  }
+
+  /** Return the files that can be sent, and keep the others with the reason. */
+  function withoutRefused(files) {
+    const names = new Set();
+    const refused = [];
+    let size = 0;
+    const problemBeside = (file) => {
+      if (names.has(file.name)) return t("upload.same_name");
+      if (size + file.size > limit) return t("upload.too_large_together", { size: formatBytes(limit) });
+      return names.size < most ? "" : t("upload.too_many", { most });
+    };
+    const accepted = files.filter((file) => {
+      const reason = problemOf(file) || problemBeside(file);
+      if (reason) {
+        refused.push([names.has(file.name) ? t("upload.again", { name: file.name }) : file.name, reason]);
+        return false;
+      }
+      names.add(file.name);
+      size += file.size;
+      return true;
+    });
+    unindexed.add(refused);
+    if (refused.length) announce(t("unindexed.title", { count: refused.length }));
+    return accepted;
+  }
+
+  function formOf(files, fields = {}) {
+    const data = new FormData();
+    for (const [name, value] of Object.entries(fields)) data.append(name, value);
+    for (const file of files) data.append("files", file, file.name);
+    return data;
+  }
+
+  function showCost(files, cost) {
+    if (!files.length) {
+      clear(chosen, h("p", { class: "hint" }, t("upload.none")));
+      return;
+    }
+    const index = h("button", { type: "button", id: "index", "data-writes": "all" }, t("upload.index", { count: files.length }));
+    const leave = () => {
+      clear(chosen);
+      choose.focus();
+    };
+    const cancel = h("button", { type: "button", class: "quiet", onclick: leave }, t("do.cancel"));
+    const trouble = h("div");
+    index.addEventListener("click", () =>
+      busy(index, async () => {
+        try {
+          // Not more calls than were shown.
+          const fields = { on_duplicate: "replace", max_llm_calls: cost.llm_calls };
+          const { job_id: id } = await api.post("documents", formOf(files, fields));
+          startJob(id, t("documents.indexing", { what: countOf(files.length, "file") }), files.map((file) => file.name));
+          leave();
+        } catch (error) {
+          clear(trouble, errorBox(error));
+        }
+      }),
+    );
+    clear(
+      chosen,
+      h("ul", { class: "files" }, files.map((file) => h("li", { dir: "auto" }, file.name, h("span", { class: "hint" }, formatBytes(file.size))))),
+      cost.replaces.length ? h("div", { class: "replaces" }, h("p", null, h("strong", null, t("upload.replaces", { count: cost.replaces.length }))), h("ul", { class: "files" }, cost.replaces.map((id) => h("li", { dir: "auto" }, id)))) : null,
+      costTable(files.length, cost),
+      h("div", { class: "row" }, index, cancel),
+      trouble,
+    );
+    applyState();
+    index.focus();
+  }
+
+  function problemOf(file) {
+    const name = file.name.toLowerCase();
+    if (!suffixes.some((suffix) => name.endsWith(suffix))) return t("upload.unknown_kind");
+    if (NO_FILE_NAME.test(file.name)) return t("upload.bad_name");
+    if (file.size > limit) return t("upload.too_large", { size: formatBytes(file.size), limit: formatBytes(limit) });
+    return file.size ? "" : t("upload.empty");
+  }
+
+  input.addEventListener("change", () => {
+    const files = [...input.files];
+    input.value = "";
+    if (files.length) estimate(files);
+  });
+  drop.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    drop.classList.add("is-over");
+  });
+  drop.addEventListener("dragleave", () => drop.classList.remove("is-over"));
+  drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    drop.classList.remove("is-over");
+    const files = [...event.dataTransfer.files];
+    if (files.length) estimate(files);
+  });
+  return box;
+}
+
+function costTable(documents, cost) {
+  const rows = [
+    [t("cost.documents"), formatNumber(documents)],
+    [t("cost.chunks"), formatNumber(cost.chunks)],
+    [t("cost.summaries"), formatNumber(cost.summaries)],
+    [t("cost.calls"), formatNumber(cost.llm_calls)],
+  ];
+  if (cost.llm_calls) rows.push([t("cost.tokens"), t("cost.tokens.value", { in: cost.prompt_tokens, out: cost.completion_tokens })]);
+  return h(
+    "div",
+    null,
+    h("h3", null, t("cost.title")),
+    h("dl", { class: "timings" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+    cost.llm_calls ? null : h("p", { class: "hint" }, t("cost.no_call")),
+  );
+}
