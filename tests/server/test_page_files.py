@@ -38,7 +38,9 @@ def test_modules_are_safe_and_import_in_single_lines(module):
     assert not UNSAFE.search(text)
     for line in text.splitlines():
         if line.startswith("import "):
-            imported = re.fullmatch(r'import \{ [\w, ]+ \} from "\./((?:messages/)?\w+\.js)";', line)
+            imported = re.fullmatch(
+                r'import \{ [\w, ]+ \} from "\./((?:messages/)?\w+\.js)";', line
+            )
             assert imported, line
             assert (PAGE / imported[1]).is_file()
         if line.startswith("export "):

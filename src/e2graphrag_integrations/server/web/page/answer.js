@@ -218,7 +218,7 @@ function renderRelevance(node, kind) {
 
 /** Return the entire text of a hit. The window that matches best has a line below it. */
 function renderText(node, terms) {
-  const body = h("p", { dir: "auto" });
+  const body = h("p", { dir: "auto", lang: node.language || null });
   node.pieces.forEach((piece, index) => {
     if (index && node.level === 0 && piece.start > node.pieces[index - 1].end) body.append(h("span", { class: "gap" }, " … "));
     const paragraphs = reflowed(piece.text, index > 0 || node.start > 0).split("\n\n");

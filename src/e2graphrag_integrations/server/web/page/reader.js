@@ -36,6 +36,7 @@ export async function openReader({ id, title, start = 0, end = 0 }, closed) {
   async function load(from, to, put) {
     try {
       const part = await api.get(withQuery(`documents/${encodeURIComponent(id)}`, { start: from, end: to }));
+      text.lang = part.language;
       text[put](...piecesOf(part, start, end));
       shown.from = Math.min(shown.from, part.start);
       shown.to = Math.max(shown.to, part.end);

@@ -1,7 +1,7 @@
 // Sentences of the server about an answer, in the language of the page. The server makes them in English, also for the
 // command line; one that is not known here is shown as it is.
 
-import { t, wordFor } from "./i18n.js";
+import { commaList, t, wordFor } from "./i18n.js";
 
 const LIST = (text) => wordFor("found_by", text);
 const MODE = (text) => wordFor("mode", text);
@@ -30,7 +30,8 @@ const ROUTES = [
   [/^the mode is (?<mode>\w+)$/, "said.mode", { mode: MODE }],
   [/^the mode is (?<mode>\w+); no pair shares a chunk, so each entity adds its own chunks$/, "said.own_chunks", { mode: MODE }],
   [/^the question is about a text as a whole$/, "said.whole"],
-  [/^the index knows (?<names>.+); (?<name>.+) leads to (?<number>\d+) of (?<total>\d+) chunks$/s, "said.knows"],
+  [/^the index knows (?<names>.+) and (?<more>\d+) more; (?<name>.+) leads to (?<number>\d+) of (?<total>\d+) chunks$/s, "said.knows_more", { names: saidNames, name: saidNames }],
+  [/^the index knows (?<names>.+); (?<name>.+) leads to (?<number>\d+) of (?<total>\d+) chunks$/s, "said.knows", { names: saidNames, name: saidNames }],
   [/^the index knows no name or noun of the question$/, "said.knows_nothing"],
   [/^no name, but few chunks with its nouns: (?<where>.+)$/s, "said.few_nouns", { where: saidNouns }],
   [/^no name, and many chunks with its nouns: (?<where>.+)$/s, "said.many_nouns", { where: saidNouns }],
@@ -41,7 +42,10 @@ const ROUTES = [
   [/^ranked by occurrence: no close pair shares a chunk$/, "said.no_pair"],
 ];
 
-const NOUNS = [[/^(?<nouns>.+) in (?<number>\d+) of (?<total>\d+) chunks$/s, "said.nouns"]];
+const NOUNS = [
+  [/^(?<nouns>.+) together in (?<number>\d+) of (?<total>\d+) chunks$/s, "said.nouns_together", { nouns: saidNames }],
+  [/^(?<nouns>.+) in (?<number>\d+) of (?<total>\d+) chunks$/s, "said.nouns", { nouns: saidNames }],
+];
 
 /** Return a reason of a hit. */
 export function saidReason(text) {
@@ -51,6 +55,12 @@ export function saidReason(text) {
 /** Return the reason of the route of an answer. */
 export function saidRoute(text) {
   return saidWith(ROUTES, text);
+}
+
+/** Return names that Python quoted, with the quotes of the language. */
+function saidNames(text) {
+  const names = [...text.matchAll(/'([^']*)'|"([^"]*)"/g)].map(([, single, double]) => t("said.quoted", { name: single ?? double }));
+  return names.length ? commaList(names) : text;
 }
 
 function saidNouns(text) {

@@ -2,7 +2,7 @@
 
 import { reflowed, viewLink } from "./answer.js";
 import { announce, busy, clear, debounced, errorBox, h, labeled, nothingFound } from "./dom.js";
-import { countOf, formatNumber, t } from "./i18n.js";
+import { countOf, formatNumber, rich, t } from "./i18n.js";
 
 const LISTED_DOCUMENTS = 25;
 const FIRST_PART = 700;
@@ -361,7 +361,7 @@ class DocumentFinder {
       "li",
       { "data-document": one.id },
       h("a", { href: viewLink("tree", { document: one.id }), "aria-current": current, dir: "auto" }, one.title || one.id),
-      h("span", { class: "hint" }, " ", one.title ? [h("span", { dir: "auto" }, one.id), t("list.comma")] : null, countOf(one.chunks, "chunk")),
+      h("span", { class: "hint" }, " ", one.title ? rich("tree.item", { id: h("span", { dir: "auto" }, one.id), chunks: countOf(one.chunks, "chunk") }) : countOf(one.chunks, "chunk")),
     );
   }
 
