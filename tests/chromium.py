@@ -24,7 +24,7 @@ NAMES = (
     "google-chrome",
 )
 
-SIZES = {1280: 900, 390: 844}
+SIZES = {1280: 900, 390: 844, 1920: 1080}
 """The widths of the page in tests, with their heights."""
 
 

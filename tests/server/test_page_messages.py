@@ -1,4 +1,4 @@
-"""The messages of the page: every language has all of them, the page uses all, and no other text."""
+"""The messages of the page: each language has all of them, the page uses all, and no other text."""
 
 from __future__ import annotations
 

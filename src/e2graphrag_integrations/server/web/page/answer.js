@@ -3,7 +3,7 @@
 import { copyButton, h } from "./dom.js";
 import { escaped, excerptOf, isInWindow, marked, termsOf } from "./excerpt.js";
 import { commaList, countOf, formatFixed, formatNumber, formatPercent, formatSeconds, listed, rich, t, wordFor } from "./i18n.js";
-import { saidReason, saidRoute } from "./said.js";
+import { saidList, saidReason, saidRoute } from "./said.js";
 
 /** Return `#/graph?entity=NAME` and the like. */
 export function viewLink(view, parameters) {
@@ -239,12 +239,12 @@ function renderFigures(node, kind) {
   return h(
     "div",
     { class: "figures" },
-    h("span", null, t("hit.found_by", { list: wordFor("found_by", node.found_by) })),
+    h("span", null, t("hit.found_by", { list: saidList(node.found_by) })),
     kind === "cosine" ? h("span", null, t("hit.cosine")) : null,
     h("span", null, rich("hit.score", { value: h("strong", null, formatNumber(node.score)) })),
     node.factor !== undefined && node.factor !== 1 ? h("span", null, rich("hit.boost", { value: h("strong", null, `× ${formatNumber(node.factor)}`) })) : null,
     ranks.length
-      ? h("ul", { class: "ranks", "aria-label": t("hit.ranks") }, ranks.map(([name, rank]) => h("li", null, `${wordFor("found_by", name)} #${rank}`)))
+      ? h("ul", { class: "ranks", "aria-label": t("hit.ranks") }, ranks.map(([name, rank]) => h("li", null, `${saidList(name)} #${rank}`)))
       : null,
   );
 }
@@ -325,7 +325,7 @@ function renderLinks(view) {
     "p",
     null,
     rich("trace.names", { names: view.links.map((link) => entityLink(link.entity)) }),
-    view.unlinked.length ? [" ", t("trace.unlinked", { names: commaList(view.unlinked) })] : null,
+    view.unlinked.length ? [" ", rich("trace.unlinked", { names: h("span", { dir: "auto" }, commaList(view.unlinked)) })] : null,
   );
 }
 
@@ -341,7 +341,7 @@ function renderPaths(paths) {
         h(
           "li",
           null,
-          h("a", { href: viewLink("graph", { source: path.entities[0], target: path.entities.at(-1) }) }, path.entities.join(" – ")),
+          h("a", { href: viewLink("graph", { source: path.entities[0], target: path.entities.at(-1) }), dir: "auto" }, path.entities.join(" – ")),
           h("ul", null, path.hops.map((hop) => h("li", { dir: "auto" }, hop.text, " ", h("span", { class: "hint" }, hop.document_id)))),
         ),
       ),
@@ -361,7 +361,7 @@ function renderLists(view) {
       h(
         "details",
         null,
-        h("summary", null, t("trace.list", { name: wordFor("found_by", name), nodes: countOf(list.size, "node") })),
+        h("summary", null, t("trace.list", { name: saidList(name), nodes: countOf(list.size, "node") })),
         h(
           "ol",
           null,

@@ -2,7 +2,7 @@
 
 import { api, followJob, withQuery } from "./api.js";
 import { announce, block, busy, choice, clear, confirmed, debounced, errorBox, h, labeled, setStatus } from "./dom.js";
-import { commaList, countOf, formatNumber, formatSeconds, t, wordFor } from "./i18n.js";
+import { commaList, countOf, formatNumber, formatSeconds, languageName, t, wordFor } from "./i18n.js";
 import { openReader } from "./reader.js";
 import { Selection, describeIndexing, describeRemoval, queuedOf } from "./selection.js";
 import { UnindexedFiles } from "./unindexed.js";
@@ -154,7 +154,7 @@ export function mountDocuments(root, _source, info, indexState) {
       ),
       h("td", { role: "cell", class: "number", "data-label": t("column.chunks") }, one.chunks ? formatNumber(one.chunks) : "–"),
       h("td", { role: "cell", class: "number", "data-label": t("column.characters") }, one.characters ? formatNumber(one.characters) : "–"),
-      h("td", { role: "cell", "data-label": t("column.language") }, one.language ?? "–"),
+      h("td", { role: "cell", "data-label": t("column.language") }, one.language ? languageName(one.language) : "–"),
       h(
         "td",
         { role: "cell" },

@@ -84,6 +84,15 @@ export function formatBytes(bytes) {
   return t("unit.megabytes", { value: Math.round(bytes / 1e5) / 10 });
 }
 
+/** Return the name of a language, or its code if the browser does not know it. */
+export function languageName(code) {
+  try {
+    return new Intl.DisplayNames(LANGUAGE, { type: "language", fallback: "code" }).of(code);
+  } catch {
+    return code; // not the form of a code
+  }
+}
+
 /** Fill the elements of the document that name a message: their text, and their label. */
 export function fillDocument() {
   for (const one of document.querySelectorAll("[data-t]")) one.textContent = t(one.dataset.t);

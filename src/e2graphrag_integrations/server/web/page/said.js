@@ -3,13 +3,12 @@
 
 import { commaList, t, wordFor } from "./i18n.js";
 
-const LIST = (text) => wordFor("found_by", text);
 const MODE = (text) => wordFor("mode", text);
 
 const REASONS = [
-  [/^(?<list>[\w ]+): rank (?<rank>\d+)$/, "said.rank", { list: LIST }],
-  [/^(?<list>[\w ]+): rank (?<rank>\d+), through (?<name>.+), in the sentence (?<sentence>.+)$/s, "said.rank_in", { list: LIST }],
-  [/^(?<list>[\w ]+): rank (?<rank>\d+), through (?<name>.+)$/s, "said.rank_through", { list: LIST }],
+  [/^(?<list>[\w ]+): rank (?<rank>\d+)$/, "said.rank", { list: saidList }],
+  [/^(?<list>[\w ]+): rank (?<rank>\d+), through (?<name>.+), in the sentence (?<sentence>.+)$/s, "said.rank_in", { list: saidList }],
+  [/^(?<list>[\w ]+): rank (?<rank>\d+), through (?<name>.+)$/s, "said.rank_through", { list: saidList }],
   [/^below the last rank of every list$/, "said.below"],
   [/^reranked: (?<score>\S+), rank (?<rank>\d+) before$/, "said.reranked"],
   [/^boost (?<factor>\S+) \((?<parts>.*)\): rank (?<rank>\d+) before$/s, "said.boost"],
@@ -46,6 +45,12 @@ const NOUNS = [
   [/^(?<nouns>.+) together in (?<number>\d+) of (?<total>\d+) chunks$/s, "said.nouns_together", { nouns: saidNames }],
   [/^(?<nouns>.+) in (?<number>\d+) of (?<total>\d+) chunks$/s, "said.nouns", { nouns: saidNames }],
 ];
+
+/** Return the name of a ranked list. */
+export function saidList(name) {
+  const layer = /^layer (\d+)$/.exec(name);
+  return layer ? t("said.list_layer", { layer: layer[1] }) : wordFor("found_by", name);
+}
 
 /** Return a reason of a hit. */
 export function saidReason(text) {

@@ -92,8 +92,8 @@ export class IndexState extends EventTarget {
 function describeState({ indexed, processing, pending, failed }) {
   const others = Object.entries({ processing, pending, failed }).filter(([, count]) => count);
   const counts = others.map(([name, count]) => t(`state.${name}`, { count }));
-  if (!indexed) return counts.length ? t("state.none_yet", { others: listedText(counts) }) : t("state.empty");
-  return t("state.all", { counts: listedText([t("state.indexed", { count: indexed }), ...counts]) });
+  if (!indexed) return counts.length ? t("state.none_yet", { others: joined(counts) }) : t("state.empty");
+  return t("state.all", { counts: joined([t("state.indexed", { count: indexed }), ...counts]) });
 }
 
 /** Return what answers lack, as a sentence; empty if they lack nothing. */
@@ -124,6 +124,11 @@ function wayOn(state) {
   if (action) return t("state.press", { action: actionOf(state) });
   const ways = [resumable ? RESUME : "", stored ? t("state.build") : ""].filter(Boolean);
   return ways.length ? t("state.run", { count, ways: listedText(ways) }) : t("state.later");
+}
+
+/** Return counts as one clause. */
+function joined(counts) {
+  return counts.reduce((start, one, index) => start + t(index === counts.length - 1 ? "state.and" : "state.comma") + one);
 }
 
 function listedText(texts) {

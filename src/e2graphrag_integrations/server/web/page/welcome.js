@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { clear, h } from "./dom.js";
-import { LANGUAGE, commaList, countOf, rich, t } from "./i18n.js";
+import { commaList, countOf, languageName, rich, t } from "./i18n.js";
 
 /** Show what the index holds until a question is asked. */
 export async function renderWelcome(root, info, state) {
@@ -28,17 +28,8 @@ export async function renderWelcome(root, info, state) {
 
 function factsOf(held) {
   const languages = Object.keys(held.languages);
-  const names = new Intl.DisplayNames(LANGUAGE, { type: "language", fallback: "code" });
-  const facts = [countOf(held.documents, "document"), countOf(held.chunks, "chunk"), countOf(held.names, "name"), commaList(languages.map((code) => languageName(names, code)))];
+  const facts = [countOf(held.documents, "document"), countOf(held.chunks, "chunk"), countOf(held.names, "name"), commaList(languages.map(languageName))];
   return h("p", { class: "facts", id: "index-facts" }, facts.filter(Boolean).map((text) => h("span", null, text)));
-}
-
-function languageName(names, code) {
-  try {
-    return names.of(code);
-  } catch {
-    return code; // not a code that the browser knows
-  }
 }
 
 function examples(questions) {

@@ -1,0 +1,165 @@
+"""The page in Chinese: which browsers get it, the switch, and that nothing is left in English."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+
+from chromium import SIZES, running_page
+from e2graphrag_integrations import SourceDocument
+from e2graphrag_integrations.server.web import make_app
+
+QUESTION = "q=Where+did+Alice+meet+Bob%3F"
+VIEWS = {
+    "ask": "#index-facts",
+    f"ask?{QUESTION}&a.paths=1&gold=letter-02.txt": ".hit",
+    f"ask?{QUESTION}&compare=1&b.mode=local": '[data-setting="B"] .hit',
+    f"ask?{QUESTION}&compare=1&a.mode=global&b.history=user:+Who+is+Carol%3F": (
+        '[data-setting="B"] .hit'
+    ),
+    f"ask?{QUESTION}&compare=1&a.strategy=tree&b.strategy=paper": '[data-setting="B"] .hit',
+    f"ask?{QUESTION}&compare=1&a.k=3&b.token_budget=90": '[data-setting="B"] .hit',
+    "ask?q=harbour&a.where=%7B%22day%22:+99%7D": "#answers .empty",
+    "ask?q=What+is+the+text+about%3F": ".hit",
+    "documents": "#view-documents tbody tr",
+    "graph?entity=alice": "#view-graph .graph-members li",
+    "graph?source=alice&target=carol": "#view-graph .graph-paths li",
+    "tree?document=treasure.pdf": ".tree-node",
+}
+"""Addresses, and elements that each of them shows when it is complete."""
+
+SHOWN = """
+() => {
+  const texts = "[dir=auto], [lang=en], pre, code, kbd, .metadata, textarea, .kinds p";
+  const places = `${texts}, script, style, noscript`;
+  const shown = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const one = walker.currentNode;
+    if (!one.parentElement.closest(places)) shown.push(one.data);
+  }
+  for (const name of ["aria-label", "title", "placeholder"])
+    for (const one of document.querySelectorAll(`[${name}]`)) shown.push(one.getAttribute(name));
+  return [document.title, ...shown].filter((one) => one.trim());
+}
+"""
+"""Returns the texts and labels of the page, without those of documents."""
+
+NAMES = re.compile(
+    r"E2GraphRAG|e2graphrag evaluate|BM25|nDCG|PageRank|JSON|CSV|token|Enter|Shift|ID\b|kB|MB|"
+    r"Markdown|HTML|PDF|DOCX|XLSX|PPTX|EPUB|RTF|where=|boost=|English|\w+ ?\.e2g|library|[\w-]+\.txt|"
+    r"[\w-]+\.pdf|user|assistant|tag|author|letter-1|Letter \d+|\b[0-9a-f]{8}\b|:en\b"
+)
+"""What is not Chinese in a Chinese page: names, commands, formats, and the texts of the index."""
+
+
+def english_words(texts):
+    """Return the texts with a word that is neither Chinese nor a name."""
+    return [
+        one for one in texts if re.search(r"[A-Za-z]{2}", NAMES.sub("", re.sub("“.*?”", "", one)))
+    ]
+
+
+def test_the_browser_decides_until_a_language_is_chosen(open_page, page_url):
+    page = open_page(f"{page_url}#/ask?{QUESTION}", locale="zh-TW")
+    page.locator(".hit").first.wait_for()
+    assert page.evaluate("document.documentElement.lang") == "zh-Hans"
+    assert page.locator(".tabs a").all_inner_texts() == ["检索测试", "文档", "图谱", "摘要树"]
+    assert page.title().startswith("检索测试")
+    page.locator("#language").select_option("en")
+    page.locator(".tabs a", has_text="Retrieval test").wait_for()
+    page.locator(".hit").first.wait_for()  # the address keeps the question
+    assert page.evaluate("document.documentElement.lang") == "en"
+    page.reload()
+    page.locator(".tabs a", has_text="Retrieval test").wait_for()
+    assert page.locator("#language").input_value() == "en"
+
+
+@pytest.mark.slow
+def test_the_switch_works_where_storage_is_blocked(open_page, page_url):
+    page = open_page("about:blank", locale="de-DE")
+    page.context.add_init_script(
+        "Storage.prototype.getItem = Storage.prototype.setItem = () => { throw new Error() }"
+    )
+    page.goto(page_url)
+    page.locator(".tabs a", has_text="Documents").wait_for()  # English for all other languages
+    page.locator("#language").select_option("zh")
+    page.locator(".tabs a", has_text="文档").wait_for()
+    assert page.url.partition("#")[0].endswith("?lang=zh")
+
+
+@pytest.mark.slow
+def test_no_view_shows_english_or_a_missing_value_in_chinese(open_page, page_url):
+    page = open_page(page_url, locale="zh-CN")
+    for address, ready in VIEWS.items():
+        page.goto(f"{page_url}#/{address}")
+        page.locator(ready).first.wait_for()
+        page.locator("[aria-busy]").first.wait_for(state="detached")
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        page.locator("text=正在加载").first.wait_for(state="detached")
+        texts = page.evaluate(SHOWN)
+        assert len(texts) > 20
+        assert not english_words(texts), address
+        for word in ("null", "undefined", "NaN", "[object"):
+            assert not any(word in one for one in texts), (address, word)
+
+
+@pytest.mark.slow
+def test_dialogs_uploads_and_errors_are_chinese(open_page, console, web_index):
+    console.expected.add("status of 400")
+    web_index.add(SourceDocument("new.txt", "Zoe painted it."), wait=False)
+    file = {"name": "n.txt", "mimeType": "text/plain", "buffer": b"Zoe met Alice."}
+    with running_page(make_app(web_index)) as url:
+        page = open_page(f"{url}#/documents", locale="zh-CN")
+        page.locator("tbody tr").first.wait_for()
+        assert page.locator("#state").inner_text().startswith("已索引 3 个文档，1 个待处理。")
+        page.locator("#upload").set_input_files([file, {**file, "name": "n.exe"}])
+        page.locator("#index").wait_for()
+        assert not english_words(page.evaluate(SHOWN))
+        page.locator("#index").click()
+        page.locator("[data-job]", has_text="完成：已索引 1 个文档").wait_for()
+        page.locator("#select-page").check()
+        page.locator("#delete-selected").click()
+        page.locator("dialog", has_text="此操作无法撤销").wait_for()
+        page.keyboard.press("Escape")
+        page.locator("#keys").click()
+        page.locator("dialog", has_text="下一条结果").wait_for()
+        assert not english_words(page.evaluate(SHOWN))
+        page.keyboard.press("Escape")
+        page.goto(f"{url}#/ask?q=Alice&a.k=999")
+        page.locator("#answers .error", has_text="请求无效：").wait_for()
+        page.goto(f"{url}#/ask?q=Alice&a.where=%7B")
+        page.locator("#view-ask .error", has_text="过滤条件必须是 JSON").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+def test_a_chinese_index_suggests_chinese_questions(open_page, web_index, locale):
+    for one in web_index.status():
+        web_index.delete(one.id)
+    web_index.add(SourceDocument("a", "Viktor 和 Wanda 在奥斯陆见面，他们谈了很久。", title="见面"))
+    with running_page(make_app(web_index)) as url:
+        page = open_page(url, locale=locale)
+        page.locator(".examples a").first.click()
+        page.locator(".hit").first.wait_for()
+        assert page.locator("#question").input_value() == "Viktor和Wanda有什么关系？"
+        expect(page.locator(".hit .excerpt mark").first).to_be_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["ask", "documents", "graph", "tree"])
+def test_chinese_views_are_accessible_in_both_themes_and_all_widths(
+    open_page, page_url, check_access, view
+):
+    address = next(one for one in VIEWS if one == view == "documents" or one.startswith(f"{view}?"))
+    page = open_page(f"{page_url}#/{address}", locale="zh-CN")
+    page.locator(VIEWS[address]).first.wait_for()
+    page.locator("[aria-busy]").first.wait_for(state="detached")
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    for width in SIZES:
+        for theme in ("light", "dark"):
+            check_access(page, width=width, theme=theme)
