@@ -51,8 +51,8 @@ SHOWN = """
 
 NAMES = re.compile(
     r"E2GraphRAG|e2graphrag evaluate|BM25|nDCG|PageRank|JSON|CSV|token|Enter|Shift|ID\b|kB|MB|"
-    r"Markdown|HTML|PDF|DOCX|XLSX|PPTX|EPUB|RTF|where=|boost=|English|\w+ ?\.e2g|library|[\w-]+\.txt|"
-    r"[\w-]+\.pdf|user|assistant|tag|author|letter-1|Letter \d+|\b[0-9a-f]{8}\b|:en\b"
+    r"Markdown|HTML|PDF|DOCX|XLSX|PPTX|EPUB|RTF|where=|boost=|English|\w+ ?\.e2g|library|"
+    r"[\w-]+\.txt|[\w-]+\.pdf|user|assistant|tag|author|letter-1|Letter \d+|\b[0-9a-f]{8}\b|:en\b"
 )
 """What is not Chinese in a Chinese page: names, commands, formats, and the texts of the index."""
 

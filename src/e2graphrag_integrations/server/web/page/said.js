@@ -48,7 +48,7 @@ const NOUNS = [
 
 /** Return the name of a ranked list. */
 export function saidList(name) {
-  const layer = /^layer (\d+)$/.exec(name);
+  const layer = /^layer[ _](\d+)$/.exec(name);
   return layer ? t("said.list_layer", { layer: layer[1] }) : wordFor("found_by", name);
 }
 
