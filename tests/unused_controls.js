@@ -12,7 +12,7 @@
   };
   const scan = () => {
     for (const one of document.querySelectorAll(SELECTOR)) {
-      if (!one.checkVisibility() || one.disabled) continue;
+      if (!one.checkVisibility() || one.disabled || nameOf(one).endsWith(" ")) continue; // its text is to come
       const view = one.closest(".view")?.id.replace("view-", "") ?? "";
       seen.set(nameOf(one), { view, element: one });
     }

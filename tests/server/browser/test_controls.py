@@ -23,6 +23,11 @@ def use_header(page):
     for view in ("documents", "graph", "tree", "ask"):
         page.locator(f'nav a[data-view="{view}"]').click()
     page.locator("#theme").select_option("dark")
+    page.locator("#language").focus()
+    page.keyboard.press("Shift")  # another choice would load the page again
+    page.locator("#keys").click()
+    page.locator("#keys-on").click(click_count=2)
+    button(page, "Close").click()
 
 
 def open_all(page, selector):
@@ -65,6 +70,11 @@ def use_form(page):
 def use_answers(page):
     page.locator("#gold").fill("")
     open_all(page, "#answers")
+    button(page, "Read in the document").first.click()
+    button(page, "Close").click()
+    button(page, "Read in the document").first.click()
+    page.locator("dialog a", has_text="Show the tree").click()
+    page.locator('nav a[data-view="ask"]').click()
     button(page, "Mark as gold").first.click()
     button(page, "Gold ✓ (undo)").first.click()
     expect(button(page, "Gold ✓ (undo)")).to_have_count(0)

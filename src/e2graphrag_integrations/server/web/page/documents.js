@@ -150,7 +150,7 @@ export function mountDocuments(root, _source, info, indexState) {
         h("span", { class: `status status-${one.status}` }, wordFor("status", one.status)),
         one.status !== "done" && one.indexed ? h("div", { class: "hint" }, t("documents.earlier")) : null,
         one.worker ? h("div", { class: "hint" }, t("documents.worker", { worker: one.worker })) : null,
-        one.reason ? h("div", { class: "reason" }, one.reason) : null,
+        one.reason ? h("div", { class: "reason", lang: "en", dir: "auto" }, one.reason) : null,
       ),
       h("td", { role: "cell", class: "number", "data-label": t("column.chunks") }, one.chunks ? formatNumber(one.chunks) : "–"),
       h("td", { role: "cell", class: "number", "data-label": t("column.characters") }, one.characters ? formatNumber(one.characters) : "–"),

@@ -322,7 +322,7 @@ class GraphView {
     const item = h(
       "details",
       null,
-      h("summary", null, `${this.labelOf(edge.source)} – ${this.labelOf(edge.target)} `, h("span", { class: "hint" }, t("graph.weight", { value: edge.weight }))),
+      h("summary", null, h("span", { dir: "auto" }, `${this.labelOf(edge.source)} – ${this.labelOf(edge.target)}`), " ", h("span", { class: "hint" }, t("graph.weight", { value: edge.weight }))),
       body,
     );
     item.addEventListener("toggle", async () => {
@@ -397,7 +397,7 @@ class GraphView {
           return h(
             "li",
             null,
-            h("strong", null, path.entities.map((name) => this.labelOf(name)).join(" – ")),
+            h("strong", { dir: "auto" }, path.entities.map((name) => this.labelOf(name)).join(" – ")),
             " ",
             button,
             h("ul", { class: "sentences" }, path.hops.map((hop) => h("li", { dir: "auto" }, hop.text, " ", placeLink(hop.document_id, hop.start, hop.end)))),

@@ -13,7 +13,7 @@ export async function openReader({ id, title, start = 0, end = 0 }, closed) {
   const text = h("div", { class: "document-text", tabindex: "0", role: "region", "aria-label": t("read.text"), dir: "auto" });
   const trouble = h("div");
   const earlier = h("button", { type: "button", class: "quiet small", hidden: true }, t("read.before"));
-  const more = h("button", { type: "button", class: "quiet" }, t("read.more"));
+  const more = h("button", { type: "button", class: "quiet", hidden: true }, t("read.more"));
   const range = end > start ? { start, end } : {};
   const dialog = h(
     "dialog",
