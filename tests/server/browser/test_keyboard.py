@@ -126,6 +126,30 @@ def test_a_hit_is_marked_in_a_long_document_and_the_text_before_it_can_be_read(
 
 
 @pytest.mark.slow
+def test_the_address_keeps_the_searches_of_the_graph_and_the_tree(open_page, page_url):
+    page = open_page(f"{page_url}#/graph")
+    page.locator("#view-graph .graph-members li").first.wait_for()
+    page.locator("#graph-size").select_option("20")
+    page.locator("#entity-search").fill("ca")
+    page.wait_for_url("**find=ca**")
+    title = page.locator("#graph-title").inner_text()
+    other = open_page(page.url)
+    expect(other.locator("#graph-title")).to_have_text(title)
+    expect(other.locator("#entity-search")).to_have_value("ca")
+    assert other.locator("#graph-size").input_value() == "20"
+    other.locator(".entity-list a", has_text="Carol").click()
+    expect(other).to_have_url(re.compile(r"entity=carol&find=ca&size=20"))
+    page.goto(f"{page_url}#/tree")
+    page.locator("#tree-search").fill("treasure")
+    page.wait_for_url("**search=treasure**")
+    page.locator(".tree-documents a").click()
+    page.locator(".tree-node").first.wait_for()
+    other = open_page(page.url)
+    expect(other.locator("#tree-title")).to_contain_text("treasure.pdf")
+    expect(other.locator("#tree-search")).to_have_value("treasure")
+
+
+@pytest.mark.slow
 def test_shortcuts_can_be_switched_off(open_page, page_url):
     page = open_page(f"{page_url}#/ask?{QUESTION}")
     page.locator(".hit").first.wait_for()

@@ -56,3 +56,11 @@ def test_common_nouns_are_no_names(open_index, serve):
     rag.add(SourceDocument("one", "Anna had time, a thing and a harbour."))
     assert rag.stats().entities == 4
     assert serve(rag).get("/overview").json()["names"] == 1
+
+
+def test_an_index_that_is_mostly_chinese_has_chinese_questions(open_index):
+    rag = open_index()
+    rag.add(SourceDocument("a", "Viktor 和 Wanda 在奥斯陆见面，他们谈了很久。"))
+    rag.add(SourceDocument("b", "后来 Xenia 回到了奥斯陆，她把信交给了老人。"))
+    rag.add(SourceDocument("c", "Nobody knew when the letter had been written."))
+    assert overview(rag).questions == ("文中是怎么讲Xenia的？", "Viktor和Wanda有什么关系？")

@@ -26,6 +26,7 @@ def test_pending_documents_are_counted_and_indexed_by_the_button(open_index, ser
     rag.add([SourceDocument("b", "Cleo met Dora."), SourceDocument("c", "Emil.")], wait=False)
     state = client.get("/state").json()
     assert (state["indexed"], state["pending"], state["failed"]) == (1, 2, 0)
+    assert (state["stored"], state["resumable"], state["writer"], state["since"]) == (0, 2, "", "")
     assert state["description"] == "1 document is indexed and 2 are pending."
     assert state["lack"].startswith("Answers lack 2 documents that are not indexed yet")
     assert (state["action"], state["way_on"]) == (

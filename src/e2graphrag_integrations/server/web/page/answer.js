@@ -5,9 +5,10 @@ import { escaped, excerptOf, isInWindow, marked, termsOf } from "./excerpt.js";
 import { commaList, countOf, formatFixed, formatNumber, formatPercent, formatSeconds, listed, rich, t, wordFor } from "./i18n.js";
 import { saidList, saidReason, saidRoute } from "./said.js";
 
-/** Return `#/graph?entity=NAME` and the like. */
+/** Return `#/graph?entity=NAME` and the like; empty parameters are left out. */
 export function viewLink(view, parameters) {
-  return `#/${view}?${new URLSearchParams(parameters)}`;
+  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined);
+  return `#/${view}${given.length ? "?" : ""}${new URLSearchParams(given)}`;
 }
 
 /**

@@ -43,7 +43,7 @@ class GraphView {
     this.shown = null;
     this.request = 0;
     this.drawing = new GraphDrawing((name) => this.open(name), (name) => this.expand(name));
-    this.list = new EntityFinder(source, (parameters) => this.address(parameters));
+    this.list = new EntityFinder(source, (parameters) => this.address(parameters), () => this.keepPlace());
     this.list.nounSwitch.addEventListener("change", () => {
       location.hash = this.address({ ...this.place, nouns: this.list.nounSwitch.checked });
     });
@@ -54,6 +54,7 @@ class GraphView {
     this.limits.value = String(this.limit);
     this.limits.addEventListener("change", () => {
       this.limit = Number(this.limits.value);
+      this.keepPlace();
       this.reload();
     });
     this.members = h("div");
@@ -86,8 +87,13 @@ class GraphView {
     const { entity, source, target } = parameters;
     this.nouns = parameters.nouns === "1";
     this.place = source && target ? { source, target } : entity ? { entity } : {};
-    this.list.use(this.nouns);
-    const wanted = JSON.stringify([entity, source, target, this.nouns]);
+    const isBare = !Object.keys(parameters).length; // the link to the view, which keeps the search and the size
+    if (!isBare) {
+      this.limit = DRAWN_SIZES.find((size) => String(size) === parameters.size) ?? DRAWN_AT_FIRST;
+      this.limits.value = String(this.limit);
+    }
+    this.list.use(this.nouns, isBare ? undefined : (parameters.find ?? ""));
+    const wanted = this.wanted();
     const isFirst = this.shown === null;
     if (this.shown === wanted) {
       this.drawing.refresh();
@@ -112,6 +118,18 @@ class GraphView {
     if (!isFirst && matchMedia("(max-width: 52rem)").matches) this.title.scrollIntoView();
   }
 
+  /** Return what is to be drawn, to compare it with what is drawn. */
+  wanted() {
+    return JSON.stringify([this.place, this.nouns, this.limit]);
+  }
+
+  /** Keep in the address what the reader searches and how much is drawn; Back need not undo it. */
+  keepPlace() {
+    if (!Object.keys(this.place).length && this.center) this.place = { entity: this.center };
+    this.shown = this.wanted();
+    history.replaceState(null, "", this.address(this.place));
+  }
+
   open(name) {
     location.hash = this.address({ entity: name });
   }
@@ -127,9 +145,10 @@ class GraphView {
     if (location.hash === before) await this.show({ ...place, nouns: this.nouns ? "1" : "" });
   }
 
-  /** Return the address of an entity or of paths, which keeps whether common nouns are shown. */
+  /** Return the address of an entity or of paths, which keeps what else the reader chose. */
   address({ nouns = this.nouns, ...place }) {
-    return viewLink("graph", nouns ? { ...place, nouns: "1" } : place);
+    const size = this.limit === DRAWN_AT_FIRST ? "" : String(this.limit);
+    return viewLink("graph", { ...place, nouns: nouns ? "1" : "", find: this.list.search.value.trim(), size });
   }
 
   /** Return the name of a drawn entity as the texts write it. */
@@ -417,9 +436,12 @@ function placeLink(documentId, start, end) {
   return h("a", { class: "hint", href: viewLink("tree", { document: documentId, start, end }) }, place);
 }
 
-/** The list of names, or of all entities, with a search by prefix; `address(parameters)` returns links of the view. */
+/**
+ * The list of names, or of all entities, with a search by prefix; `address(parameters)` returns links of the view, and
+ * `searched()` is called after a search.
+ */
 class EntityFinder {
-  constructor(source, address) {
+  constructor(source, address, searched) {
     this.source = source;
     this.address = address;
     this.nouns = false;
@@ -434,7 +456,7 @@ class EntityFinder {
     this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("graph.more_entities"));
     this.problem = h("div");
     this.nounSwitch = h("input", { id: "graph-nouns", type: "checkbox", role: "switch" });
-    this.search.addEventListener("input", debounced(() => this.load(0)));
+    this.search.addEventListener("input", debounced(() => this.load(0).then(searched)));
     this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
     this.element = h(
       "section",
@@ -450,11 +472,12 @@ class EntityFinder {
     this.element.addEventListener("keydown", (event) => this.move(event));
   }
 
-  /** Show the names, with or without common nouns. */
-  use(nouns) {
+  /** Show the names that begin with a text, with or without common nouns. */
+  use(nouns, find = this.search.value) {
     this.nounSwitch.checked = nouns;
-    if (this.loading && nouns === this.nouns) return;
+    if (this.loading && nouns === this.nouns && find === this.search.value.trim()) return;
     this.nouns = nouns;
+    this.search.value = find;
     this.loading = this.load(0);
   }
 

@@ -22,7 +22,8 @@ class TreeView {
     this.source = source;
     this.shown = null;
     this.request = 0;
-    this.list = new DocumentFinder(source);
+    this.list = new DocumentFinder(source, () => this.keepPlace());
+    this.place = {};
     this.title = h("h2", { id: "tree-title", dir: "auto" });
     this.facts = h("p", { class: "facts" });
     this.problem = h("div");
@@ -38,15 +39,19 @@ class TreeView {
   }
 
   /** Show the tree of the document that the address names, opened at the range in it. */
-  async show({ document: documentId, start, end }) {
+  async show({ search, ...place }) {
+    const { document: documentId, start, end } = place;
     const wanted = JSON.stringify([documentId, start, end]);
     if (this.shown === wanted) return;
     if (!documentId) {
+      if (search !== undefined) this.list.find(search);
       const only = this.shown === null ? await this.list.only() : "";
       if (only && this.shown === null) await this.show({ document: only });
       return;
     }
     this.shown = wanted;
+    this.place = place;
+    this.list.find(search ?? "");
     this.request += 1;
     const own = this.request;
     this.hint.hidden = true;
@@ -69,6 +74,11 @@ class TreeView {
       this.main.hidden = true;
       clear(this.problem, errorBox(error));
     }
+  }
+
+  /** Keep in the address what the reader searches; Back need not undo it. */
+  keepPlace() {
+    history.replaceState(null, "", viewLink("tree", { ...this.place, search: this.list.search.value.trim() }));
   }
 }
 
@@ -304,9 +314,9 @@ function whenVisible(element, task) {
   observer.observe(element);
 }
 
-/** The list of documents with a search. */
+/** The list of documents with a search; `searched()` is called after one. */
 class DocumentFinder {
-  constructor(source) {
+  constructor(source, searched) {
     this.source = source;
     this.current = "";
     this.request = 0;
@@ -316,7 +326,7 @@ class DocumentFinder {
     this.list = h("ul", { class: "tree-documents" });
     this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("tree.more_documents"));
     this.problem = h("div");
-    this.search.addEventListener("input", debounced(() => this.load(0)));
+    this.search.addEventListener("input", debounced(() => this.load(0).then(searched)));
     this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
     this.element = h(
       "section",
@@ -329,6 +339,13 @@ class DocumentFinder {
       this.more,
     );
     this.total = 0;
+    this.loading = this.load(0);
+  }
+
+  /** Search for a text. */
+  find(text) {
+    if (text === this.search.value.trim()) return;
+    this.search.value = text;
     this.loading = this.load(0);
   }
 
@@ -360,7 +377,7 @@ class DocumentFinder {
     return h(
       "li",
       { "data-document": one.id },
-      h("a", { href: viewLink("tree", { document: one.id }), "aria-current": current, dir: "auto" }, one.title || one.id),
+      h("a", { href: viewLink("tree", { document: one.id, search: this.search.value.trim() }), "aria-current": current, dir: "auto" }, one.title || one.id),
       h("span", { class: "hint" }, " ", one.title ? rich("tree.item", { id: h("span", { dir: "auto" }, one.id), chunks: countOf(one.chunks, "chunk") }) : countOf(one.chunks, "chunk")),
     );
   }
