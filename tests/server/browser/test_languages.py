@@ -68,12 +68,13 @@ def english_words(page):
     return [one for one in page.evaluate(SHOWN) if re.search(r"[A-Za-z]{2}", known.sub("", one))]
 
 
-def test_the_browser_decides_until_a_language_is_chosen(open_page, page_url):
+def test_the_browser_decides_until_a_language_is_chosen(open_page, page_url, check_access):
     page = open_page(f"{page_url}#/ask?{QUESTION}", locale="zh-TW")
     page.locator(".hit").first.wait_for()
     assert page.evaluate("document.documentElement.lang") == "zh-Hans"
     assert page.locator(".tabs a").all_inner_texts() == ["检索测试", "文档", "图谱", "摘要树"]
     assert page.title().startswith("检索测试")
+    check_access(page, width=390, theme="dark")
     page.locator("#language").select_option("en")
     page.locator(".tabs a", has_text="Retrieval test").wait_for()
     page.locator(".hit").first.wait_for()  # the address keeps the question
