@@ -106,7 +106,7 @@ def _fallback(counts: Mapping[str, int]) -> str:
         pipeline = f"{language}_core_news_sm"
         advice = (
             f"install a spaCy pipeline (`python -m spacy download {pipeline}`) and pass "
-            f'extractor={{"{language}": "{pipeline}"}}'
+            f'models=Models(extractor={{"{language}": "{pipeline}"}})'
         )
     return (
         f"there is no pipeline for {describe_languages(counts)}, so names are found by rules, "
@@ -128,8 +128,8 @@ def _warn_about_pipeline(language: str, documents: int, components: Components) 
 
 def _advice(language: str) -> str:
     return (
-        f'pass it for its own language only, extractor={{"{language}": ...}}, so that other '
-        "languages have their default extractors"
+        f'pass it for its own language only, models=Models(extractor={{"{language}": ...}}), so '
+        "that other languages have their default extractors"
     )
 
 
