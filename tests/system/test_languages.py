@@ -340,7 +340,7 @@ def test_an_extractor_that_does_not_fit_is_announced(open_mixed, caplog):
         rag.add([TEA, SourceDocument("c", DREAM.text * 20)])
     [warning] = warnings_of(caplog)
     assert "does not fit Chinese (zh): it found only 0 name(s) and nouns" in warning
-    assert 'extractor={"en": ...}, so that other languages have their default' in warning
+    assert 'extractor={"en": ...}), so that other languages have their default' in warning
 
 
 # Real vectors
