@@ -95,6 +95,9 @@ _OVERVIEWS = re.compile("|".join(one.overviews for one in _LANGUAGES), re.IGNORE
 _CONTENTS = re.compile("|".join(one.contents for one in _LANGUAGES), re.IGNORECASE)
 _ASPECTS = re.compile("|".join(one.aspects for one in _LANGUAGES), re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_CHINESE_AND = re.compile(r"(?<=[\u4e00-\u9fff]{2})[和与與跟及或](?=[\u4e00-\u9fff]{2})")
+"""Joins two words in Chinese, which have no spaces."""
+
 _FILLERS = re.compile("|".join(one.fillers for one in _LANGUAGES), re.IGNORECASE)
 
 
@@ -138,7 +141,10 @@ def words_to_mark(question: str, languages: Iterable[str]) -> str:
 
     >>> words_to_mark("Where did the Eloi live?", ["en"]).split()
     ['Eloi', 'live?']
+    >>> words_to_mark("关羽和张飞是什么关系", ["zh"]).split()
+    ['关羽', '张飞', '关系']
     """
+    languages = list(languages)
     others = [stop_words(code) for code in languages if code not in {ENGLISH, CHINESE}]
 
     def kept(match: re.Match[str]) -> str:
@@ -146,6 +152,8 @@ def words_to_mark(question: str, languages: Iterable[str]) -> str:
         return " " if is_function_word(word) or any(word in own for own in others) else match[0]
 
     rest = _without_functions(_FILLERS.sub(" ", question))
+    if CHINESE in languages:
+        rest = _CHINESE_AND.sub(" ", rest)
     return _WORD.sub(kept, rest)
 
 
