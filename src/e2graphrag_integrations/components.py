@@ -40,7 +40,7 @@ from e2graphrag_integrations.embedders.sentence_transformers import (
 )
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor, own_fingerprint
-from e2graphrag_integrations.entities.routing import (
+from e2graphrag_integrations.entities.extractor_choice import (
     EXTRACTOR,
     MODEL,
     ExtractorRouter,

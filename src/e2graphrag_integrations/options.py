@@ -22,7 +22,7 @@ from e2graphrag_integrations.settings import SETTING_NAMES, Cut
 from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.entities.routing import Extractors
+    from e2graphrag_integrations.entities.extractor_choice import Extractors
     from e2graphrag_integrations.protocols import TokenCounter
     from e2graphrag_integrations.summarizers.prompts import Prompts
 

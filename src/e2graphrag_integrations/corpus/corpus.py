@@ -16,7 +16,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.concurrency.processes import process_lock, process_rlock
-from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import (
     Page,
     join_pages,
@@ -27,6 +26,7 @@ from e2graphrag_integrations.corpus.page import (
     split_pages,
 )
 from e2graphrag_integrations.corpus.trees import DocumentFormat, page_tree
+from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,

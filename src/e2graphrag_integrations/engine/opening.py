@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.entities.routing import recorded_extractors
+from e2graphrag_integrations.entities.extractor_choice import recorded_extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.engines import as_engine
 from e2graphrag_integrations.indexing.inputs import check_language

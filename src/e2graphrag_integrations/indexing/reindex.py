@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor
-from e2graphrag_integrations.entities.routing import MODEL, without_extractors
+from e2graphrag_integrations.entities.extractor_choice import MODEL, without_extractors
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.open_index import OpenIndex

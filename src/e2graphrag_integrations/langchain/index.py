@@ -32,9 +32,9 @@ from e2graphrag_integrations._utils.validation import (
 )
 from e2graphrag_integrations.corpus.batch import WriteBatch
 from e2graphrag_integrations.corpus.corpus import Corpus
-from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.trees import check_tree_per
+from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
 from e2graphrag_integrations.entities.edit_arguments import (
@@ -64,7 +64,7 @@ from e2graphrag_integrations.langchain.retriever import (
 from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
 from e2graphrag_integrations.langchain.splitting import adapt_splitter
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
-from e2graphrag_integrations.langchain.vector_stores import adapt_vector_store
+from e2graphrag_integrations.langchain.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.options import (
     PASSED_IN,
     FreshnessPolicy,

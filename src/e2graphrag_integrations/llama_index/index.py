@@ -41,9 +41,9 @@ from e2graphrag_integrations._utils.validation import (
     wrap_errors,
 )
 from e2graphrag_integrations.corpus.corpus import Corpus
-from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
 from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.trees import check_tree_per
+from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
 from e2graphrag_integrations.entities.edit_arguments import (
@@ -97,7 +97,7 @@ from e2graphrag_integrations.llama_index.storage.storage_context import (
     index_location,
     load_context,
 )
-from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
+from e2graphrag_integrations.llama_index.storage.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.llama_index.writes import (
     Change,
     document_change,

@@ -15,7 +15,7 @@ from llama_index.core.llms import LLM, MockLLM
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
-from e2graphrag_integrations.entities.routing import Extractors
+from e2graphrag_integrations.entities.extractor_choice import Extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import (
     Embedder,

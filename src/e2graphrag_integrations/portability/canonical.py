@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from e2graphrag_integrations.entities.edits import EntityEdit
-from e2graphrag_integrations.entities.routing import used_entries
+from e2graphrag_integrations.entities.extractor_choice import used_entries
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.store.records import (

@@ -28,7 +28,7 @@ from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.routing import used_entries
+from e2graphrag_integrations.entities.extractor_choice import used_entries
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     IndexingError,

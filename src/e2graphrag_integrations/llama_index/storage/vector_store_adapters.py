@@ -21,7 +21,7 @@ from llama_index.core.vector_stores.types import (
 
 from e2graphrag_integrations._utils.concurrency.processes import use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.corpus.mirror import Entry, MirrorStore
+from e2graphrag_integrations.corpus.vector_store_mirror import Entry, MirrorStore
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index.nodes import OWN_KEYS, source_link, with_own_keys
 from e2graphrag_integrations.pages import SOURCE_ID

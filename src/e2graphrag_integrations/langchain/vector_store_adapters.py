@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import type_name, wrap_errors
-from e2graphrag_integrations.corpus.mirror import Entry
+from e2graphrag_integrations.corpus.vector_store_mirror import Entry
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance

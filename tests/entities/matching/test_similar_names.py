@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz import fuzz, process
 
-from e2graphrag_integrations.entities.matching.fuzzy import FuzzyNames
 from e2graphrag_integrations.entities.matching.name_codes import NameCodes
+from e2graphrag_integrations.entities.matching.similar_names import FuzzyNames
 
 # "!" and "a" share a bit of the filter; so do "é" and "i".
 words = st.text("aab!cdéi贾宝玉", min_size=1, max_size=7)

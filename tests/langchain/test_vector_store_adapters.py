@@ -23,12 +23,15 @@ from e2graphrag_integrations import (
     Models,
     SourceDocument,
 )
-from e2graphrag_integrations.corpus.mirror import VectorStoreMirror
+from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
-from e2graphrag_integrations.langchain.vector_stores import VectorStoreAdapter, adapt_vector_store
+from e2graphrag_integrations.langchain.vector_store_adapters import (
+    VectorStoreAdapter,
+    adapt_vector_store,
+)
 from e2graphrag_integrations.options import Options, grouped
 from e2graphrag_integrations.store.tables.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor

@@ -17,7 +17,7 @@ from llama_index.vector_stores.faiss import FaissMapVectorStore, FaissVectorStor
 from e2graphrag_integrations import HashingEmbedder
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
-from e2graphrag_integrations.llama_index.storage.vector_stores import adapt_vector_store
+from e2graphrag_integrations.llama_index.storage.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.options import grouped
 from fakes import NameExtractor
 from llama_stores import (

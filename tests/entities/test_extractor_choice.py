@@ -6,7 +6,7 @@ import pytest
 
 from e2graphrag_integrations import RuleBasedExtractor, SpacyEntityExtractor
 from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
-from e2graphrag_integrations.entities.routing import (
+from e2graphrag_integrations.entities.extractor_choice import (
     ExtractorRouter,
     question_languages,
     recorded_extractors,
