@@ -177,8 +177,8 @@ def langchain() -> None:
 def mcp() -> None:
     import asyncio
 
+    from e2graphrag_integrations.agents.tools import IndexTools
     from e2graphrag_integrations.server.mcp_server import make_server
-    from e2graphrag_integrations.server.tools import IndexTools
 
     async def call() -> None:
         from mcp import Client

@@ -7,6 +7,7 @@ Any server with an OpenAI-compatible API works:
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -52,11 +53,12 @@ class QuotingChatModel(BaseChatModel):
     ) -> ChatResult:
         questions = [message.text for message in messages if message.type == "human"]
         if tools and messages[-1].type == "human":
-            name = tools[0]["function"]["name"]
+            tool = tools[0]["function"]
+            [argument, *_] = tool["parameters"]["properties"]
             call = {
                 "id": f"call-{len(messages)}",
-                "name": name,
-                "args": {"query": " ".join(questions)},
+                "name": tool["name"],
+                "args": {argument: " ".join(questions)},
             }
             answer = AIMessage("", tool_calls=[call])
         else:
@@ -66,13 +68,21 @@ class QuotingChatModel(BaseChatModel):
 
 def _answer(messages: Sequence[BaseMessage], questions: Sequence[str]) -> str:
     contexts = [message.text for message in messages if message.type in {"system", "tool"}]
-    passages = _PASSAGE.split(contexts[-1])[1:] if contexts else []
+    passages = _passages(contexts[-1]) if contexts else []
     if passages:
         return _quote(passages, questions[-1])
     texts, separator, _ = questions[-1].partition("\n\n---\n")
     if separator:  # a summary prompt, with its instructions under the separator
         return " ".join(" ".join(text.split()[:20]) for text in texts.split("\n\n"))
     return " ".join(questions)
+
+
+def _passages(context: str) -> list[str]:
+    """Return the labels and the texts of passages, from numbered texts or the JSON of a tool."""
+    if not context.startswith("{"):
+        return _PASSAGE.split(context)[1:]
+    hits = json.loads(context).get("hits", [])
+    return [part for number, hit in enumerate(hits, 1) for part in (str(number), hit["text"])]
 
 
 def _quote(passages: Sequence[str], question: str) -> str:

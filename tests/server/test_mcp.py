@@ -23,19 +23,19 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import TypeAdapter
 
 from e2graphrag_integrations import E2GraphRAG, HybridStrategy, Models, SourceDocument
-from e2graphrag_integrations.embedders.calibration import clipped_cosine
-from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
-from e2graphrag_integrations.server.answers import (
+from e2graphrag_integrations.agents.answers import (
     EntityAnswer,
     OutlineAnswer,
     PathAnswer,
     ReadAnswer,
     SearchAnswer,
 )
-from e2graphrag_integrations.server.budget import count
+from e2graphrag_integrations.agents.budget import count
+from e2graphrag_integrations.agents.tools import IndexTools
+from e2graphrag_integrations.embedders.calibration import clipped_cosine
+from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.server.listening import HttpOptions
 from e2graphrag_integrations.server.mcp_server import make_server
-from e2graphrag_integrations.server.tools import IndexTools
 from e2graphrag_integrations.server.transports import host_checks, http_config
 from fakes import STORY
 from running_server import connection, received, running

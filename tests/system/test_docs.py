@@ -126,8 +126,8 @@ def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
 
 def served(command, args, stack):
     """Return the server that a command starts, in this process."""
+    from e2graphrag_integrations.agents.tools import IndexTools
     from e2graphrag_integrations.server.mcp_server import make_server
-    from e2graphrag_integrations.server.tools import IndexTools
 
     assert command == "e2graphrag"
     assert args[0] == "mcp"

@@ -6,6 +6,7 @@ from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
     from e2graphrag_integrations.corpus.batch import WriteBatch
+    from e2graphrag_integrations.langchain.agent_tools import create_e2graphrag_tools
     from e2graphrag_integrations.langchain.embedding import LangChainEmbedder
     from e2graphrag_integrations.langchain.index import E2GraphRAGIndex
     from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
@@ -24,4 +25,5 @@ __all__ = [
     "LangChainEmbedder",
     "WriteBatch",
     "create_e2graphrag_tool",
+    "create_e2graphrag_tools",
 ]

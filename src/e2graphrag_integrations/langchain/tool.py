@@ -131,7 +131,7 @@ def create_e2graphrag_tool(
         args_schema=SearchInput,
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=_argument_message,
+        handle_validation_error=argument_message,
     )
 
 
@@ -146,7 +146,7 @@ def _error_message(error: Exception) -> str:
     )
 
 
-def _argument_message(error: Any) -> str:
+def argument_message(error: Any) -> str:
     """Return the message for the model; LangChain passes a ValidationError of either pydantic."""
     problems = "; ".join(
         f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
+    from e2graphrag_integrations.llama_index.agent_tools import create_e2graphrag_tools
     from e2graphrag_integrations.llama_index.graph_store import (
         aupdate_property_graph,
         update_property_graph,
@@ -46,6 +47,7 @@ __all__ = [
     "RetrieverMode",
     "SummaryTreeNodeParser",
     "aupdate_property_graph",
+    "create_e2graphrag_tools",
     "pages_of",
     "update_property_graph",
 ]

@@ -61,7 +61,7 @@ def mcp(
         raise MissingDependencyError(
             "the MCP server needs the package mcp: pip install 'e2graphrag-integrations[mcp]'"
         ) from error
-    from e2graphrag_integrations.server.tools import IndexTools
+    from e2graphrag_integrations.agents.tools import IndexTools
 
     if transport == "stdio" and (token_env or allow_host):
         raise InvalidInputError("--token-env and --allow-host require --transport http")

@@ -13,13 +13,13 @@ from e2graphrag_integrations import (
     Models,
     SourceDocument,
 )
+from e2graphrag_integrations.agents.budget import as_json, count
+from e2graphrag_integrations.agents.tools import IndexTools, SearchFilters
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
     UnknownEntityError,
 )
-from e2graphrag_integrations.server.budget import as_json, count
-from e2graphrag_integrations.server.tools import IndexTools, SearchFilters
 from fakes import STORY, NameExtractor
 from strategies import examples
 

@@ -14,15 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import check_int
-from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
-from e2graphrag_integrations.pages import describe_pages
-from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails
-from e2graphrag_integrations.retrieval.filters.where import Where
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.outline import document_row, list_documents
-from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode
-from e2graphrag_integrations.server.answers import (
+from e2graphrag_integrations.agents.answers import (
     EntityAnswer,
     Entry,
     Hit,
@@ -34,7 +26,7 @@ from e2graphrag_integrations.server.answers import (
     ReadAnswer,
     SearchAnswer,
 )
-from e2graphrag_integrations.server.budget import (
+from e2graphrag_integrations.agents.budget import (
     DEFAULT_LIMIT,
     MAX_TOKENS,
     MIN_TOKENS,
@@ -44,6 +36,16 @@ from e2graphrag_integrations.server.budget import (
     longest,
     with_short_text,
 )
+from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
+from e2graphrag_integrations.pages import describe_pages
+from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails
+from e2graphrag_integrations.retrieval.filters.where import Where
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.outline import document_row, list_documents
+from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.types import SourceDocument, Span
@@ -75,6 +77,17 @@ _SAMPLES = 5
 _SAMPLE_LENGTH = 60
 """Maximum number of characters of such a value."""
 
+_EXACT = HybridStrategy(
+    dense_weight=0,
+    entity_weight=0,
+    title_link_weight=0,
+    bridge_weight=0,
+    joined_weight=0,
+    include_summaries=False,
+    use_aliases=False,
+)
+"""Ranks chunks by their words and codes only."""
+
 T = TypeVar("T")
 
 
@@ -85,6 +98,7 @@ class ReadableIndex(Protocol):
         self,
         question: str,
         *,
+        strategy: Strategy | None = None,
         token_budget: int | None = None,
         where: Where | None = None,
         min_relevance: float | None = None,
@@ -107,19 +121,21 @@ class ReadableIndex(Protocol):
 
 @dataclass(frozen=True)
 class SearchFilters:
-    """What a search leaves out.
+    """What a search leaves out, and how it ranks.
 
     Attributes:
         document_ids: The only documents to search; None means all.
         where: Metadata filter.
         limit: Maximum number of passages; None means as many as fit.
         min_relevance: Least relevance of a passage, from 0 to 1.
+        exact: Whether to rank by the words of the question only, without embedding it.
     """
 
     document_ids: Sequence[str] | None = None
     where: Mapping[str, Any] | None = None
     limit: int | None = None
     min_relevance: float | None = None
+    exact: bool = False
 
 
 class IndexTools:
@@ -190,6 +206,7 @@ class IndexTools:
         for step in range(1, _STEPS + 1):
             result = self._index.retrieve(
                 question,
+                strategy=_EXACT if filters.exact else None,
                 token_budget=step * _STEP_TOKENS,
                 where=where,
                 min_relevance=filters.min_relevance,

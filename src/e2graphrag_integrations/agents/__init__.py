@@ -1,0 +1,1 @@
+"""Tools for agents over an index, for MCP, LangChain and LlamaIndex."""
