@@ -100,8 +100,7 @@ def chat(server):
 
     yield make
     for summarizer in summarizers:
-        if summarizer._client is not None:
-            summarizer._client.close()
+        summarizer._clients.close()
 
 
 def test_calls_match_the_estimate_and_include_prompt_and_limits(open_index, server, chat):
@@ -187,7 +186,7 @@ def test_unreachable_server_is_retried_then_reported(open_index):
     rag = open_index(summarizer=summarizer, retry=QUICK, concurrency=1, **FOUR)
     with pytest.raises(SummaryError, match="APIConnectionError"):
         rag.add(numbered(2))
-    summarizer._client.close()
+    summarizer._clients.close()
 
 
 def test_same_model_on_another_server_shares_the_cache(tmp_path, open_index, server, chat):
@@ -225,7 +224,7 @@ def test_calls_to_the_stub_server_match_the_estimate(open_index, stub):
     before, estimate = stub_stats(stub), rag.estimate(document)
     report = rag.add(document)
     after = stub_stats(stub)
-    summarizer._client.close()
+    summarizer._clients.close()
     assert estimate.llm_calls > 8
     assert after["llm_calls"] - before["llm_calls"] == report.llm_calls == estimate.llm_calls
     assert after["max_inflight"] <= 4

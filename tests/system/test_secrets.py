@@ -78,7 +78,7 @@ def test_the_core_never_shows_the_key(url, key, check, tmp_path):
         [status] = rag.status()
         assert status.status == "failed"
         check(caught.value, status.reason, llm, rag)
-    llm._client.close()
+    llm._clients.close()
 
 
 def test_the_command_line_never_prints_the_key(url, key, tmp_path, capsys, monkeypatch):

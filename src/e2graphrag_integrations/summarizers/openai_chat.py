@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
-from e2graphrag_integrations.errors import MissingDependencyError
+from e2graphrag_integrations.summarizers.openai_clients import OpenAIClients
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.sentences import sentence_starts
 
@@ -46,9 +45,9 @@ class OpenAISummarizer:
         self.model = model
         self._request = dict(request or {})
         self.prompts = prompts or DefaultPrompts()
-        self._client_options: Any = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
-        self._client: Any = None
-        self._lock = process_lock()
+        self._clients = OpenAIClients(
+            "OpenAISummarizer", base_url=base_url, api_key=api_key, timeout=timeout
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -68,7 +67,7 @@ class OpenAISummarizer:
         """Return the model's answer, or an empty string if there is none."""
         prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
         fields = {"max_tokens": max_tokens, "temperature": 0, **self._request}
-        response = self._connect().chat.completions.create(
+        response = self._clients.blocking().chat.completions.create(
             model=self.model,
             messages=[{"role": "user", "content": prompt}],
             **{name: value for name, value in fields.items() if value is not None},
@@ -79,19 +78,6 @@ class OpenAISummarizer:
             return answer
         # The last sentence is incomplete: drop it, unless it is the only one.
         return answer[: sentence_starts(answer, clauses=False)[-1]].rstrip() or answer
-
-    def _connect(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                try:
-                    from openai import OpenAI
-                except ImportError as error:
-                    raise MissingDependencyError(
-                        "OpenAISummarizer needs the openai client: "
-                        "pip install 'e2graphrag-integrations[openai]'"
-                    ) from error
-                self._client = OpenAI(max_retries=0, **self._client_options)
-            return self._client
 
     def __repr__(self) -> str:  # never includes the key
         return f"OpenAISummarizer({self.model!r})"
