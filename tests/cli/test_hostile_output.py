@@ -16,7 +16,7 @@ import pytest
 
 from cli_helpers import FakeSummarizer, Result, all_commands
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.cli import inputs
+from e2graphrag_integrations.cli import inputs, models
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.cli.output import progress
 from e2graphrag_integrations.cli.output import terminal as terminal_output
@@ -177,7 +177,7 @@ def test_failed_documents_and_their_errors_are_escaped(folder, tmp_path, check, 
 
     summarizer = FakeSummarizer()
     monkeypatch.setattr(summarizer, "summarize", fail)
-    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: summarizer)
+    monkeypatch.setattr(models, "make_summarizer", lambda *_, **__: summarizer)
     out = tmp_path / "f.e2g"
     (folder / "short.txt").write_text("Bob.")
     command = ["--embedder", "hashing", "--chunk-size", "12", "--chunk-overlap", "2"]

@@ -11,7 +11,7 @@ import pytest
 
 from cli_helpers import SMALL_CHUNKS, FakeSummarizer
 from e2graphrag_integrations import E2GraphRAG
-from e2graphrag_integrations.cli import inputs
+from e2graphrag_integrations.cli import inputs, models
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.store.lock import IndexLock
 from file_makers import make_bookmarked_pdf, make_pdf
@@ -180,7 +180,7 @@ def test_missing_openai_package_is_reported_before_work_starts(tmp_path, call, m
 
 def test_failed_first_run_leaves_no_file(tmp_path, call, monkeypatch):
     summarizer = FakeSummarizer()
-    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: summarizer)
+    monkeypatch.setattr(models, "make_summarizer", lambda *_, **__: summarizer)
     (tmp_path / "a.txt").write_text(f"{summarizer.forbidden} met Bob. " * 40)
     command = ["index", tmp_path / "a.txt", "--out", tmp_path / "x.e2g"]
     assert call(*command, *SMALL_CHUNKS).code == 2
@@ -193,7 +193,7 @@ def test_failed_first_run_leaves_no_file(tmp_path, call, monkeypatch):
 
 def test_failed_later_run_and_paid_summaries_keep_the_file(tmp_path, call, monkeypatch):
     summarizer = FakeSummarizer()
-    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: summarizer)
+    monkeypatch.setattr(models, "make_summarizer", lambda *_, **__: summarizer)
     (tmp_path / "a.txt").write_text("Alice met Bob. " * 40 + f"{summarizer.forbidden}. " * 5)
     out = tmp_path / "x.e2g"
     command = ["index", tmp_path / "a.txt", "--out", out, *SMALL_CHUNKS, "--concurrency", "1"]

@@ -1,9 +1,8 @@
-"""Turn command-line arguments into documents, indexes and summarizers."""
+"""Turn command-line arguments into documents and indexes."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import shlex
@@ -21,7 +20,7 @@ from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output.indexing import print_skipped
 from e2graphrag_integrations.cli.where import parse_object, parse_value
-from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError, StoreError
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.loaders import (
@@ -412,41 +411,3 @@ def make_engine(name: str, address: str | None) -> IndexingEngine:
     from e2graphrag_integrations.indexing.ray.engine import RayEngine
 
     return RayEngine(address)
-
-
-def make_summarizer(
-    model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
-) -> OpenAISummarizer | None:
-    """Return a summarizer for the `--llm-*` options; None means no LLM.
-
-    Args:
-        model: Name of the model.
-        base_url: Address of an OpenAI-compatible server; None means OpenAI.
-        api_key_env: Environment variable that contains the API key; None means `OPENAI_API_KEY`.
-        estimate: Whether the summarizer only identifies the model and makes no calls.
-
-    Raises:
-        InvalidInputError: If the API key is missing, or an option is given without `--llm-model`.
-        MissingDependencyError: If the openai package is not installed.
-    """
-    if model is None:
-        if base_url or api_key_env:
-            raise InvalidInputError("--llm-base-url and --llm-api-key-env require --llm-model")
-        return None
-    if not estimate and importlib.util.find_spec("openai") is None:
-        raise MissingDependencyError(
-            "--llm-model needs the package openai: pip install 'e2graphrag-integrations[openai]'"
-        )
-    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
-
-    variable = api_key_env or "OPENAI_API_KEY"
-    key = os.environ.get(variable)
-    if not key and not estimate and (api_key_env or not base_url):
-        if api_key_env and variable not in os.environ:  # it may be the key, so do not print it
-            raise InvalidInputError(
-                "--llm-api-key-env names no environment variable: pass the name of the variable "
-                "that contains the key, not the key itself"
-            )
-        raise InvalidInputError(f"the environment variable {variable} contains no API key")
-    # The OpenAI client requires a key; most local servers accept any.
-    return OpenAISummarizer(model, base_url=base_url, api_key=key or "none")

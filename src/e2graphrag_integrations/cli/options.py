@@ -136,6 +136,47 @@ LLMApiKeyEnv = Annotated[
     ),
 ]
 
+_answer_option = functools.partial(typer.Option, rich_help_panel="Answers")
+
+AnswerModel = Annotated[
+    str | None,
+    _answer_option(
+        metavar="NAME",
+        help="Model that writes an answer from the hits when somebody presses Answer in the page. "
+        "Without it, no model is called for questions.",
+    ),
+]
+
+AnswerBaseURL = Annotated[
+    str | None, _answer_option(metavar="URL", help="Address of an OpenAI-compatible server.")
+]
+
+AnswerApiKeyEnv = Annotated[
+    str | None,
+    _answer_option(
+        metavar="VARIABLE",
+        help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
+    ),
+]
+
+AnswerMaxTokens = Annotated[
+    int | None,
+    _answer_option(metavar="N", help="Maximum tokens of an answer (default: 600)."),
+]
+
+AnswerPromptTokens = Annotated[
+    int | None,
+    _answer_option(
+        metavar="N",
+        help="Maximum tokens of a prompt; hits that do not fit are left out (default: 8000).",
+    ),
+]
+
+AnswerTimeout = Annotated[
+    float | None,
+    _answer_option(metavar="SECONDS", help="Maximum time of an answer (default: 120)."),
+]
+
 _boost_option = functools.partial(typer.Option, rich_help_panel="Boosts")
 
 BoostTags = Annotated[

@@ -14,7 +14,7 @@ from cli_helpers import (
     FakeSummarizer,
     write_texts,
 )
-from e2graphrag_integrations.cli import inputs
+from e2graphrag_integrations.cli import models
 from e2graphrag_integrations.cli.main import main
 
 
@@ -44,7 +44,7 @@ def index(tmp_path, index_bytes):
 def summarizer(monkeypatch):
     """Let every command summarize with the fake language model."""
     fake = FakeSummarizer()
-    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
+    monkeypatch.setattr(models, "make_summarizer", lambda *_, **__: fake)
     return fake
 
 

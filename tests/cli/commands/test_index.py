@@ -19,8 +19,8 @@ from cli_helpers import (
     metadata_of,
 )
 from e2graphrag_integrations import E2GraphRAG, ExtractiveSummarizer, SourceDocument
-from e2graphrag_integrations.cli import inputs
-from e2graphrag_integrations.cli.inputs import make_summarizer
+from e2graphrag_integrations.cli import models
+from e2graphrag_integrations.cli.models import make_summarizer
 
 
 def test_index_reports_its_work_as_json(tmp_path, book, call):
@@ -136,7 +136,7 @@ def test_content_cutting_is_stored_and_enforced(tmp_path, book, call):
 def test_max_llm_calls_stops_before_the_first_call(index, folder, call, monkeypatch, command):
     fake = FakeSummarizer()
     monkeypatch.setattr(fake, "fingerprint", ExtractiveSummarizer().fingerprint, raising=False)
-    monkeypatch.setattr(inputs, "make_summarizer", lambda *_, **__: fake)
+    monkeypatch.setattr(models, "make_summarizer", lambda *_, **__: fake)
     edit_texts(folder)
     index_command = ["index", folder, "--out", index]
     arguments = index_command if command == "index" else ["documents", "update", index, folder]

@@ -20,6 +20,7 @@ TOKEN = "0123456789abcdef"  # noqa: S105 - of the tests
 @pytest.fixture(autouse=True)
 def _no_token(monkeypatch):
     monkeypatch.delenv("E2GRAPHRAG_SERVE_TOKEN", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,10 @@ def _no_token(monkeypatch):
         (["--allow-host", "http://x"], "is not the name of a host"),
         (["--scope", "tenant=a"], "--scope"),
         (["--llm-base-url", "http://x"], "require --llm-model"),
+        (["--answer-base-url", "http://x"], "require --answer-model"),
+        (["--answer-max-tokens", "9"], "require --answer-model"),
+        (["--answer-model", "m"], "OPENAI_API_KEY contains no API key"),
+        (["--answer-model", "m", "--answer-base-url", "x", "--answer-max-tokens", "0"], "max_tok"),
     ],
 )
 def test_bad_options_end_with_one_line(call, book_index, arguments, message):
@@ -59,7 +64,10 @@ def test_tokens_scope_and_rights_reach_the_server(call, book_index, tmp_path, mo
     monkeypatch.setenv("E2GRAPHRAG_SERVE_TOKEN", TOKEN)
     tokens = tmp_path / "tokens.toml"
     tokens.write_text(f'[reader]\ntoken = "{TOKEN}-reader"\n')
+    monkeypatch.setenv("ANSWER_KEY", "sk-secret-0123456789")
     options = ["--tokens", tokens, "--read-only", "--scope", '{"tenant": "a"}']
+    options += ["--answer-model", "m", "--answer-api-key-env", "ANSWER_KEY"]
+    options += ["--answer-timeout", "9"]
     hosts = ["--host", "0.0.0.0", "--allow-host", "rag.example.com"]  # noqa: S104
     assert call("serve", book_index, *options, *hosts).code == 0
     [(_, http, web_options, _)] = served
@@ -69,6 +77,8 @@ def test_tokens_scope_and_rights_reach_the_server(call, book_index, tmp_path, mo
     ]
     assert "rag.example.com" in web_options.hosts
     assert (web_options.read_only, web_options.where) == (True, {"tenant": "a"})
+    answers = web.AnswerOptions("m", None, "sk-secret-0123456789", seconds=9.0)
+    assert web_options.answers == answers
     assert http.host == "0.0.0.0"  # noqa: S104
 
 

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 
 from e2graphrag_integrations.server.web import Client, Limits, WebOptions, access
 from e2graphrag_integrations.server.web.access import Caller
-from e2graphrag_integrations.server.web.events import Streams
+from e2graphrag_integrations.server.web.events import Streams, job_events
 from e2graphrag_integrations.server.web.jobs import Job, Jobs
 from e2graphrag_integrations.server.web.problems import Explainer, Problem
 
@@ -25,27 +25,27 @@ async def receive_nothing():
 
 
 async def test_a_client_has_half_of_the_streams_and_gives_them_back():
-    streams, job = Streams(4), Job("upload", "anna")
+    streams, job = Streams(4, "yours", "all"), Job("upload", "anna")
     job.update(state="done")
-    first, second = (streams.follow(job, "anna") for _ in range(2))
+    first, second = (streams.send(job_events(job), "anna") for _ in range(2))
     with pytest.raises(Problem) as refused:
-        streams.follow(job, "anna")
+        streams.send(job_events(job), "anna")
     assert refused.value.status == 429
     for _ in range(2):
-        streams.follow(job, "bert")
+        streams.send(job_events(job), "bert")
     with pytest.raises(Problem) as refused:
-        streams.follow(job, "carl")
+        streams.send(job_events(job), "carl")
     assert refused.value.status == 503
     scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
     for one in (first, second):
         await one(scope, receive_nothing, send_nothing)
     assert streams.open == {"bert": 2}
-    streams.follow(job, "anna")
+    streams.send(job_events(job), "anna")
 
 
 async def test_a_client_that_vanishes_gives_its_stream_back():
-    streams = Streams(2)
-    stream = streams.follow(Job("upload", "anna"), "anna")
+    streams = Streams(2, "yours", "all")
+    stream = streams.send(job_events(Job("upload", "anna")), "anna")
 
     async def gone(_):
         raise OSError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
+from e2graphrag_integrations.server.web import AnswerOptions, WebOptions
 from e2graphrag_integrations.server.web.app import ROUTES
 
 pytest.importorskip("openapi_spec_validator")
@@ -12,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 
 def test_the_description_is_valid_and_answers_match_it(rag, serve):
-    client = serve(rag)
+    client = serve(rag, WebOptions(answers=AnswerOptions("m", api_key="none")))
     description = client.get("/openapi.json").json()
     OpenAPIV31SpecValidator(description).validate()
     described = {
@@ -41,6 +42,7 @@ def test_the_description_is_valid_and_answers_match_it(rag, serve):
         ("POST", "/retrieve", "/retrieve", {"json": question}),
         ("POST", "/retrieve", "/retrieve", {"json": scored}),
         ("POST", "/retrieve", "/retrieve", {"json": {"question": ""}}),
+        ("POST", "/answers/estimate", "/answers/estimate", {"json": question}),
         ("GET", "/documents", "/documents", {}),
         ("GET", "/documents/{id}", "/documents/story", {}),
         ("GET", "/documents/{id}", "/documents/none", {}),

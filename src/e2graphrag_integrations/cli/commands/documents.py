@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import inputs, models, options
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.boosts import read_tags
 from e2graphrag_integrations.cli.options import flag, number
@@ -95,7 +95,7 @@ def update(
       e2graphrag documents update novels.e2g novels/ --prune
       e2graphrag documents update novels.e2g novels/ --llm-model gpt-5-mini --estimate
     """
-    summarizer = inputs.make_summarizer(
+    summarizer = models.make_summarizer(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
     )
     chosen_engine = inputs.make_engine(engine, address)
@@ -223,7 +223,7 @@ def resume(
     Examples:
       e2graphrag documents resume novels.e2g
     """
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     chosen_engine = inputs.make_engine(engine, address)
     with (
         inputs.open_index(
@@ -274,7 +274,7 @@ def work(
       e2graphrag documents work "postgresql://host/db?schema=library"
       e2graphrag documents work "postgresql://host/db?schema=library" --llm-limit 8 --lease 120
     """
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     with (
         inputs.open_index(
             index,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import inputs, models, options
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.entities import (
@@ -149,7 +149,7 @@ def communities(
     """
     from e2graphrag_integrations import CommunitySelection
 
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
+    summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
     condition = parse_where(where or ())
     with inputs.open_index(
         index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import inputs, models, options
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.options import number
 from e2graphrag_integrations.cli.output.indexing import print_estimate, print_report
@@ -73,7 +73,7 @@ def index(
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.options import IndexSettings, Models, WriteOptions
 
-    summarizer = inputs.make_summarizer(
+    summarizer = models.make_summarizer(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
     )
     chosen_engine = inputs.make_engine(engine, address)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import inputs, models, options
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.terminal import print_line
@@ -36,7 +36,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="TOML or JSON file of clients: name, token or token_env, where, write.",
+            help="TOML or JSON file of clients: name, token or token_env, where, write, answer.",
         ),
     ] = None,
     allow_host: Annotated[
@@ -50,17 +50,25 @@ def serve(
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
+    answer_model: options.AnswerModel = None,
+    answer_base_url: options.AnswerBaseURL = None,
+    answer_api_key_env: options.AnswerApiKeyEnv = None,
+    answer_max_tokens: options.AnswerMaxTokens = None,
+    answer_prompt_tokens: options.AnswerPromptTokens = None,
+    answer_timeout: options.AnswerTimeout = None,
     lock_timeout: options.LockTimeout = 30.0,
 ) -> None:
     """Serve an index as a page for the browser and a JSON API.
 
     A file that does not exist is created as an empty index, unless --read-only or --scope is given;
     add documents in the page. An address other than that of this machine needs a token. Uploaded
-    documents are indexed with the --llm options.
+    documents are indexed with the --llm options, and the --answer options let a model write answers
+    when somebody asks for one.
 
     Examples:
       e2graphrag serve novels.e2g
       e2graphrag serve novels.e2g --port 8000 --read-only
+      e2graphrag serve novels.e2g --answer-model gemma3 --answer-base-url http://localhost:11434/v1
     """
     try:
         from e2graphrag_integrations.server.listening import HttpOptions
@@ -78,8 +86,16 @@ def serve(
     first = clients[0].token if clients else None
     http = HttpOptions(host, port, first, allow_host or ())
     where = None if scope is None else parse_object("--scope", scope)
-    web = WebOptions(clients, http.hosts, read_only, where)
-    summarizer = inputs.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    answers = models.make_answers(
+        answer_model,
+        answer_base_url,
+        answer_api_key_env,
+        max_tokens=answer_max_tokens,
+        prompt_tokens=answer_prompt_tokens,
+        seconds=answer_timeout,
+    )
+    web = WebOptions(clients, http.hosts, read_only, where, answers=answers)
+    summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     is_new = inputs.is_new_file(index) and not read_only and where is None
     opening = inputs.create_index if is_new else inputs.open_index
     with (

@@ -28,6 +28,7 @@ from e2graphrag_integrations.server.web import (
     retrieval_routes,
     system_routes,
 )
+from e2graphrag_integrations.server.web.answering import routes as answer_routes
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.service import Service
@@ -37,6 +38,7 @@ _ROUTERS = (
     system_routes.router,
     system_routes.whole_router,
     retrieval_routes.router,
+    answer_routes.router,
     evaluation_routes.router,
     document_routes.router,
     document_routes.write_router,

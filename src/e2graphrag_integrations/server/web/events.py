@@ -1,13 +1,14 @@
-"""Server-sent events: the progress of a job, until it ends or the client goes away."""
+"""Server-sent events, such as the progress of a job, until they end or the client goes away."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -16,8 +17,11 @@ from e2graphrag_integrations.server.web.jobs import Job
 from e2graphrag_integrations.server.web.problems import busy
 from e2graphrag_integrations.views.json_values import to_json
 
-_HEARTBEAT = 15.0
+HEARTBEAT = 15.0
 """Seconds after which a comment shows proxies and the client that the server is there."""
+
+STILL_THERE = b": still there\n\n"
+"""A comment that clients ignore."""
 
 _PAUSE = 0.1
 """Minimum number of seconds between two events; changes in between are sent together."""
@@ -29,31 +33,32 @@ class Streams:
 
     Attributes:
         most: Maximum number of streams; a client has at most half of them.
+        refusal: What a client with too many streams is told.
+        refusal_of_all: What a client is told if all clients together have too many.
         open: Number of open streams of each client.
     """
 
     most: int
+    refusal: str
+    refusal_of_all: str
     open: Counter[str] = field(default_factory=Counter)
 
-    def follow(self, job: Job, client: str) -> StreamingResponse:
-        """Return the events of a job: `progress`, and one named after its final state.
-
-        The data of each is the whole job, and the first is its present state. So a client that
-        connects again misses nothing.
+    def send(self, events: AsyncGenerator[bytes], client: str) -> StreamingResponse:
+        """Return events as they come.
 
         Args:
-            job: The job.
+            events: The events.
             client: Name of the client.
 
         Raises:
             Problem: If there are too many streams.
         """
         if self.open[client] >= (self.most + 1) // 2:
-            raise busy(429, "you follow too many jobs: ask for the job instead", 10)
+            raise busy(429, self.refusal, 10)
         if self.open.total() >= self.most:
-            raise busy(503, "too many clients follow jobs: ask for the job instead", 10)
+            raise busy(503, self.refusal_of_all, 10)
         self.open[client] += 1
-        return _Stream(_events(job), partial(self._close, client))
+        return _Stream(events, partial(self._close, client))
 
     def _close(self, client: str) -> None:
         self.open[client] -= 1
@@ -64,9 +69,10 @@ class Streams:
 class _Stream(StreamingResponse):
     """Events as they come; calls a function when the stream has ended, in whatever way."""
 
-    def __init__(self, events: AsyncIterator[bytes], at_end: Callable[[], None]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes], at_end: Callable[[], None]) -> None:
         headers = {"X-Accel-Buffering": "no"}  # nginx would collect the events
         super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._events = events
         self._at_end = at_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,19 +81,29 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._at_end()
+            await self._events.aclose()  # now, although the client is gone
 
 
-async def _events(job: Job) -> AsyncIterator[bytes]:
+async def job_events(job: Job) -> AsyncGenerator[bytes]:
+    """Yield the events of a job: `progress`, and one named after its final state.
+
+    The data of each is the whole job, and the first is its present state. So a client that
+    connects again misses nothing.
+    """
     while True:
         changed = job.changed
-        name = job.view.state if job.is_final else "progress"
-        data = json.dumps(to_json(job.view), ensure_ascii=False, separators=(",", ":"))
-        yield f"event: {name}\ndata: {data}\n\n".encode("utf-8", "replace")
+        yield event(job.view.state if job.is_final else "progress", job.view)
         if job.is_final:
             return
         while not changed.is_set():
             try:
-                await asyncio.wait_for(changed.wait(), _HEARTBEAT)
+                await asyncio.wait_for(changed.wait(), HEARTBEAT)
             except TimeoutError:
-                yield b": still there\n\n"
+                yield STILL_THERE
         await asyncio.sleep(_PAUSE)
+
+
+def event(name: str, data: Any) -> bytes:
+    """Return an event, whose data are those of a data class or JSON values."""
+    text = json.dumps(to_json(data), ensure_ascii=False, separators=(",", ":"))
+    return f"event: {name}\ndata: {text}\n\n".encode("utf-8", "replace")

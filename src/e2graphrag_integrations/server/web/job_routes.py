@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from e2graphrag_integrations.evaluation.report import EvaluationReport
 from e2graphrag_integrations.server.web.calls import ACall, Call, PathText, as_response
+from e2graphrag_integrations.server.web.events import job_events
 from e2graphrag_integrations.server.web.jobs import Job, JobKind, JobView, Work
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
@@ -81,7 +82,7 @@ async def get_job(job: AJob) -> Response:
 )
 async def follow_job(call: ACall, job: AJob) -> Response:
     """Follow a job by server-sent events: `progress`, then `done`, `failed` or `stopped`."""
-    return call.service.streams.follow(job, call.caller.name)
+    return call.service.streams.send(job_events(job), call.caller.name)
 
 
 @router.delete("/jobs/{id}", response_model=JobView)

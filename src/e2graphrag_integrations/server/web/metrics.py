@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from e2graphrag_integrations.server.web.answering.model import Usage
 from e2graphrag_integrations.server.web.jobs import Jobs
 from e2graphrag_integrations.server.web.limits import Admission
 
@@ -47,10 +48,27 @@ class Metrics:
         active.labels("running").set_function(lambda: jobs.counts().get("running", 0))
         active.labels("waiting").set_function(lambda: jobs.counts().get("waiting", 0))
 
+        self._answers = Counter(
+            "e2graphrag_answers", "Answers by how they ended.", ["end"], registry=self._registry
+        )
+        self._tokens = Counter(
+            "e2graphrag_answer_tokens",
+            "Tokens that answers used, in the prompt and the completion.",
+            ["part"],
+            registry=self._registry,
+        )
+
     def count(self, operation: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
+
+    def count_answer(self, end: str, usage: Usage | None = None) -> None:
+        """Count an answer, and the tokens that it used if they are known."""
+        self._answers.labels(end).inc()
+        if usage is not None:
+            self._tokens.labels("prompt").inc(usage.prompt_tokens)
+            self._tokens.labels("completion").inc(usage.completion_tokens)
 
     def text(self) -> tuple[bytes, str]:
         """Return the metrics and their media type."""

@@ -25,11 +25,12 @@ from e2graphrag_integrations.server.listening import (
     check_hosts,
     check_secret,
 )
+from e2graphrag_integrations.server.web.answering.options import AnswerOptions
 
 _MAX_FILE = 1_000_000
 """Maximum number of bytes in a file of tokens."""
 
-_KEYS = ("token", "token_env", "where", "write")
+_KEYS = ("token", "token_env", "where", "write", "answer")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Client:
         where: Metadata filter; the client sees only the documents that match (`scoped`). None
             shows the whole index.
         write: Whether the client may add and delete documents. A client with `where` cannot.
+        answer: Whether the client may let the model of `WebOptions.answers` write answers.
 
     Raises:
         InvalidInputError: If an argument is invalid.
@@ -52,10 +54,12 @@ class Client:
     token: str = field(repr=False)
     where: Mapping[str, Any] | None = None
     write: bool = False
+    answer: bool = True
 
     def __post_init__(self) -> None:
         check_name("the name of a client", self.name)
         check_bool("write", self.write)
+        check_bool("answer", self.answer)
         try:
             check_secret(self.token)
         except InvalidInputError as error:
@@ -94,6 +98,9 @@ class Limits:
         kept_jobs: Number of finished jobs of each client whose results are kept.
         streams: Maximum number of clients that follow jobs (status 503), half of them of one client
             (status 429).
+        answers: Maximum number of answers that a model writes at the same time (status 503), half
+            of them for one client (status 429).
+        answers_per_minute: Maximum number of answers for a client per minute (status 429).
         connections: Maximum number of connections (status 503).
 
     Raises:
@@ -115,6 +122,8 @@ class Limits:
     jobs: int = 8
     kept_jobs: int = 20
     streams: int = 50
+    answers: int = 8
+    answers_per_minute: int = 10
     connections: int = CONNECTIONS
 
     def __post_init__(self) -> None:
@@ -136,6 +145,8 @@ class WebOptions:
         read_only: Whether nobody may add or delete documents.
         where: Metadata filter; nobody sees other documents or may write. None serves everything.
         limits: The limits.
+        answers: The model that writes answers when a client asks it to; None means that there is
+            none.
 
     Raises:
         InvalidInputError: If an argument is invalid, or two clients have the same name or token.
@@ -146,6 +157,7 @@ class WebOptions:
     read_only: bool = False
     where: Mapping[str, Any] | None = None
     limits: Limits = Limits()
+    answers: AnswerOptions | None = None
 
     def __post_init__(self) -> None:
         check_bool("read_only", self.read_only)
@@ -205,4 +217,5 @@ def _client(file: Path, name: str, options: Any, environment: Mapping[str, str])
             raise InvalidInputError(
                 f"{place}: token_env names no environment variable with a token"
             )
-    return Client(name, token, options.get("where"), options.get("write", False))
+    rights = {key: options[key] for key in ("where", "write", "answer") if key in options}
+    return Client(name, token, **rights)

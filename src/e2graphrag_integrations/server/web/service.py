@@ -13,9 +13,10 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.server.web.access import Access, Caller
+from e2graphrag_integrations.server.web.answering.model import Model
 from e2graphrag_integrations.server.web.events import Streams
 from e2graphrag_integrations.server.web.jobs import Jobs
-from e2graphrag_integrations.server.web.limits import Admission
+from e2graphrag_integrations.server.web.limits import Admission, Rate
 from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem
@@ -23,9 +24,9 @@ from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
 
-Rights = Literal["public", "read", "all", "write"]
-"""Who may call a route: everyone; clients with a token; those who see the whole index; or those who
-may also write."""
+Rights = Literal["public", "read", "answer", "all", "write"]
+"""Who may call a route: everyone; clients with a token; those who may also let a model write
+answers; those who see the whole index; or those who may also write."""
 
 _CHECK_SECONDS = 1.0
 """Time for which the result of a check of the index is used."""
@@ -47,7 +48,18 @@ class Service:
         self.explainer = Explainer(rag.path)
         self.jobs = Jobs(options.limits, self.explainer)
         self.estimating = asyncio.Lock()
-        self.streams = Streams(options.limits.streams)
+        self.streams = Streams(
+            options.limits.streams,
+            "you follow too many jobs: ask for the job instead",
+            "too many clients follow jobs: ask for the job instead",
+        )
+        self.answers = Streams(
+            options.limits.answers,
+            "the model writes other answers for you: wait, or stop one",
+            "the model writes too many answers: try again later",
+        )
+        self.answer_rate = Rate(options.limits.answers_per_minute)
+        self.model = None if options.answers is None else Model(options.answers)
         self.metrics = Metrics(self.admission, self.jobs)
         self._check: asyncio.Future[None] | None = None
         self._checked_at = 0.0
@@ -71,6 +83,10 @@ class Service:
         """Return whether a caller may add and delete documents."""
         return caller.can_write and not self.options.read_only and self.scope(caller) is None
 
+    def can_answer(self, caller: Caller) -> bool:
+        """Return whether a caller may let the model write answers."""
+        return self.model is not None and (caller.client is None or caller.client.answer)
+
     def check_rights(self, caller: Caller, rights: Rights) -> None:
         """Check that a caller may call a route.
 
@@ -79,6 +95,11 @@ class Service:
         """
         if rights in ("all", "write") and self.scope(caller) is not None:
             raise Problem(403, "ScopeError", "you can only read a part of this index")
+        if rights == "answer" and not self.can_answer(caller):
+            if self.model is None:
+                message = "the server has no model for answers: start it with --answer-model"
+                raise Problem(403, "AnswersOffError", message)
+            raise Problem(403, "AnswersOffError", "this token may not ask for answers")
         if rights == "write":
             if self.options.read_only:
                 raise Problem(403, "ReadOnlyError", "the server is read-only")
@@ -135,4 +156,6 @@ class Service:
     async def close(self) -> None:
         """Stop the jobs and end the threads."""
         await self.jobs.stop_all()
+        if self.model is not None:
+            await self.model.close()
         self.admission.close()

@@ -60,6 +60,15 @@ class LimitInfo:
 
 
 @dataclass(frozen=True)
+class AnswerInfo:
+    """The model that writes answers, and the most tokens of a prompt and of an answer."""
+
+    model: str
+    prompt_tokens: int
+    max_tokens: int
+
+
+@dataclass(frozen=True)
 class Info:
     """The index as the client sees it, and what the client may do.
 
@@ -74,6 +83,7 @@ class Info:
         defaults: The default settings; `parameters` contains those of each strategy.
         languages: The languages of the documents, the most frequent first.
         has_llm: Whether a language model writes the summaries of new documents.
+        answers: The model that writes answers; null if there is none, or not for this client.
     """
 
     name: str
@@ -87,6 +97,7 @@ class Info:
     defaults: Mapping[str, Any]
     languages: list[str]
     has_llm: bool
+    answers: AnswerInfo | None
     upload: UploadInfo
     limits: LimitInfo
 
@@ -212,9 +223,17 @@ def _info(call: Call) -> Info:
         _defaults(),
         sorted(stats.languages, key=lambda code: (-stats.languages[code], code)),
         service.rag.has_llm,
+        _answers(call),
         UploadInfo(limits.upload_bytes, limits.upload_files, sorted(READERS)),
         LimitInfo(limits.k, limits.token_budget, limits.questions),
     )
+
+
+def _answers(call: Call) -> AnswerInfo | None:
+    options = call.service.options.answers
+    if options is None or not call.service.can_answer(call.caller):
+        return None
+    return AnswerInfo(options.model, options.prompt_tokens, options.max_tokens)
 
 
 def _state(call: Call) -> StateView:
