@@ -20,7 +20,11 @@ const STATUSES = new Set([400, 401, 403, 404, 409, 413, 429, 503]); // those who
 let watching = false;
 
 async function request(method, path, body, signal) {
-  const options = { method, signal, credentials: "same-origin", headers: { Accept: "application/json" } };
+  return answerOf(await send(method, path, body, signal, "application/json"));
+}
+
+async function send(method, path, body, signal, accept) {
+  const options = { method, signal, credentials: "same-origin", headers: { Accept: accept } };
   if (body instanceof FormData) options.body = body;
   else if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
@@ -35,7 +39,7 @@ async function request(method, path, body, signal) {
     throw new ApiError("ConnectionError", t("error.away"), 0);
   }
   if (response.status === 401 && path !== "session") connection.dispatchEvent(new Event("unauthorized"));
-  return answerOf(response);
+  return response;
 }
 
 async function answerOf(response) {
@@ -90,6 +94,24 @@ export function withQuery(path, parameters) {
   }
   const text = query.toString();
   return text ? `${path}?${text}` : path;
+}
+
+/** Send a request whose answer is server-sent events; `receive(name, data)` gets each of them. */
+export async function postEvents(path, body, signal, receive) {
+  const response = await send("POST", path, body, signal, "text/event-stream");
+  if (!response.ok) await answerOf(response); // throws
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      const found = /^event: (\w+)\ndata: (.*)$/.exec(part); // else a comment
+      if (found) receive(found[1], JSON.parse(found[2]));
+    }
+  }
 }
 
 const FINAL = new Set(["done", "failed", "stopped"]);

@@ -8,6 +8,7 @@ import { commaList, countOf, formatFixed, t, wordFor } from "./i18n.js";
 import { mountQuestions } from "./questions.js";
 import { openReader } from "./reader.js";
 import { renderWelcome } from "./welcome.js";
+import { WrittenAnswers } from "./written.js";
 
 const WEIGHTS = ["dense_weight", "bm25_weight", "entity_weight", "title_link_weight"];
 const SIDE_WIDTH = "(min-width: 1100px)"; // as in the style sheet: the settings stand beside the answers
@@ -34,6 +35,8 @@ export function mountAsk(root, _source, info, state) {
   const questionSet = h("details", { id: "question-set" });
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
+  const sent = {}; // what was asked, by the name of the setting
+  const written = new WrittenAnswers(info.answers);
   const opened = new Set(); // the nodes whose reasons are shown, which stay so when the question is asked again
   let asked = "";
   const selected = new SelectedHit(answers, () => keepQuietly());
@@ -215,6 +218,7 @@ export function mountAsk(root, _source, info, state) {
       answers.removeAttribute("aria-busy");
       Object.keys(chosen).forEach((name, index) => {
         given[name] = settled[index];
+        sent[name] = { question: text, settings: chosen[name] };
       });
       if (!compare.checked) delete given.B;
       if (settled.some((one) => one.value?.nodes.length === 0)) await state.refresh();
@@ -236,6 +240,7 @@ export function mountAsk(root, _source, info, state) {
         return h("section", { "aria-label": title, "data-setting": name }, renderAnswer(one.value, options));
       }),
     );
+    written.show(answers, values, sent);
     const counts = Object.entries(values).map(([name, view]) => view && (given.B ? t("ask.setting_says", { name, text: spoken(view) }) : spoken(view)));
     announce(counts.filter(Boolean).join(". "));
     if (isFresh) reveal();
