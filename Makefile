@@ -33,6 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 	@echo "Installed in $(VENV)"
 
+# It ends with the command that opens the page of this index.
 demo: $(STAMP)
 	$(BIN)/e2graphrag demo --out time_machine.e2g
 

@@ -13,6 +13,7 @@ import pytest
 from typer.main import get_command
 
 from cli_helpers import TEA_PARTY, all_commands
+from e2graphrag_integrations import E2GraphRAG
 from e2graphrag_integrations.cli import demo
 from e2graphrag_integrations.cli.app import app
 from e2graphrag_integrations.cli.main import main
@@ -94,6 +95,9 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(progress, "_PROGRESS_SECONDS", float("inf"))  # for slow machines
     monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
+    monkeypatch.setattr(
+        demo, "index_demo", lambda path, *_: E2GraphRAG.open(path, embedder="hashing").close()
+    )
     for transport in ("serve_stdio", "serve_http"):  # tests/server runs the servers
         monkeypatch.setattr(transports, transport, lambda *_: None)
     monkeypatch.setattr(web_app, "run_server", lambda *_, **__: None)

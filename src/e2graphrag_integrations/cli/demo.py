@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from e2graphrag_integrations.cli.app import PROGRAM
 from e2graphrag_integrations.cli.output.indexing import print_report
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.query import print_result
@@ -109,6 +113,35 @@ def run_demo(
         language: The language of the demo, a key of `DEMOS`.
         lock_timeout: Seconds to wait while another process is writing.
     """
+    index_demo(path, embedder, language, lock_timeout)
+    demo = DEMOS[language]
+    print_line()
+    _print_step(
+        f"Step 3 of 3: asking {len(demo.questions)} questions; each answer shows its route, "
+        "its reasons and the character span of every hit"
+    )
+    with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
+        for question in demo.questions:
+            print_line()
+            _print_step(f"=== {question}")
+            print_result(rag.retrieve(question, k=3), explain=True)
+    program = _program()
+    print_line()
+    print_line(f'Ask your own question: {program} query {path} "{demo.ask}"')
+    print_line(f"See it in the browser: {program} serve {path}")
+
+
+def index_demo(
+    path: str, embedder: str | None = None, language: str = "en", lock_timeout: float = 30.0
+) -> None:
+    """Index the novel, the first two steps of `run_demo`.
+
+    Args:
+        path: The index file; an index from an earlier run is reused.
+        embedder: Name of the embedder; None means the default model of the language.
+        language: The language of the demo, a key of `DEMOS`.
+        lock_timeout: Seconds to wait while another process is writing.
+    """
     demo = DEMOS[language]
     document = demo.document()
     size = len(document.text.split() if demo.unit == "words" else document.text)
@@ -125,18 +158,13 @@ def run_demo(
         )
         report = rag.add(document, progress=progress)
     print_report(report, path)
-    print_line()
-    _print_step(
-        f"Step 3 of 3: asking {len(demo.questions)} questions; each answer shows its route, "
-        "its reasons and the character span of every hit"
-    )
-    with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
-        for question in demo.questions:
-            print_line()
-            _print_step(f"=== {question}")
-            print_result(rag.retrieve(question, k=3), explain=True)
-    print_line()
-    print_line(f'Ask your own question: e2graphrag query {path} "{demo.ask}"')
+
+
+def _program() -> str:
+    """Return how the user calls this program: `make demo` does so in an inactive environment."""
+    called = Path(sys.argv[0])
+    is_hidden = called.name == PROGRAM and shutil.which(PROGRAM) is None
+    return shlex.quote(str(called)) if is_hidden else PROGRAM
 
 
 def _print_step(text: str) -> None:

@@ -168,7 +168,7 @@ AnswerPromptTokens = Annotated[
     int | None,
     _answer_option(
         metavar="N",
-        help="Maximum tokens of a prompt; hits that do not fit are left out (default: 8000).",
+        help="Maximum tokens of a prompt; hits that do not fit are left out (default: 16000).",
     ),
 ]
 

@@ -68,7 +68,7 @@ def answer(client, request=QUESTION, **arguments):
 def test_an_answer_is_streamed_with_its_passages_and_usage(rag, serve, answering, model):
     client = serve(rag, answering())
     info = client.get("/info").json()["answers"]
-    assert info == {"model": "tiny", "prompt_tokens": 8000, "max_tokens": 600}
+    assert info == {"model": "tiny", "prompt_tokens": 16000, "max_tokens": 600}
     hits = client.post("/retrieve", json=QUESTION).json()["nodes"]
     estimate = client.post("/answers/estimate", json=QUESTION).json()
     assert model.requests == []  # neither a question nor an estimate calls the model

@@ -8,6 +8,8 @@ import typer
 
 from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import command
+from e2graphrag_integrations.cli.options import flag, number
+from e2graphrag_integrations.errors import InvalidInputError
 
 
 @command
@@ -23,19 +25,37 @@ def demo(
             help="Index file to create (default: time_machine.e2g, or sanguo.e2g in Chinese).",
         ),
     ] = None,
+    serve: Annotated[
+        bool, flag("--serve", "Open the page of the index instead of asking the questions here.")
+    ] = False,
+    port: Annotated[
+        int | None, number("With --serve: port of the page; 0 lets the system choose.")
+    ] = None,
     embedder: options.Embedder = None,
     lock_timeout: options.LockTimeout = 30.0,
 ) -> None:
-    """Index a public-domain novel and ask it six questions.
+    """Index a public-domain novel and ask it six questions, here or with --serve in the browser.
 
     Examples:
       e2graphrag demo
       e2graphrag demo --out time_machine.e2g
       e2graphrag demo --language zh
+      e2graphrag demo --serve
     """
-    from e2graphrag_integrations.cli.demo import DEMOS, run_demo
+    # Importing a command registers it, and the order of the help is that of the imports.
+    from e2graphrag_integrations.cli.commands.serve import PORT, check_server
+    from e2graphrag_integrations.cli.commands.serve import serve as serve_index
+    from e2graphrag_integrations.cli.demo import DEMOS, index_demo, run_demo
+
+    if port is not None and not serve:
+        raise InvalidInputError("--port requires --serve")
+    if serve:
+        check_server()
 
     path = DEMOS[language].index if out is None else out
     inputs.check_new_index(path)
     with inputs.remove_if_failed(path, uses_llm=False):
-        run_demo(path, embedder, language, lock_timeout)
+        make = index_demo if serve else run_demo
+        make(path, embedder, language, lock_timeout)
+    if serve:
+        serve_index(path, port=PORT if port is None else port, lock_timeout=lock_timeout)

@@ -16,6 +16,25 @@ from e2graphrag_integrations.errors import MissingDependencyError
 TOKEN_VARIABLE = "E2GRAPHRAG_SERVE_TOKEN"  # noqa: S105 - the name of the variable
 
 
+PORT = 8766
+"""The default port."""
+
+
+def check_server() -> None:
+    """Check that the packages of the server are installed.
+
+    Raises:
+        MissingDependencyError: If they are not.
+    """
+    try:
+        import e2graphrag_integrations.server.web  # noqa: F401 - it imports them
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the server needs the package {error.name}: "
+            "pip install 'e2graphrag-integrations[serve]'"
+        ) from error
+
+
 @command
 def serve(
     index: options.ServedIndex,
@@ -23,7 +42,7 @@ def serve(
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
-    port: Annotated[int, number("Port; 0 lets the system choose.")] = 8766,
+    port: Annotated[int, number("Port; 0 lets the system choose.")] = PORT,
     token_env: Annotated[
         str | None,
         typer.Option(
@@ -70,15 +89,10 @@ def serve(
       e2graphrag serve novels.e2g --port 8000 --read-only
       e2graphrag serve novels.e2g --answer-model gemma3 --answer-base-url http://localhost:11434/v1
     """
-    try:
-        from e2graphrag_integrations.server.listening import HttpOptions
-        from e2graphrag_integrations.server.web import Client, WebOptions, read_tokens
-        from e2graphrag_integrations.server.web import serve as serve_app
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the server needs the package {error.name}: "
-            "pip install 'e2graphrag-integrations[serve]'"
-        ) from error
+    check_server()
+    from e2graphrag_integrations.server.listening import HttpOptions
+    from e2graphrag_integrations.server.web import Client, WebOptions, read_tokens
+    from e2graphrag_integrations.server.web import serve as serve_app
 
     token = inputs.read_token(token_env, TOKEN_VARIABLE)
     clients = [] if token is None else [Client("token", token, write=True)]

@@ -35,7 +35,7 @@ class AnswerOptions:
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     max_tokens: int = 600
-    prompt_tokens: int = 8_000
+    prompt_tokens: int = 16_000
     seconds: float = 120.0
     request: Mapping[str, Any] = field(default_factory=dict)
 
