@@ -50,6 +50,7 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.types import SourceDocument, Span
 from e2graphrag_integrations.views.graph import find_connection
+from e2graphrag_integrations.views.metadata import metadata_view
 from e2graphrag_integrations.views.tree import TreeNode, document_tree, node_children
 
 MAX_OFFSET = 1_000_000
@@ -377,18 +378,13 @@ class IndexTools:
 
 def _metadata_keys(snapshot: Snapshot, tokens: int) -> dict[str, list[Any]]:
     """Return the keys of the metadata, each with some of its values, in at most `tokens` tokens."""
-    records = snapshot.records
-    found: dict[str, dict[str, Any]] = {}
-    for record in records.values:
-        for key, value in record.items():
-            if key == records.id_key:
-                continue
-            values = found.setdefault(key, {})
-            for one in value if isinstance(value, list) else [value]:
-                if len(values) < _SAMPLES and isinstance(one, str | int | float | bool):
-                    shown = one[:_SAMPLE_LENGTH] if isinstance(one, str) else one
-                    values.setdefault(repr(shown), shown)
-    samples = {key: list(values.values()) for key, values in sorted(found.items())}
+    samples = {
+        key.name: [
+            one.value[:_SAMPLE_LENGTH] if isinstance(one.value, str) else one.value
+            for one in key.values
+        ]
+        for key in metadata_view(snapshot, _SAMPLES).keys
+    }
     while samples and count(json.dumps(samples, ensure_ascii=False)) > tokens:
         samples.popitem()
     return samples

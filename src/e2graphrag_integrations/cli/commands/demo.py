@@ -8,6 +8,8 @@ import typer
 
 from e2graphrag_integrations.cli import inputs, options
 from e2graphrag_integrations.cli.app import command
+from e2graphrag_integrations.cli.commands.serve import PORT, check_server
+from e2graphrag_integrations.cli.commands.serve import serve as serve_index
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.errors import InvalidInputError
 
@@ -34,7 +36,9 @@ def demo(
     embedder: options.Embedder = None,
     lock_timeout: options.LockTimeout = 30.0,
 ) -> None:
-    """Index a public-domain novel and ask it six questions, here or with --serve in the browser.
+    """Index a public-domain novel and ask it six questions.
+
+    With --serve, the page of the index opens instead, and you ask the questions there.
 
     Examples:
       e2graphrag demo
@@ -42,9 +46,6 @@ def demo(
       e2graphrag demo --language zh
       e2graphrag demo --serve
     """
-    # Importing a command registers it, and the order of the help is that of the imports.
-    from e2graphrag_integrations.cli.commands.serve import PORT, check_server
-    from e2graphrag_integrations.cli.commands.serve import serve as serve_index
     from e2graphrag_integrations.cli.demo import DEMOS, index_demo, run_demo
 
     if port is not None and not serve:

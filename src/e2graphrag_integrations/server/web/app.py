@@ -25,6 +25,7 @@ from e2graphrag_integrations.server.web import (
     evaluation_routes,
     graph_routes,
     job_routes,
+    metadata_routes,
     retrieval_routes,
     system_routes,
 )
@@ -40,6 +41,7 @@ _ROUTERS = (
     retrieval_routes.router,
     answer_routes.router,
     evaluation_routes.router,
+    metadata_routes.router,
     document_routes.router,
     document_routes.write_router,
     graph_routes.router,
