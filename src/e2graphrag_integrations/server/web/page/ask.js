@@ -3,8 +3,10 @@
 import { renderAnswer, showFloor } from "./answer.js";
 import { api } from "./api.js";
 import { announce, busy, choice, clear, debounced, errorBox, h, labeled } from "./dom.js";
+import { FilterForm } from "./filters.js";
 import { SelectedHit } from "./hits.js";
 import { commaList, countOf, formatFixed, t, wordFor } from "./i18n.js";
+import { presetChoice } from "./presets.js";
 import { mountQuestions } from "./questions.js";
 import { openReader } from "./reader.js";
 import { renderWelcome } from "./welcome.js";
@@ -241,6 +243,7 @@ export function mountAsk(root, _source, info, state) {
       }),
     );
     written.show(answers, values, sent);
+    for (const [name, view] of Object.entries(values)) settings[name].showHits(view?.nodes ?? []);
     const counts = Object.entries(values).map(([name, view]) => view && (given.B ? t("ask.setting_says", { name, text: spoken(view) }) : spoken(view)));
     announce(counts.filter(Boolean).join(". "));
     if (isFresh) reveal();
@@ -476,7 +479,21 @@ function settingFields(name, info) {
     return commaList(Object.entries(values()).map(([key, value]) => describeValue(key, value)));
   }
 
-  return { element, legend, values, write, read, describe };
+  const preset = presetChoice(id("preset"), { values, write: writeAll });
+  const filter = new FilterForm(id, fields.where);
+  legend.after(preset.element);
+  fields.where.closest(".wide").before(h("div", { class: "wide" }, filter.element));
+  element.addEventListener("input", preset.show);
+  filter.element.closest("details").addEventListener("toggle", (event) => event.target.open && filter.load());
+
+  function writeAll(given) {
+    write(given);
+    preset.show();
+    filter.read();
+  }
+
+  preset.show();
+  return { element, legend, values, write: writeAll, read, describe, showHits: (nodes) => filter.showHits(nodes) };
 }
 
 /** Return a value of a setting in words. */
