@@ -18,6 +18,7 @@ from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import DocumentStatus
 from e2graphrag_integrations.retrieval.outline import list_documents
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.views.metadata import is_iso_date
 
 Readable = E2GraphRAG | ScopedReader
 """An index, or a part of one."""
@@ -28,12 +29,25 @@ _Found = tuple[DocumentStatus, int | None]
 Status = Literal["pending", "processing", "done", "failed"]
 
 Order = Literal[
-    "title", "-title", "status", "-status", "chunks", "-chunks", "characters", "-characters"
+    "title",
+    "-title",
+    "status",
+    "-status",
+    "chunks",
+    "-chunks",
+    "characters",
+    "-characters",
+    "date",
+    "-date",
 ]
 """What documents are sorted by; a minus means descending."""
 
 _STATES = ("failed", "pending", "processing", "done")
 """The states in ascending order: what needs attention first."""
+
+_DATE_KEYS = ("date", "last_modified_date", "creation_date")
+"""Keys of the metadata that have the date of a document, the best first: the key that boosts look
+at, and those of the readers of LlamaIndex. The store has no date of its own."""
 
 MAX_PART = 20_000
 """Maximum number of characters in a part of a text."""
@@ -49,6 +63,7 @@ class DocumentView:
         chunks: Number of searchable chunks.
         characters: Number of searchable characters, without white space at the end of the text.
         language: Code of the language; None if the document is not searchable yet.
+        date: Its date in the metadata, as in the index; None if there is none.
     """
 
     id: str
@@ -59,6 +74,7 @@ class DocumentView:
     chunks: int
     characters: int
     language: str | None
+    date: str | None
     worker: str | None
 
 
@@ -69,10 +85,12 @@ class DocumentPage:
     Attributes:
         total: Number of documents that match the search and the status.
         counts: Number of all documents by status.
+        has_dates: Whether a document has a date.
     """
 
     total: int
     counts: Mapping[str, int]
+    has_dates: bool
     items: tuple[DocumentView, ...]
 
 
@@ -118,17 +136,18 @@ def document_page(
 
     def page(snapshot: Snapshot) -> DocumentPage:
         rows = {id_: row for row, id_ in enumerate(snapshot.documents)}
+        dates = _dates(snapshot)
         found: Sequence[_Found] = [
             (state, rows.get(state.id))
             for state in states
             if (status is None or state.status == status)
             and (not wanted or wanted in _searched(snapshot, state.id, rows.get(state.id)))
         ]
-        found = _sorted(snapshot, found, order)
+        found = _sorted(snapshot, found, order, dates)
         counts = dict.fromkeys(("done", "processing", "pending", "failed"), 0)
         counts |= Counter(state.status for state in states)
-        views = tuple(_view(snapshot, *one) for one in found[offset : offset + limit])
-        return DocumentPage(len(found), counts, views)
+        views = tuple(_view(snapshot, dates, *one) for one in found[offset : offset + limit])
+        return DocumentPage(len(found), counts, bool(dates), views)
 
     return reader.read_snapshot(lambda snapshot, _: page(snapshot))
 
@@ -138,7 +157,9 @@ def _searched(snapshot: Snapshot, document_id: str, row: int | None) -> str:
     return f"{document_id}\n{title}".casefold()
 
 
-def _sorted(snapshot: Snapshot, found: Sequence[_Found], order: Order) -> list[_Found]:
+def _sorted(
+    snapshot: Snapshot, found: Sequence[_Found], order: Order, dates: Mapping[str, str]
+) -> list[_Found]:
     def title(one: _Found) -> tuple[Any, ...]:
         state, row = one
         return natural_key((None if row is None else snapshot.titles[row]) or state.id)
@@ -149,6 +170,10 @@ def _sorted(snapshot: Snapshot, found: Sequence[_Found], order: Order) -> list[_
         return by_title
     if key == "status":
         return sorted(by_title, key=lambda one: _STATES.index(one[0].status), reverse=is_descending)
+    if key == "date":  # documents without a date are the last in both orders
+        dated = [one for one in by_title if one[0].id in dates]
+        dated.sort(key=lambda one: dates[one[0].id], reverse=is_descending)
+        return dated + [one for one in by_title if one[0].id not in dates]
     counts, ends = _sizes(snapshot)
     sizes = counts if key == "chunks" else ends
     return sorted(
@@ -166,7 +191,22 @@ def _sizes(snapshot: Snapshot) -> tuple[list[int], list[int]]:
     return counts.tolist(), ends.tolist()
 
 
-def _view(snapshot: Snapshot, state: DocumentStatus, row: int | None) -> DocumentView:
+def _dates(snapshot: Snapshot) -> dict[str, str]:
+    """Return the date of each document that has one, by id."""
+    records, dates = snapshot.records, dict[str, str]()
+    for key in reversed(_DATE_KEYS):
+        values, of_record = records.column(key, None)
+        if len(values) == 1 and values[0] is None:
+            continue
+        for record, place in zip(records.values, of_record.tolist(), strict=True):
+            if isinstance(value := values[place], str) and is_iso_date(value):
+                dates[record[records.id_key]] = value
+    return dates
+
+
+def _view(
+    snapshot: Snapshot, dates: Mapping[str, str], state: DocumentStatus, row: int | None
+) -> DocumentView:
     title, chunks, characters, language = None, 0, 0, None
     if row is not None:
         [[info], _] = list_documents(snapshot, row, row + 1)
@@ -182,6 +222,7 @@ def _view(snapshot: Snapshot, state: DocumentStatus, row: int | None) -> Documen
         chunks,
         characters,
         language,
+        dates.get(state.id),
         state.worker,
     )
 

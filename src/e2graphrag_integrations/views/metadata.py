@@ -103,6 +103,11 @@ def key_view(snapshot: Snapshot, name: str, search: str = "", values: int = 20) 
     return None if found is None else _view(name, found, values, search)
 
 
+def is_iso_date(text: str) -> bool:
+    """Return whether a text is a day in ISO form, with or without a time."""
+    return _DATE.fullmatch(text) is not None
+
+
 def _found(records: MetadataRecords, only: str | None = None) -> Mapping[str, _Found]:
     found: dict[str, _Found] = {}
     for own in _by_document(records):
@@ -169,5 +174,5 @@ def _kind(value: Scalar) -> Kind:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):
-        return "date" if _DATE.fullmatch(value) else "text"
+        return "date" if is_iso_date(value) else "text"
     return "number"

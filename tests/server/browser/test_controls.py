@@ -41,6 +41,24 @@ def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
 
 
+def use_filter(page, side):
+    page.locator(f"#{side}-preset").select_option("context")
+    form = page.locator(f'[data-fields="{side.upper()}"] .filter-form')
+    keys = form.locator("select")
+    for key in ("document_id", "author", "day"):
+        expect(keys).to_be_enabled()
+        keys.select_option(key)
+    for row in ("Documents", "author"):
+        form.get_by_role("group", name=row).locator("li input").first.wait_for()
+    for box in form.get_by_role("checkbox").all():
+        box.click()
+    for field in form.locator("input:not([type='checkbox']):visible").all():
+        field.fill("1")
+    for _ in range(3):
+        form.get_by_role("button", name="Remove").first.click()
+    expect(form.locator(".condition")).to_have_count(0)
+
+
 def use_form(page):
     page.locator("#settings > summary").click(click_count=2)  # it is open beside the answers
     page.locator("#compare").check()
@@ -49,6 +67,7 @@ def use_form(page):
     expect(page.locator("#b-k")).to_have_value("")
     open_all(page, "#view-ask")
     for side, k in (("a", "5"), ("b", "30")):
+        use_filter(page, side)
         page.locator(f"#{side}-mode").select_option("local" if side == "a" else "")
         page.locator(f"#{side}-strategy").select_option("hybrid")
         page.locator(f"#{side}-k").fill(k)

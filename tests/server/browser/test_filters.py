@@ -13,8 +13,6 @@ from chromium import running_page
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.server.web import make_app
 
-FILTER = "Filter, boosts, history and paths"
-
 
 @pytest.fixture
 def url(chromium, web_index):
@@ -105,7 +103,7 @@ def test_documents_are_chosen_with_the_numbers_of_chunks_and_hits(open_page, url
     page = open_page(url)
     page.goto(f"{url}#/ask?q=Where+did+Alice+meet+Bob%3F&a.k=15")
     page.locator(".hit").first.wait_for()
-    page.get_by_text(FILTER).first.click()
+    page.locator("[data-fields=A] summary", has_text="Filter").click()
     form = page.get_by_role("group", name="Filter")
     expect(form.locator("select")).to_be_enabled()
     form.locator("select").select_option("document_id")

@@ -114,3 +114,27 @@ def test_many_documents_and_keys_are_bounded_and_quick():
     assert time.process_time() - started < 1
     assert (view.total, len(view.keys)) == (303, MAX_KEYS)
     assert {"author", "day", "tags"} <= {one.name for one in view.keys}
+
+
+def test_documents_are_sorted_by_the_date_in_their_metadata(open_index, serve):
+    rag = open_index()
+    rag.add(SourceDocument("none", "Anna met Bert."))
+    client = serve(rag)
+    assert not client.get("/documents").json()["has_dates"]
+    rag.add(
+        [
+            document("late", date="2024-05-03T10:00", last_modified_date="1999-01-01"),
+            document("early", last_modified_date="2023-12-31"),
+            document("other", date="in May", creation_date=2024),
+        ]
+    )
+
+    def ids(order):
+        page = client.get("/documents", params={"order": order}).json()
+        assert page["has_dates"]
+        return [(one["id"], one["date"]) for one in page["items"]]
+
+    undated = [("none", None), ("other", None)]
+    dated = [("early", "2023-12-31"), ("late", "2024-05-03T10:00")]
+    assert ids("date") == dated + undated
+    assert ids("-date") == dated[::-1] + undated

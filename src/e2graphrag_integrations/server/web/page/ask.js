@@ -13,6 +13,7 @@ import { renderWelcome } from "./welcome.js";
 import { WrittenAnswers } from "./written.js";
 
 const WEIGHTS = ["dense_weight", "bm25_weight", "entity_weight", "title_link_weight"];
+const LONG_SETTINGS = new Set(["where", "boosts", "history", "paths"]); // only their names are told
 const SIDE_WIDTH = "(min-width: 1100px)"; // as in the style sheet: the settings stand beside the answers
 const FORM_ID = "ask-form";
 const MAX_ADDRESS = 8_000; // characters; a longer state would not fit into the address
@@ -377,6 +378,7 @@ function settingFields(name, info) {
       ["k", "mode", "strategy", "token_budget"].map(field),
     ),
     h("details", null, h("summary", null, t("field.weights")), weights),
+    h("details", null, h("summary", null, t("field.filter")), h("div", { class: "wide" }, field("where"))),
     h(
       "details",
       null,
@@ -384,7 +386,7 @@ function settingFields(name, info) {
       h(
         "div",
         { class: "fields" },
-        ["where", "boosts", "history"].map((key) => h("div", { class: "wide" }, field(key))),
+        ["boosts", "history"].map((key) => h("div", { class: "wide" }, field(key))),
         h(
           "div",
           { class: "wide" },
@@ -499,7 +501,7 @@ function settingFields(name, info) {
 /** Return a value of a setting in words. */
 function describeValue(key, value) {
   const name = t(`setting.${key}`);
-  if (key === "paths") return name;
+  if (LONG_SETTINGS.has(key)) return name;
   return t("setting.is", { name, value: ["mode", "strategy"].includes(key) ? wordFor(key, value) : value });
 }
 

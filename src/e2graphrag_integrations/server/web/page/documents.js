@@ -12,7 +12,8 @@ const PAGE_SIZE = 25;
 const LISTED_AT_MOST = 500; // documents in one answer of the server
 const STATES = ["done", "pending", "processing", "failed"];
 const COLUMNS = ["title", "status", "chunks", "characters"];
-const NUMERIC = new Set(["chunks", "characters"]); // the largest first
+const DATED_COLUMNS = [...COLUMNS, "date"]; // if a document has a date
+const NUMERIC = new Set(["chunks", "characters", "date"]); // the largest first
 
 /** Show the documents. */
 export function mountDocuments(root, _source, info, indexState) {
@@ -21,9 +22,10 @@ export function mountDocuments(root, _source, info, indexState) {
   let reading = ""; // the id of the document that is shown
   let address = "";
   let control = null;
+  let columns = COLUMNS;
   const search = h("input", { id: "document-search", type: "search", autocomplete: "off" });
   const state = choice("document-status", [["", t("documents.all")], ...STATES.map((one) => [one, wordFor("status", one)])]);
-  const sorting = choice("document-order", COLUMNS.flatMap((key) => directionsOf(key).map((one) => [one, t("documents.sorted_by", sortWords(one))])));
+  const sorting = choice("document-order", orderOptions(columns));
   const counts = h("p", { class: "facts grow" });
   const problem = h("div");
   const list = h("div", { class: "table-box" });
@@ -78,6 +80,7 @@ export function mountDocuments(root, _source, info, indexState) {
   function show(page) {
     clear(counts, STATES.filter((name) => page.counts[name]).map((name) => h("span", null, h("span", { class: `status status-${name}` }, wordFor("status", name)), ` ${formatNumber(page.counts[name])}`)));
     reindex.hidden = info.read_only || !page.counts.done;
+    showColumns(page.has_dates ? DATED_COLUMNS : COLUMNS);
     const last = Math.min(offset + page.items.length, page.total);
     position.textContent = page.total ? t("documents.range", { from: offset + 1, to: last, total: page.total }) : t("documents.none");
     previous.disabled = offset === 0;
@@ -91,6 +94,13 @@ export function mountDocuments(root, _source, info, indexState) {
     selection?.show();
     if (key) list.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus(); // the table is a new one
     applyState();
+  }
+
+  function showColumns(wanted) {
+    if (wanted === columns) return;
+    columns = wanted;
+    clear(sorting, orderOptions(columns).map(([value, text]) => h("option", { value }, text)));
+    sorting.value = order;
   }
 
   /** Disable what the server would refuse now; the state above the views says why. */
@@ -111,7 +121,7 @@ export function mountDocuments(root, _source, info, indexState) {
           "tr",
           { role: "row" },
           selection ? hidden(t("column.selected")) : null,
-          COLUMNS.map(sortHeader),
+          columns.map(sortHeader),
           h("th", { scope: "col", role: "columnheader" }, t("column.language")),
           hidden(t("column.actions")),
         ),
@@ -154,6 +164,7 @@ export function mountDocuments(root, _source, info, indexState) {
       ),
       h("td", { role: "cell", class: "number", "data-label": t("column.chunks") }, one.chunks ? formatNumber(one.chunks) : "–"),
       h("td", { role: "cell", class: "number", "data-label": t("column.characters") }, one.characters ? formatNumber(one.characters) : "–"),
+      columns === DATED_COLUMNS ? h("td", { role: "cell", class: "number", "data-label": t("column.date"), title: one.date }, one.date?.slice(0, 10) ?? "–") : null,
       h("td", { role: "cell", "data-label": t("column.language") }, one.language ? languageName(one.language) : "–"),
       h(
         "td",
@@ -179,7 +190,7 @@ export function mountDocuments(root, _source, info, indexState) {
   function restore({ search: wanted = "", status = "", order: by = "title", page = "1", read: id = "" }) {
     search.value = wanted;
     state.value = STATES.includes(status) ? status : "";
-    order = COLUMNS.flatMap(directionsOf).includes(by) ? by : "title";
+    order = DATED_COLUMNS.flatMap(directionsOf).includes(by) ? by : "title";
     sorting.value = order;
     offset = PAGE_SIZE * (Math.max(1, Math.floor(Number(page)) || 1) - 1);
     reading = id;
@@ -361,6 +372,10 @@ export function mountDocuments(root, _source, info, indexState) {
   });
   indexState.addEventListener("state-changed", applyState);
   if (!info.read_only) resumeJobs();
+}
+
+function orderOptions(columns) {
+  return columns.flatMap((key) => directionsOf(key).map((one) => [one, t("documents.sorted_by", sortWords(one))]));
 }
 
 /** Return the two orders of a column, the more useful one first. */

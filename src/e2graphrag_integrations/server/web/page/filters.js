@@ -2,7 +2,8 @@
 // is what counts; the form writes it, and shows it if it can.
 
 import { api, withQuery } from "./api.js";
-import { choice, clear, countOf, debounced, errorBox, formatNumber, h, labeled } from "./dom.js";
+import { choice, clear, debounced, errorBox, h, labeled } from "./dom.js";
+import { commaList, countOf, formatNumber, t } from "./i18n.js";
 
 const DOCUMENT_KEY = "document_id";
 const LISTED_VALUES = 8;
@@ -22,10 +23,10 @@ export class FilterForm {
     this.made = 0;
     this.add = choice(id("condition"), []);
     this.list = h("div", { class: "conditions" });
-    this.note = h("p", { class: "hint", hidden: true }, "The form cannot show the filter below. Change it there, or empty it.");
+    this.note = h("p", { class: "hint", hidden: true }, t("filter.only_json"));
     this.problem = h("div");
-    this.adding = labeled("Only hits with", this.add);
-    this.element = h("div", { class: "filter-form", role: "group", "aria-label": "Filter" }, this.list, this.adding, this.note, this.problem);
+    this.adding = labeled(t("filter.add"), this.add);
+    this.element = h("div", { class: "filter-form", role: "group", "aria-label": t("field.filter") }, this.list, this.adding, this.note, this.problem);
     this.add.addEventListener("change", () => {
       this.addRow(this.add.value, {}).focus();
       this.showKeys();
@@ -85,9 +86,9 @@ export class FilterForm {
     const view = this.keys.get(key);
     const changed = () => this.write();
     const number = ++this.made;
-    const options = { id: (name) => this.id(`${name}-${number}`), view, condition, changed };
+    const options = { key, id: (name) => this.id(`${name}-${number}`), view, condition, changed };
     let row;
-    if (key === DOCUMENT_KEY) row = new ValueRow({ ...options, title: "Documents", find: (search) => this.findDocuments(search) });
+    if (key === DOCUMENT_KEY) row = new ValueRow({ ...options, title: t("view.documents"), find: (search) => this.findDocuments(search) });
     else if (["number", "date"].includes(view?.kind ?? condition.kind)) row = new RangeRow({ ...options, title: key });
     else row = new ValueRow({ ...options, title: key, find: (search) => this.findValues(key, search) });
     const remove = () => {
@@ -97,7 +98,7 @@ export class FilterForm {
       this.showKeys();
       this.add.focus();
     };
-    row.heading.append(h("button", { type: "button", class: "quiet small", "aria-label": `Remove ${row.title}`, onclick: remove }, "×"));
+    row.heading.append(h("button", { type: "button", class: "quiet small", "aria-label": t("filter.remove", { name: row.title }), onclick: remove }, "×"));
     this.rows.set(key, row);
     this.list.append(row.element);
     return row;
@@ -106,9 +107,9 @@ export class FilterForm {
   /** Offer the keys that have no row yet. */
   showKeys() {
     const free = [...this.keys.values()].filter((key) => !this.rows.has(key.name));
-    const titles = free.map((key) => [key.name, `${key.name} (${countOf(key.documents, "document")})`]);
-    const documents = this.rows.has(DOCUMENT_KEY) ? [] : [[DOCUMENT_KEY, "Documents …"]];
-    clear(this.add, h("option", { value: "", disabled: true }, "Choose …"), [...documents, ...titles].map(([value, text]) => h("option", { value }, text)));
+    const titles = free.map((key) => [key.name, t("filter.key", { name: key.name, documents: countOf(key.documents, "document") })]);
+    const documents = this.rows.has(DOCUMENT_KEY) ? [] : [[DOCUMENT_KEY, t("view.documents")]];
+    clear(this.add, h("option", { value: "", disabled: true }, t("filter.choose")), [...documents, ...titles].map(([value, text]) => h("option", { value }, text)));
     this.add.value = "";
     this.add.disabled = this.add.options.length < 2;
   }
@@ -124,7 +125,7 @@ export class FilterForm {
     const page = await api.get(withQuery("documents", { limit: LISTED_VALUES, status: "done", order: "-chunks", search }));
     const options = page.items.map((one) => {
       const hits = this.hits.get(one.id);
-      const said = [countOf(one.chunks, "chunk"), hits ? countOf(hits, "hit") : ""].filter(Boolean).join(", ");
+      const said = commaList([countOf(one.chunks, "chunk"), hits ? countOf(hits, "hit") : ""].filter(Boolean));
       return { value: one.id, text: one.title || one.id, count: said, said };
     });
     return { options, hasMore: page.total > options.length };
@@ -133,18 +134,17 @@ export class FilterForm {
 
 /** A condition with values to choose from, and for texts a part of them. */
 class ValueRow {
-  constructor({ id, view, condition, changed, title, find }) {
+  constructor({ id, key, view, condition, changed, title, find }) {
     this.title = title;
     this.find = find;
     this.changed = changed;
     this.chosen = new Map((condition.values ?? []).map((value) => [JSON.stringify(value), { value, text: String(value) }]));
-    this.found = { options: [], hasMore: false };
-    this.search = h("input", { type: "search", id: id("search"), autocomplete: "off", "aria-label": `Search ${title}`, placeholder: "Search" });
+    this.search = h("input", { type: "search", id: id("search"), autocomplete: "off", "aria-label": t("filter.search_in", { name: title }), placeholder: t("filter.search"), hidden: true });
     this.list = h("ul", { class: "choices" });
     this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow" }, title));
     this.all = view?.is_list ? h("input", { type: "checkbox", onchange: changed }) : null;
     if (this.all) this.all.checked = condition.all === true;
-    this.part = title !== "Documents" && (view?.kind ?? "text") === "text" ? h("input", { id: id("part"), type: "text", value: condition.contains ?? "", autocomplete: "off" }) : null;
+    this.part = key !== DOCUMENT_KEY && (view?.kind ?? "text") === "text" ? h("input", { id: id("part"), type: "text", value: condition.contains ?? "", autocomplete: "off" }) : null;
     this.part?.addEventListener("input", debounced(changed, 300));
     this.element = h(
       "div",
@@ -152,11 +152,11 @@ class ValueRow {
       this.heading,
       this.search,
       this.list,
-      this.all ? h("label", { class: "check" }, this.all, "All of them") : null,
-      this.part ? labeled("Contains", this.part) : null,
+      this.all ? h("label", { class: "check" }, this.all, t("filter.all")) : null,
+      this.part ? labeled(t("filter.contains"), this.part) : null,
     );
     this.search.addEventListener("input", debounced(() => this.refresh(), 250));
-    this.refresh();
+    this.isListed = this.refresh();
   }
 
   async refresh() {
@@ -175,7 +175,7 @@ class ValueRow {
     }
     const rest = found.options.filter((one) => !this.chosen.has(JSON.stringify(one.value)));
     const listed = [...this.chosen.values(), ...rest];
-    clear(this.list, listed.length ? listed.map((one) => h("li", null, this.option(one))) : h("li", { class: "hint" }, "Nothing matches."));
+    clear(this.list, listed.length ? listed.map((one) => h("li", null, this.option(one))) : h("li", { class: "hint" }, t("filter.nothing")));
   }
 
   option(one) {
@@ -190,8 +190,9 @@ class ValueRow {
     return h("label", { class: "check" }, box, h("span", { class: "choice-text", dir: "auto" }, one.text), one.count ? h("span", { class: "hint", title: one.said }, one.count) : null);
   }
 
-  focus() {
-    (this.search.hidden ? this.element.querySelector("button") : this.search).focus();
+  async focus() {
+    await this.isListed;
+    (this.search.hidden ? this.list.querySelector("input") : this.search)?.focus();
   }
 
   condition() {
@@ -212,8 +213,8 @@ class RangeRow {
     const field = (name, value, bound) => h("input", { id: id(name), type: this.isDate ? "date" : "number", step: this.isDate ? null : "any", value: value ?? "", placeholder: bound });
     this.from = field("from", condition.from, view?.least);
     this.to = field("to", condition.to, view?.greatest);
-    const bounds = view ? `${shownBound(view.least)} to ${shownBound(view.greatest)}` : "";
-    this.element = h("div", { class: "condition", role: "group", "aria-label": title }, this.heading, h("div", { class: "range" }, labeled("From", this.from), labeled("To", this.to)), bounds ? h("p", { class: "hint" }, `The index has ${bounds}.`) : null);
+    const bounds = view ? t("filter.bounds", { least: shownBound(view.least), greatest: shownBound(view.greatest) }) : "";
+    this.element = h("div", { class: "condition", role: "group", "aria-label": title }, this.heading, h("div", { class: "range" }, labeled(t("filter.from"), this.from), labeled(t("filter.to"), this.to)), bounds ? h("p", { class: "hint" }, bounds) : null);
     for (const one of [this.from, this.to]) one.addEventListener("input", debounced(changed, 300));
   }
 
@@ -234,7 +235,7 @@ class RangeRow {
 }
 
 function shownBound(value) {
-  return typeof value === "number" ? formatNumber(value) : String(value).slice(0, 10);
+  return String(value).slice(0, typeof value === "number" ? 24 : 10); // a year has no separator
 }
 
 /** Return the day some days after another one, as ISO texts. */

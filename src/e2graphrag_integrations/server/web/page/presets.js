@@ -1,34 +1,34 @@
 // Presets of a setting: what most questions need, and three other needs, without knowledge of the parameters.
 
 import { choice, h, labeled } from "./dom.js";
+import { t } from "./i18n.js";
 
 const CUSTOM = "custom";
 const PRESET_KEYS = ["mode", "strategy", "k", "token_budget", "dense_weight", "bm25_weight", "entity_weight", "title_link_weight"];
 const PRESETS = {
-  balanced: ["Balanced", "The defaults, for most questions.", {}],
-  names: ["Exact names", "Names and words of the question count most.", { mode: "local", bm25_weight: "2", entity_weight: "2" }],
-  overview: ["Overview", "Passages from the whole text, for questions about all of it.", { mode: "global", token_budget: "4000" }],
-  context: ["More context", "More hits, for long answers and for comparisons.", { k: "25" }],
+  balanced: {},
+  names: { mode: "local", bm25_weight: "2", entity_weight: "2" },
+  overview: { mode: "global", token_budget: "4000" },
+  context: { k: "25" },
 };
 
 /** Return the choice of a preset, which replaces the settings that presets have, and no others. */
 export function presetChoice(id, { values, write }) {
-  const options = Object.entries(PRESETS).map(([key, [title]]) => [key, title]);
-  const select = choice(id, [...options, [CUSTOM, "Custom"]]);
-  const element = labeled("Preset", select, " ");
+  const select = choice(id, [...Object.keys(PRESETS), CUSTOM].map((key) => [key, t(`preset.${key}`)]));
+  const element = labeled(t("field.preset"), select, " ");
   const hint = element.querySelector(".hint");
 
   function show() {
     const own = presetPart(values());
-    const found = Object.entries(PRESETS).find(([, [, , wanted]]) => JSON.stringify(presetPart(wanted)) === JSON.stringify(own));
-    select.value = found ? found[0] : CUSTOM;
+    const found = Object.keys(PRESETS).find((key) => JSON.stringify(presetPart(PRESETS[key])) === JSON.stringify(own));
+    select.value = found ?? CUSTOM;
     select.querySelector(`[value="${CUSTOM}"]`).disabled = Boolean(found); // it is a state, not a choice
-    hint.textContent = found ? found[1][1] : "The settings below are those of no preset.";
+    hint.textContent = t(`preset.${select.value}.hint`);
   }
 
   select.addEventListener("input", () => { // before the form looks at its values
     const rest = Object.entries(values()).filter(([key]) => !PRESET_KEYS.includes(key));
-    write({ ...Object.fromEntries(rest), ...PRESETS[select.value][2] });
+    write({ ...Object.fromEntries(rest), ...PRESETS[select.value] });
     show();
   });
   return { element: h("div", { class: "preset" }, element), show };

@@ -2,11 +2,11 @@
 // each of its citations leads to a hit.
 
 import { ApiError, api, postEvents } from "./api.js";
-import { announce, busy, clear, countOf, debounced, errorBox, formatNumber, formatSeconds, h, setStatus } from "./dom.js";
+import { announce, busy, clear, debounced, errorBox, h, setStatus } from "./dom.js";
+import { countOf, formatSeconds, sentences, t } from "./i18n.js";
 
 const CITATION = /\[(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]/g;
 const KEPT = 20; // answers, because each of them was paid for
-const ENDINGS = { complete: "", length: "It was cut at the maximum number of tokens.", filtered: "The model server cut it by a filter." };
 
 /** The answers to the questions of a page; `model` describes the model, and is null if there is none. */
 export class WrittenAnswers {
@@ -47,8 +47,8 @@ class WrittenPanel {
     this.control = null;
     this.estimated = null;
     this.passages = new Map();
-    this.ask = h("button", { type: "button", class: "small write", onclick: () => this.write() }, "Answer");
-    this.halt = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => this.stop() }, "Stop");
+    this.ask = h("button", { type: "button", class: "small write", onclick: () => this.write() }, t("written.answer"));
+    this.halt = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => this.stop() }, t("do.stop"));
     this.cost = h("p", { class: "hint cost" });
     this.text = h("div", { class: "written-text", dir: "auto", hidden: true });
     this.end = h("p", { class: "hint usage", hidden: true });
@@ -59,7 +59,7 @@ class WrittenPanel {
   /** Move to the section with the hits, and say what an answer costs. */
   attach(section, name) {
     this.section = section;
-    this.element.setAttribute("aria-label", name ? `Answer of setting ${name}` : "Answer");
+    this.element.setAttribute("aria-label", name ? t("written.answer_of", { name }) : t("written.answer"));
     section.querySelector(".floor-slider")?.addEventListener("input", debounced(() => this.estimate(), 400));
     this.estimate();
   }
@@ -77,15 +77,15 @@ class WrittenPanel {
     this.estimated = { key };
     this.ask.disabled = true;
     if (!body.nodes.length) {
-      this.cost.textContent = "No hit is above the least relevance.";
+      this.cost.textContent = t("written.no_hit");
       return;
     }
     try {
       const cost = await api.post("answers/estimate", body);
       if (this.estimated.key !== key) return;
       this.estimated = { key, cost };
-      const left = cost.left_out ? `; ${countOf(cost.left_out, "hit does", "hits do")} not fit` : "";
-      this.cost.textContent = `Sends ${countOf(cost.passages.length, "hit")} to ${cost.model}: about ${formatNumber(cost.prompt_tokens)} tokens${left}. It writes at most ${formatNumber(cost.max_tokens)}.`;
+      const values = { hits: countOf(cost.passages.length, "hit"), model: cost.model, tokens: cost.prompt_tokens, most: cost.max_tokens };
+      this.cost.textContent = sentences([t("written.cost", values), cost.left_out ? t("written.left_out", { count: cost.left_out }) : ""]);
       this.ask.disabled = false;
     } catch (error) {
       if (this.estimated.key !== key) return;
@@ -103,17 +103,17 @@ class WrittenPanel {
     this.text.hidden = true;
     setStatus(this.end, "");
     this.isComplete = false;
-    announce("The model reads the hits");
+    announce(t("written.reading"));
     return busy(this.ask, async () => {
       try {
         await this.receive(body);
       } catch (error) {
-        if (error.name === "AbortError") this.finish("Stopped.");
-        else clear(this.problem, errorBox(error instanceof ApiError ? error : "The answer broke off. Try again."));
+        if (error.name === "AbortError") this.finish(t("written.stopped"));
+        else clear(this.problem, errorBox(error instanceof ApiError ? error : t("written.broken")));
       } finally {
         this.control = null;
         this.halt.hidden = true;
-        this.ask.textContent = "Answer again";
+        this.ask.textContent = t("written.again");
         this.estimate();
       }
     });
@@ -134,15 +134,15 @@ class WrittenPanel {
         if (isDrawn) requestAnimationFrame(draw);
         isDrawn = false;
       }
-      if (name === "failed") throw new ApiError(data.type, `No answer: ${data.message}.`, 200);
+      if (name === "failed") throw new ApiError(data.type, t("written.failed", { message: data.message }), 200);
       if (name === "done") {
-        const about = data.is_estimated ? "about " : "";
+        const values = { model: this.model.model, in: data.prompt_tokens, out: data.completion_tokens, time: formatSeconds(data.seconds) };
         this.isComplete = true;
-        this.finish([`Written by ${this.model.model} from these hits, with ${about}${formatNumber(data.prompt_tokens)} tokens in and ${formatNumber(data.completion_tokens)} out, in ${formatSeconds(data.seconds)}.`, ENDINGS[data.finish] ?? ""].filter(Boolean).join(" "));
+        this.finish(sentences([t(data.is_estimated ? "written.used_about" : "written.used", values), data.finish === "complete" ? "" : t(`written.${data.finish}`)]));
       }
     });
     draw();
-    if (!this.isComplete) throw new Error("the stream ended");
+    if (!this.isComplete) throw new Error("incomplete");
   }
 
   finish(text) {
@@ -174,6 +174,6 @@ class WrittenPanel {
       card?.scrollIntoView({ block: "center" });
       card?.focus({ preventScroll: true });
     };
-    return h("a", { class: "citation", href: location.hash || "#/ask", "aria-label": `Hit ${part}`, title: passage.document_id, onclick: go }, part);
+    return h("a", { class: "citation", href: location.hash || "#/ask", "aria-label": t("hit.label", { rank: part }), title: passage.document_id, onclick: go }, part);
   }
 }
