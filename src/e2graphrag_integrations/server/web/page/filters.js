@@ -21,7 +21,7 @@ export class FilterForm {
     this.written = null; // the filter that the rows show; null if they are not up to date
     this.isLoaded = false;
     this.made = 0;
-    this.add = choice(id("condition"), []);
+    this.add = choice(id("condition"), [], { dir: "auto" });
     this.list = h("div", { class: "conditions" });
     this.note = h("p", { class: "hint", hidden: true }, t("filter.only_json"));
     this.problem = h("div");
@@ -141,7 +141,7 @@ class ValueRow {
     this.chosen = new Map((condition.values ?? []).map((value) => [JSON.stringify(value), { value, text: String(value) }]));
     this.search = h("input", { type: "search", id: id("search"), autocomplete: "off", "aria-label": t("filter.search_in", { name: title }), placeholder: t("filter.search"), hidden: true });
     this.list = h("ul", { class: "choices" });
-    this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow" }, title));
+    this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow", dir: "auto" }, title));
     this.all = view?.is_list ? h("input", { type: "checkbox", onchange: changed }) : null;
     if (this.all) this.all.checked = condition.all === true;
     this.part = key !== DOCUMENT_KEY && (view?.kind ?? "text") === "text" ? h("input", { id: id("part"), type: "text", value: condition.contains ?? "", autocomplete: "off" }) : null;
@@ -209,7 +209,7 @@ class RangeRow {
   constructor({ id, view, condition, changed, title }) {
     this.title = title;
     this.isDate = (view?.kind ?? condition.kind) === "date";
-    this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow" }, title));
+    this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow", dir: "auto" }, title));
     const field = (name, value, bound) => h("input", { id: id(name), type: this.isDate ? "date" : "number", step: this.isDate ? null : "any", value: value ?? "", placeholder: bound });
     this.from = field("from", condition.from, view?.least);
     this.to = field("to", condition.to, view?.greatest);
