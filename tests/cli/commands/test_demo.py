@@ -12,6 +12,7 @@ from e2graphrag_integrations.cli.demo import Demo
 from e2graphrag_integrations.server import web
 
 
+@pytest.mark.slow
 def test_demo_opens_the_page_of_its_index(call, tmp_path, monkeypatch):
     chapter = tmp_path / "chapter.txt"
     chapter.write_text("Filby met Weena. Weena gave Filby a flower.")

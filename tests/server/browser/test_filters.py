@@ -48,7 +48,7 @@ def where_of(field):
     return json.loads(text) if text else {}
 
 
-def test_conditions_are_made_from_the_keys_and_values_of_the_index(open_page, url, check_access):
+def test_conditions_are_made_from_the_keys_and_values_of_the_index(open_page, url):
     page = open_page(url)
     form, field = opened_filter(page, url)
     form.locator("select").select_option("author")
@@ -77,8 +77,6 @@ def test_conditions_are_made_from_the_keys_and_values_of_the_index(open_page, ur
     titles = page.locator(".hit h2").all_inner_texts()
     assert titles
     assert all(int(one.split()[-1]) % 2 == 0 for one in titles)
-    for width in (1280, 390):
-        check_access(page, width=width, theme="light")
 
 
 def test_presets_set_what_they_name_and_keep_the_filter(open_page, page_url):
@@ -99,7 +97,7 @@ def test_presets_set_what_they_name_and_keep_the_filter(open_page, page_url):
 
 
 @pytest.mark.slow
-def test_documents_are_chosen_with_the_numbers_of_chunks_and_hits(open_page, url):
+def test_documents_are_chosen_with_the_numbers_of_chunks_and_hits(open_page, url, check_access):
     page = open_page(url)
     page.goto(f"{url}#/ask?q=Where+did+Alice+meet+Bob%3F&a.k=15")
     page.locator(".hit").first.wait_for()
@@ -115,6 +113,11 @@ def test_documents_are_chosen_with_the_numbers_of_chunks_and_hits(open_page, url
     expect(page.locator("#a-where")).to_have_value('{"document_id":"rome-7.txt"}')
     page.locator("#ask").click()
     expect(page.locator(".hit")).to_have_count(1)
+    for key in ("tags", "written", "year"):
+        form.locator("select").select_option(key)
+    for width in (1280, 390):
+        for theme in ("light", "dark"):
+            check_access(page, width=width, theme=theme)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def url(chromium, web_index, model) -> Iterator[str]:
         yield url
 
 
-def test_an_answer_shows_its_cost_its_citations_and_its_usage(open_page, url, model, check_access):
+def test_an_answer_shows_its_cost_its_citations_and_its_usage(open_page, url, model):
     page = open_page(f"{url}{ASKED}")
     panel = page.get_by_role("region", name="Answer")
     expect(panel.locator(".cost")).to_contain_text("Sends 2 hits to tiny-model: about ")
@@ -50,8 +50,6 @@ def test_an_answer_shows_its_cost_its_citations_and_its_usage(open_page, url, mo
     hits = page.locator(".hit article")
     expect(hits.nth(1)).to_be_focused()
     assert page.url.endswith(ASKED)
-    for width in (1280, 390):
-        check_access(page, width=width, theme="light")
 
 
 @pytest.mark.slow
@@ -82,7 +80,7 @@ def test_an_answer_survives_marks_and_stops_with_the_next_question(open_page, ur
 
 
 @pytest.mark.slow
-def test_failures_are_shown_and_gray_hits_are_not_sent(open_page, url, model):
+def test_failures_are_shown_and_gray_hits_are_not_sent(open_page, url, model, check_access):
     page = open_page(f"{url}{ASKED}")
     panel = page.locator(".written")
     model.script = Script(status=401)
@@ -102,6 +100,9 @@ def test_failures_are_shown_and_gray_hits_are_not_sent(open_page, url, model):
     page.locator("#b-k").fill("1")
     page.locator("#ask").click()
     expect(page.get_by_role("region", name="Answer of setting B")).to_be_visible()
+    for width in (1280, 390):
+        for theme in ("light", "dark"):
+            check_access(page, width=width, theme=theme)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.server.web import AnswerOptions, Client, Limits, WebOptions
 
-KEY = "sk-very-secret-0123456789"
+KEY = "Uncommon.Key/Without=Prefix"
 TENANT = "tenant-0123456789abcdef"
 SILENT = "silent-0123456789abcdef"
 QUESTION = {"question": "Who gave Anna a map?", "settings": {"k": 2}}
@@ -189,7 +189,10 @@ def test_failures_have_a_type_and_no_secret(rag, serve, answering, model, caplog
     assert 'e2graphrag_answers_total{end="failed"} 1.0' in client.get("/metrics").text
 
 
-def test_an_unreachable_model_and_a_slow_one_are_named(rag, serve, answering, model):
+def test_an_unreachable_model_and_a_slow_one_are_named(rag, serve, answering, model, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    [_, (_, error)] = answer(serve(rag, answering(api_key=None)))
+    assert (error["type"], "has no key" in error["message"]) == ("ModelAccessError", True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"

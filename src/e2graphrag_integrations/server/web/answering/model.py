@@ -164,7 +164,7 @@ class Model:
         logger.warning(
             "an answer failed: %s: %s",
             type(error).__name__,
-            redact(str(error), secrets_of(self.options)),
+            redact(str(error), secrets_of((self.options, self._clients))),
         )
         if isinstance(error, MissingDependencyError):
             return ModelError("MissingDependencyError", "this server lacks the package openai")
@@ -173,7 +173,11 @@ class Model:
         for wanted, kind in _KINDS:
             if names & wanted:
                 return ModelError(kind)
-        return ModelError("ModelServerError" if "APIError" in names else "ModelAnswerError")
+        if "APIError" in names:
+            return ModelError("ModelServerError")
+        if "OpenAIError" in names:  # the client could not be made
+            return ModelError("ModelAccessError", "this server has no key for it")
+        return ModelError("ModelAnswerError")
 
 
 def _finish(reason: str) -> str:
