@@ -25,7 +25,7 @@ export class FilterForm {
     this.list = h("div", { class: "conditions" });
     this.note = h("p", { class: "hint", hidden: true }, t("filter.only_json"));
     this.problem = h("div");
-    this.adding = labeled(t("filter.add"), this.add);
+    this.adding = labeled(t("filter.add"), this.add, t("filter.add.hint"));
     this.element = h("div", { class: "filter-form", role: "group", "aria-label": t("field.filter") }, this.list, this.adding, this.note, this.problem);
     this.add.addEventListener("change", () => {
       this.addRow(this.add.value, {}).focus();
@@ -187,7 +187,7 @@ class ValueRow {
       else this.chosen.delete(key);
       this.changed();
     });
-    return h("label", { class: "check" }, box, h("span", { class: "choice-text", dir: "auto" }, one.text), one.count ? h("span", { class: "hint", title: one.said }, one.count) : null);
+    return h("label", { class: "check" }, box, h("span", { class: "choice-text", dir: "auto", title: one.text }, one.text), one.count ? h("span", { class: "hint", title: one.said }, one.count) : null);
   }
 
   async focus() {

@@ -207,6 +207,7 @@ export const ENGLISH = Object.freeze({
   "preset.custom": "Custom",
   "preset.custom.hint": "The settings below are those of no preset.",
   "filter.add": "Only hits with",
+  "filter.add.hint": "All conditions must hold.",
   "filter.choose": "Choose …",
   "filter.key": "{name} ({documents})",
   "filter.remove": "Remove {name}",

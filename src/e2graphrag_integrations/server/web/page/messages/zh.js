@@ -207,6 +207,7 @@ export const CHINESE = Object.freeze({
   "preset.custom": "自定义",
   "preset.custom.hint": "下面的设置不属于任何预设。",
   "filter.add": "只保留符合以下条件的结果",
+  "filter.add.hint": "所有条件必须同时满足。",
   "filter.choose": "请选择……",
   "filter.key": "{name}（{documents}）",
   "filter.remove": "移除{name}",
