@@ -17,7 +17,14 @@ pytest.importorskip("openai")
 from answer_server import AnswerServer, Script, running_answers
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.server.web import AnswerOptions, Client, Limits, WebOptions
+from e2graphrag_integrations.server.web import (
+    AnswerOptions,
+    Client,
+    Limits,
+    WebOptions,
+    read_tokens,
+)
+from stub_server import running_stub, stub_stats
 
 KEY = "Uncommon.Key/Without=Prefix"
 TENANT = "tenant-0123456789abcdef"
@@ -261,3 +268,27 @@ def test_request_fields_are_sent_and_bad_options_are_refused(rag, serve, answeri
     for options in ({"max_tokens": 0}, {"prompt_tokens": 0}, {"seconds": 0}):
         with pytest.raises(InvalidInputError):
             AnswerOptions("m", **options)
+
+
+def test_a_file_of_tokens_can_forbid_answers(tmp_path):
+    path = tmp_path / "tokens.toml"
+    path.write_text(f'[a]\ntoken = "{TENANT}"\nanswer = false\n[b]\ntoken = "{SILENT}"\n')
+    assert [one.answer for one in read_tokens(path)] == [False, True]
+    path.write_text(f'[a]\ntoken = "{TENANT}"\nanswer = "no"\n')
+    with pytest.raises(InvalidInputError, match="answer"):
+        read_tokens(path)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_the_stub_server_streams_an_answer_and_counts_its_tokens(rag, serve, answering):
+    with running_stub(summary_tokens=40) as url:
+        client = serve(rag, answering(base_url=f"{url}/v1"))
+        (_, start), *parts, (name, done) = answer(client)
+        counted = stub_stats(url)
+    assert name == "done"
+    assert "".join(one["text"] for _, one in parts)
+    assert (counted["llm_calls"], done["is_estimated"]) == (1, False)
+    assert done["prompt_tokens"] == counted["prompt_tokens"]
+    assert done["completion_tokens"] == counted["completion_tokens"]
+    assert 0.5 < start["prompt_tokens"] / done["prompt_tokens"] < 2
