@@ -288,8 +288,8 @@ def test_an_invalid_argument_is_named_and_no_file_is_created(tmp_path, open_inde
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_argument_is_a_type_error(open_index, tmp_path):
-    with pytest.raises(TypeError, match="chunk_sise"):
+def test_an_unknown_argument_is_refused_with_the_closest_name(open_index, tmp_path):
+    with pytest.raises(InvalidInputError, match="did you mean 'chunk_size'"):
         open_index(tmp_path / "new.e2g", chunk_sise=5)
     assert list(tmp_path.iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import fields, replace
 
@@ -156,6 +157,81 @@ def test_a_call_limit_of_the_index_holds_for_every_write_and_can_be_replaced():
         assert rag.add(story, max_llm_calls=100).llm_calls == len(calls) > 1
         with pytest.raises(LLMCallLimitError):
             rag.update(replace(story, text=text.replace("Oslo", "Rome")))
+
+
+@pytest.mark.parametrize("options", [{}, {"chunk_size": 200}])
+def test_copies_keep_every_option(options):
+    given = {
+        "settings": IndexSettings(scope_keys=["tenant"], splitter=split, split_segments=True),
+        "models": Models(language="de", extractor=NameExtractor()),
+        "writes": WriteOptions(max_llm_calls=0, show_progress=True),
+        "freshness": FreshnessPolicy(max_staleness=3),
+    }
+    with E2GraphRAG.open(":memory:", embedder="hashing", **given, **options) as rag:
+        copies = [copy.deepcopy(rag), copy.deepcopy(copy.deepcopy(rag))]
+        for other in copies:
+            with other:
+                assert other.settings == rag.settings
+                assert other._writes == rag._writes
+                assert other._arguments == rag._arguments
+
+
+def split(text):
+    return [(0, len(text))]
+
+
+@pytest.mark.parametrize("face", [langchain.E2GraphRAGIndex, llama_index.E2GraphRAGIndex])
+def test_copies_of_the_faces_keep_every_option(face):
+    options = {
+        "settings": IndexSettings(scope_keys=["tenant"], tree_per=shelf_of),
+        "writes": WriteOptions(max_llm_calls=0),
+        "freshness": FreshnessPolicy(max_staleness=3),
+    }
+    name = "embeddings" if face is langchain.E2GraphRAGIndex else "embed_model"
+    index = (
+        face.open(":memory:", **{name: "hashing"}, **options)
+        if face is langchain.E2GraphRAGIndex
+        else face.from_documents([], **{name: "hashing"}, **options)
+    )
+    with index, copy.deepcopy(index) as other:
+        assert other.reader.settings == index.reader.settings
+        assert other._arguments == index._arguments
+
+
+def shelf_of(document):
+    return document.metadata.get("shelf", "low")
+
+
+def test_an_option_at_the_wrong_place_says_where_it_belongs():
+    with pytest.raises(InvalidInputError, match=r"did you mean models=Models\(language=\.\.\.\)"):
+        E2GraphRAG.open(":memory:", language="en")
+    index = llama_index.E2GraphRAGIndex.from_documents([], embed_model="hashing")
+    for call in (index.insert, index.insert_nodes, index.refresh_ref_docs):
+        with pytest.raises(InvalidInputError, match=r"WriteOptions\(max_llm_calls=\.\.\.\)"):
+            call([], max_llm_calls=0)
+
+
+def test_workers_refuse_a_limit_of_one_write(tmp_path):
+    path = tmp_path / "a.e2g"
+    with (
+        E2GraphRAG.open(path, embedder="hashing", writes=WriteOptions(max_llm_calls=3)) as rag,
+        pytest.raises(InvalidInputError, match="max_llm_calls=3"),
+    ):
+        rag.work()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (IndexSettings, {"split_segments": "no"}),
+        (Models, {"embed_max_tokens": -1}),
+        (Models, {"llm_id": 3}),
+        (Models, {"llm_id": "  "}),
+    ],
+)
+def test_an_invalid_field_is_refused_by_its_object(kind, options):
+    with pytest.raises(InvalidInputError, match=next(iter(options))):
+        kind(**options)
 
 
 def test_show_progress_draws_a_bar_without_a_listener(capsys):

@@ -292,6 +292,8 @@ class Components:
             if self._embedder is not None:
                 self._replaced_by.setdefault(self.embedder_fingerprint, self._embedder)
             self._replaced_by[fingerprint] = embedder
+            if self._manifest.get("embedder") == fingerprint:  # the same model, other windows
+                self._use_embedder(embedder)
 
     def embedder_for(self, made_with: Mapping[str, str]) -> WindowedEmbedder:
         """Return the embedder that made the vectors of a snapshot.
@@ -610,6 +612,8 @@ class Components:
                 query, document = self._embedder.prompts
                 now += f" with the prompts {query!r} and {document!r}" if query or document else ""
         instead = "use a new file"
+        if component == "embedder":
+            instead = "replace the vectors: open the index without it, and call reembed() with it"
         if component.startswith(EXTRACTOR):
             instead = "call reindex() to extract all chunks again with this one"
         return SettingsMismatchError(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
+    check_name,
     check_seconds,
     instance_or_default,
 )
@@ -86,6 +87,11 @@ class IndexSettings:
     split_segments: bool | MayShareChunk = False
     tree_per: TreePer | None = None
 
+    def __post_init__(self) -> None:
+        """Check what is not recorded; an index checks the rest against what it records."""
+        if not callable(self.split_segments):
+            check_bool("split_segments", self.split_segments)
+
     def recorded(self) -> dict[str, Any]:
         """Return the settings that an index records, by name."""
         return {name: getattr(self, name) for name in SETTING_NAMES}
@@ -118,10 +124,13 @@ class Models:
         language: Language of the documents that do not say theirs. `"auto"` detects it.
         token_counter: Counts tokens for sizes and budgets. None means a rule-based estimate.
         prompts: Prompts for a summarizer function, or for the `llm` of LlamaIndex and LangChain.
-        llm_id: Name of the model behind a summarizer function, or behind an `llm` that is not a
-            recognizable model. Later runs with the same name reuse its cached summaries.
+        llm_id: Name of the model behind a summarizer function, or behind an `llm` of LangChain that
+            is not a recognizable model. Later runs with the same name reuse its cached summaries.
         embed_max_tokens: For embeddings of LlamaIndex and LangChain that do not report it: maximum
             tokens per text. Longer texts are embedded in windows, never truncated.
+
+    Raises:
+        InvalidInputError: If `llm_id` or `embed_max_tokens` is invalid.
     """
 
     extractor: Extractors | Any = None
@@ -131,6 +140,13 @@ class Models:
     llm_id: str | None = None
     embed_max_tokens: int | None = None
 
+    def __post_init__(self) -> None:
+        """Check the id and the number of tokens."""
+        if self.llm_id is not None:
+            check_name("llm_id", self.llm_id)
+        if self.embed_max_tokens is not None:
+            check_int("embed_max_tokens", self.embed_max_tokens)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
@@ -139,7 +155,8 @@ class WriteOptions:
     Attributes:
         concurrency: Maximum number of simultaneous calls to the language model.
         max_llm_calls: Maximum number of LLM calls of one write, without retries. A write that needs
-            more raises LLMCallLimitError before the first call. None means no limit.
+            more raises LLMCallLimitError before the first call. None means no limit. `work` needs
+            None: a worker does not know what the others will do.
         retry: Retry policy for transient errors from the language model; None means
             `RetryPolicy()`.
         lock_timeout: Seconds to wait while another process is writing.
@@ -201,6 +218,10 @@ class FreshnessPolicy:
         """
         required = -math.inf if self.max_staleness is None else now - self.max_staleness
         return max(required, last_write) if self.read_your_writes else required
+
+
+class NoOptions(TypedDict):
+    """No options: any other keyword goes to `**unknown` and is rejected with a suggestion."""
 
 
 _OBJECTS: Mapping[str, type] = {
@@ -273,7 +294,12 @@ def ungrouped(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def grouped(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of an `open`, with fields of its option objects gathered in the objects."""
+    """Return arguments of an `open`, with fields of its option objects gathered in the objects.
+
+    Arguments that contain objects already are returned unchanged.
+    """
+    if not arguments.keys().isdisjoint(_OBJECTS):
+        return dict(arguments)
     own = {name: value for name, value in arguments.items() if name not in _HOMES}
     for home, kind in _OBJECTS.items():
         values = {name: value for name, value in arguments.items() if _HOMES.get(name) == home}

@@ -85,7 +85,7 @@ def test_every_command_is_swept():
         *(f"entities {name}" for name in ("list", "show", "edit", "communities", "reindex")),
         *(f"export {name}" for name in ("folder", "graph", "report", "vectors")),
         *(f"indexes {name}" for name in ("list", "stats", "verify", "compact", "copy")),
-        *("indexes import", "indexes drop"),
+        *("indexes reembed", "indexes import", "indexes drop"),
     }
 
 
@@ -122,6 +122,9 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     for name in ("list", "edit", "communities", "reindex"):
         assert check("entities", name, hostile_index).code == 0
         check("entities", name, hostile_index, "--json")
+    assert check("indexes", "reembed", hostile_index, f"x{CONTROLS}").code == 2
+    for options in (["--estimate"], ["--json"], []):
+        assert check("indexes", "reembed", hostile_index, "hashing", *options).code == 0
     assert check("documents", "tag", hostile_index).code == 0
     check("documents", "tag", hostile_index, "--json")
     asked, settings = tmp_path / f"q{CONTROLS}.jsonl", tmp_path / "settings.json"

@@ -581,7 +581,7 @@ class IndexHistories(RuleBasedStateMachine):
     @rule()
     def search(self):
         hits = self.index.invoke("Did Bert meet Cleo in Rome?")
-        assert {hit.metadata["e2_doc_id"] for hit in hits} - {None} <= self.model.keys()
+        assert {hit.metadata["e2_doc_id"] for hit in hits} - {""} <= self.model.keys()
 
     @rule(keep_old=st.booleans())
     def reopen(self, keep_old):

@@ -72,6 +72,14 @@ async def test_the_embeddings_of_an_index_are_replaced(lc_index_of, pages, tmp_p
         index.reembed(None)
     with copy.deepcopy(index).corpus.rag as other:
         assert other.stats().dimension == 256
+    windows = index.corpus.rag.stats().windows
+    assert index.reembed(embeddings, embed_max_tokens=16).embedded > 0
+    assert index.corpus.rag.stats().windows > windows
+    assert index.reembed(embeddings, embed_max_tokens=16).skipped
+    assert index._arguments["models"].embed_max_tokens == 16
+    assert index.reembed(embeddings, embed_max_tokens=400).embedded > 0
+    assert index.corpus.rag.stats().windows == windows
+    assert index.invoke("Anna?")
 
 
 def test_an_index_with_a_vector_store_keeps_its_embeddings(lc_index_of, pages):

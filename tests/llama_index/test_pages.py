@@ -318,7 +318,7 @@ def test_an_index_with_a_function_needs_it_only_for_new_documents(tmp_path):
     again = E2GraphRAGIndex.from_persist_dir(tmp_path, **grouped(OPTIONS))
     assert found(again)
     assert again.refresh_ref_docs([page(1), page(2)]) == [False, False]
-    with pytest.raises(SettingsMismatchError, match="built with a function as tree_per: pass it"):
+    with pytest.raises(SettingsMismatchError, match="built with a function as tree_per: pass"):
         again.insert(page(3))
     again.delete_ref_doc(page(2).doc_id)
     assert_equal(again, [page(1)], tree_per=kind)

@@ -136,6 +136,15 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
 
 
+def article(name: str) -> str:
+    """Return the name of a class with its article.
+
+    >>> article("IndexSettings"), article("Models")
+    ('an IndexSettings', 'a Models')
+    """
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
 def instance_or_default(name: str, value: Any, kind: type[T], default: type[T] | None = None) -> T:
     """Return the argument, or a new instance of `default`, or else of `kind`, if it is None.
 
@@ -145,7 +154,9 @@ def instance_or_default(name: str, value: Any, kind: type[T], default: type[T] |
     if value is None:
         return (default or kind)()
     if not isinstance(value, kind):
-        raise InvalidInputError(f"{name}={short_repr(value)} must be a {kind.__name__}, or None")
+        raise InvalidInputError(
+            f"{name}={short_repr(value)} must be {article(kind.__name__)}, or None"
+        )
     return value
 
 

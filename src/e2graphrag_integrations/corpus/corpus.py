@@ -464,14 +464,14 @@ class Corpus(Generic[D]):
 
     def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Extract all chunks again; see `E2GraphRAG.reindex`."""
-        with self._progress() as bar:
-            self.report = self.rag.reindex(progress=progress or bar)
+        with self._progress(progress) as listener:
+            self.report = self.rag.reindex(progress=listener)
         return self.report
 
     async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Run `reindex` in a thread."""
-        with self._progress() as bar:
-            self.report = await self.rag.areindex(progress=progress or bar)
+        with self._progress(progress) as listener:
+            self.report = await self.rag.areindex(progress=listener)
         return self.report
 
     def reembed(self, embedder: Embedder | str) -> IndexReport:
@@ -490,8 +490,11 @@ class Corpus(Generic[D]):
         return self.report
 
     @contextlib.contextmanager
-    def _progress(self) -> Iterator[ProgressBar | None]:
-        """Return a progress bar, if the user wants one."""
+    def _progress(self, given: ProgressListener | None = None) -> Iterator[ProgressListener | None]:
+        """Return the given listener, or else a progress bar if the user wants one."""
+        if given is not None:
+            yield given
+            return
         bar = ProgressBar() if self._show_progress else None
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             yield bar

@@ -75,6 +75,11 @@ class WindowedEmbedder:
         self._counter: TokenCounter = ApproximateTokenCounter() if counter is None else counter
         self._limit = _MAX_WINDOW if limit is None else min(limit, _MAX_WINDOW)
 
+    @property
+    def window_tokens(self) -> int:
+        """Maximum number of tokens in a window."""
+        return self._limit
+
     def title_prefix(self, title: str | None) -> str:
         """Return the text to prepend to each window: the title, shortened if long, and ". "."""
         if not title or not title.strip():

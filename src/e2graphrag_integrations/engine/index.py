@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
-from e2graphrag_integrations._utils.validation import check_seconds
+from e2graphrag_integrations._utils.validation import check_seconds, reject_unknown_arguments
 from e2graphrag_integrations.engine.entity_methods import EntityMethods
 from e2graphrag_integrations.engine.opening import open_parts
 from e2graphrag_integrations.engine.writing import DocumentWrites
@@ -17,9 +17,11 @@ from e2graphrag_integrations.indexing.inputs import Documents, as_documents
 from e2graphrag_integrations.indexing.pipeline import estimate_documents
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.options import (
+    PASSED_IN,
     FreshnessPolicy,
     IndexSettings,
     Models,
+    NoOptions,
     Options,
     WriteOptions,
     grouped,
@@ -69,6 +71,7 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
         freshness: FreshnessPolicy | None = None,
         strategy: Strategy | None = None,
         vectors: VectorsArgument | None = None,
+        **unknown: Unpack[NoOptions],
     ) -> Self:
         """Open an index file, or create it.
 
@@ -104,7 +107,8 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
             SettingsMismatchError: If the index was built with different settings or models.
             VectorIndexError: With `vectors`, if the database does not have pgvector.
         """
-        arguments = arguments_of(locals(), "path")
+        arguments = arguments_of(locals(), "path", "unknown")
+        reject_unknown_arguments(unknown, cls.open, PASSED_IN)
         options = Options.of(settings, models, writes, freshness, chunk_size)
         if options.settings.tree_per is not None or options.models.embed_max_tokens is not None:
             raise InvalidInputError(

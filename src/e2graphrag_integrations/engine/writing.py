@@ -270,6 +270,11 @@ class DocumentWrites(OpenEngine):
     ) -> Worker:
         from e2graphrag_integrations.indexing.worker import Worker, WorkOptions
 
+        if self._writes.max_llm_calls is not None:
+            raise InvalidInputError(
+                f"max_llm_calls={self._writes.max_llm_calls} of WriteOptions limits one write, and "
+                "workers share theirs: open the index without it, or call resume()"
+            )
         limit = None if llm_limit is None else check_int("llm_limit", llm_limit, 1, _MAX_LLM_LIMIT)
         seconds = check_seconds("lease", lease)
         if seconds < _MIN_LEASE:
@@ -287,8 +292,8 @@ class DocumentWrites(OpenEngine):
     def reindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
 
-        Do this to replace the extractor: open the file with the new `extractor`. Nothing else
-        changes.
+        Do this to replace the extractor: open the file with `models=Models(extractor=...)`. Nothing
+        else changes.
 
         The file changes in one transaction. After a failure, a stop or a crash it is as before, and
         the next call reuses the finished extractions. If the file is current, nothing happens.

@@ -170,7 +170,7 @@ def describe_groups(trees: Sequence[Tree]) -> str:
         f"{len(shared)} documents share {len({tree.id for tree in shared})} summary tree(s), "
         f"because they have the same {source!r}, a position in it "
         f"({', '.join(map(repr, positions))}), and otherwise equal metadata; "
-        "tree_per='document' gives each a tree of its own"
+        "IndexSettings(tree_per='document') gives each a tree of its own"
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.errors import StoppedError
+from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.reindex import batches
@@ -54,13 +54,23 @@ class NewEmbedder:
         """
         return cls(WindowedEmbedder(embedder), embedder_fingerprint(embedder))
 
+    def is_current(self, store: Store, components: Components) -> bool:
+        """Return whether an index has the vectors of this embedder, with windows of its size."""
+        recorded = store.manifest().get("embedder")
+        if recorded != self.embedder_fingerprint:
+            return recorded is None  # no documents
+        try:
+            return components.embedder.window_tokens == self.embedder.window_tokens
+        except SettingsMismatchError:  # the index was opened without its embedder
+            return True
+
 
 def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) -> IndexReport:
     """Embed all nodes of a file again; see `E2GraphRAG.reembed`."""
     store, components, started = index.store, index.components, time.perf_counter()
     documents = store.content_hashes()
     new = NewEmbedder.of(embedder)
-    if store.manifest().get("embedder") in (None, new.embedder_fingerprint):
+    if new.is_current(store, components):
         return IndexReport(skipped=tuple(sorted(documents)))
     control = RunControl(StageTimer(run.progress), stop=run.stop)
     control.timer.begin({"embed": store.count_nodes(), "write": len(documents)})
@@ -106,7 +116,7 @@ def estimate_reembedding(
 ) -> ReembedEstimate:
     """Return what `reembed` would embed; see `E2GraphRAG.estimate_reembed`."""
     new = NewEmbedder.of(embedder)
-    if store.manifest().get("embedder") in (None, new.embedder_fingerprint):
+    if new.is_current(store, components):
         return ReembedEstimate()
     counted = ReembedEstimate()
     seen: set[bytes] = set()

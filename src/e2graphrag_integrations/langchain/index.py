@@ -53,7 +53,6 @@ from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_em
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
-    NoOptions,
     OpenOptions,
     RetrieverOptions,
 )
@@ -70,6 +69,7 @@ from e2graphrag_integrations.options import (
     FreshnessPolicy,
     IndexSettings,
     Models,
+    NoOptions,
     Options,
     WriteOptions,
     grouped,
@@ -522,8 +522,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     def reindex(self) -> IndexReport:
         """Extract the entities of all chunks again, without any LLM or embedding call.
 
-        Do this to replace the extractor: open the file with the new `extractor`. Pending documents
-        remain pending.
+        Do this to replace the extractor: open the file with `models=Models(extractor=...)`. Pending
+        documents remain pending.
 
         Raises:
             E2GraphRAGError: For the same reasons as `E2GraphRAG.reindex`. The file is as before.
@@ -554,6 +554,8 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         report = self.corpus.reembed(embedder)
         if self._arguments is not None:
             self._arguments["embeddings"] = embeddings
+            models = self._arguments.get("models") or Models()
+            self._arguments["models"] = replace(models, embed_max_tokens=embed_max_tokens)
         return report
 
     async def areembed(
@@ -621,7 +623,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         await self.corpus.rag.arefresh()
 
     def update_vectors(self, *, replace: bool = False) -> VectorReport:
-        """Bring the vector index of `open(vectors=)` to the current state of the file.
+        """Bring the vector index of `open(vector_store=)` to the current state of the file.
 
         Builds do so, too. See `E2GraphRAG.update_vectors`.
         """

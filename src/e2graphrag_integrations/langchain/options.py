@@ -23,10 +23,6 @@ DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeM
 the result of `tagged`."""
 
 
-class NoOptions(TypedDict):
-    """No options: any unknown keyword reaches `**unknown` and is rejected with a suggestion."""
-
-
 class OpenOptions(TypedDict, total=False):
     """Options for opening an index; `E2GraphRAGIndex.open` describes each."""
 

@@ -18,8 +18,9 @@ from e2graphrag_integrations._utils.validation import (
     reject_unknown_arguments,
     unknown_argument,
 )
-from e2graphrag_integrations.langchain.options import CallOptions, NoOptions
+from e2graphrag_integrations.langchain.options import CallOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
+from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Mode, Query
 

@@ -43,8 +43,9 @@ def warn_about_ignored_settings(used: int, *, has_chunk_size: bool) -> None:
     if changed:
         logger.warning(
             "%s not used: E2GraphRAGIndex makes chunks of at most %s tokens for its summary trees, "
-            "and embeds them in windows. Pass chunk_size= and chunk_overlap= to E2GraphRAGIndex "
-            "to change this",
+            "and embeds them in windows. Pass "
+            "settings=IndexSettings(chunk_size=..., chunk_overlap=...) to E2GraphRAGIndex to "
+            "change this",
             f"{' and '.join(changed)} {'are' if len(changed) > 1 else 'is'}",
             f"{used:,}",
         )

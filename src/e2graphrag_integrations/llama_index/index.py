@@ -399,11 +399,13 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             DuplicateDocumentError: If the id exists with different content: use `update_ref_doc`.
             IndexingError: If a model fails. The document remains pending.
         """
+        _reject_options(insert_kwargs)
         with self._callback_manager.as_trace("insert"):
             self._write(self._plan([document]))
 
     async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
         """Index one document like `insert`, without blocking the event loop."""
+        _reject_options(insert_kwargs)
         with self._callback_manager.as_trace("ainsert"):
             await self._awrite(await self._aplan([document]))
 
@@ -417,11 +419,13 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         Raises:
             IndexingError: If a model fails. The nodes remain pending.
         """
+        _reject_options(insert_kwargs)
         with self._callback_manager.as_trace("insert_nodes"):
             self._write(self._plan_nodes(nodes))
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Index nodes like `insert_nodes`, without blocking the event loop."""
+        _reject_options(insert_kwargs)
         with self._callback_manager.as_trace("ainsert_nodes"):
             await self._awrite(self._plan_nodes(nodes))
 
@@ -436,12 +440,14 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             InvalidInputError: If an id is that of a summary, or of a chunk of a document.
             IndexingError: If a model fails. The deleted text is not found any more.
         """
+        _reject_options(delete_kwargs)
         self._write(self._plan_node_deletion(node_ids))
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Delete nodes like `delete_nodes`, without blocking the event loop."""
+        _reject_options(delete_kwargs)
         await self._awrite(self._plan_node_deletion(node_ids))
 
     def delete_ref_doc(
@@ -458,6 +464,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         Raises:
             IndexingError: If a model fails. The deleted text is not found any more.
         """
+        _reject_options(delete_kwargs)
         check_text("ref_doc_id", ref_doc_id)
         self._write(lambda: removal(self._corpus, ref_doc_id))
 
@@ -465,6 +472,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         self, ref_doc_id: str, delete_from_docstore: bool = True, **delete_kwargs: Any
     ) -> None:
         """Delete a document like `delete_ref_doc`, without blocking the event loop."""
+        _reject_options(delete_kwargs)
         check_text("ref_doc_id", ref_doc_id)
         await self._awrite(lambda: removal(self._corpus, ref_doc_id))
 
@@ -475,10 +483,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             IndexingError: If a model fails. The new version remains pending, and the old one is
                 found.
         """
+        _reject_options(update_kwargs)
         self.refresh_ref_docs([document], **update_kwargs)
 
     async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Update a document like `update_ref_doc`, without blocking the event loop."""
+        _reject_options(update_kwargs)
         await self.arefresh_ref_docs([document], **update_kwargs)
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
@@ -490,6 +500,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         Raises:
             IndexingError: If a model fails. What failed remains pending.
         """
+        _reject_options(update_kwargs)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             changed = self._write(self._plan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
@@ -498,6 +509,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         self, documents: Sequence[Document], **update_kwargs: Any
     ) -> list[bool]:
         """Refresh like `refresh_ref_docs`, without blocking the event loop."""
+        _reject_options(update_kwargs)
         with self._callback_manager.as_trace("refresh_ref_docs"):
             changed = await self._awrite(await self._aplan(documents, replace_changed=True))
         return [document.node_id in changed for document in documents]
@@ -526,7 +538,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
         """Extract the entities of all chunks again; see `E2GraphRAG.reindex`.
 
-        Do this to replace the extractor: open the index with the new `extractor`.
+        Do this to replace the extractor: open the index with `models=Models(extractor=...)`.
         """
         self._check_saved()
         report = self._corpus.reindex(progress)
@@ -562,6 +574,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             raise InvalidInputError("embed_model is None: pass the new embedding model")
         report = self._corpus.reembed(embedder)
         self._arguments["embed_model"] = embed_model
+        models = self._arguments.get("models") or Models()
+        self._arguments["models"] = replace(models, embed_max_tokens=embed_max_tokens)
         self._save()
         return report
 
@@ -636,9 +650,11 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     _build_index_from_nodes = build_index_from_nodes
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
+        _reject_options(insert_kwargs)
         self.insert_nodes(nodes, **insert_kwargs)
 
     def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
+        _reject_options(delete_kwargs)
         self.delete_nodes([node_id], **delete_kwargs)
 
     @property
@@ -818,7 +834,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             filters: A community is returned only if all chunks under it match.
             seed: Seed of the detection.
             reports: `extractive`, `summarizer`, or None for no reports.
-            max_llm_calls: Maximum number of LLM calls, without retries; None means no limit.
+            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
+                `WriteOptions` of the index.
 
         Raises:
             InvalidInputError: If an argument is invalid, or the index does not have the level.
@@ -1199,6 +1216,20 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             yield
 
 
+def _reject_options(ignored: Mapping[str, Any]) -> None:
+    """Reject options of the index among the keywords of a write, which ignores all others.
+
+    Raises:
+        InvalidInputError: If there is one.
+    """
+    for name in ignored:
+        if name in PASSED_IN:
+            raise InvalidInputError(
+                f"{name} is an option of the index, not of one write: pass {PASSED_IN[name]} to "
+                "E2GraphRAGIndex"
+            )
+
+
 def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
     """Return the rule by which documents share trees, and the name under which it is stored."""
     if requested is not None:
@@ -1208,7 +1239,8 @@ def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
 
     def unknown(_: object) -> str:
         raise SettingsMismatchError(
-            "the index was built with a function as tree_per: pass it to add documents"
+            "the index was built with a function as tree_per: pass "
+            "settings=IndexSettings(tree_per=...) with it to add documents"
         )
 
     return unknown, stored

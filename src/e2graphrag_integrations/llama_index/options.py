@@ -24,10 +24,6 @@ from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 
-class NoOptions(TypedDict):
-    """No options: any extra keyword goes to `**unknown` and is rejected with a suggestion."""
-
-
 class VectorStoreIndexOptions(TypedDict, total=False):
     """Options of `VectorStoreIndex` that `E2GraphRAGIndex` accepts and ignores."""
 

@@ -30,13 +30,14 @@ from e2graphrag_integrations.llama_index.chat_history import (
 )
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
-from e2graphrag_integrations.llama_index.options import NoOptions, reject_retriever_options
+from e2graphrag_integrations.llama_index.options import reject_retriever_options
 from e2graphrag_integrations.llama_index.readers import (
     Searchable,
     searched,
     stable_location,
 )
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
+from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.portability.reopening import (
     arguments_of,
     check_fields,
