@@ -265,13 +265,14 @@ import os, sys
 from pathlib import Path
 from langchain_fakes import DigestChatModel, two_sources
 from e2graphrag_integrations.indexing import pending
+from e2graphrag_integrations.options import grouped
 from test_lc_faults import OPTIONS, E2GraphRAGIndex, HookedChatModel
 folder, *kills = sys.argv[1:]
 die = lambda *_: os._exit(9)
 def crash(when):
     path = Path(folder) / f"{when}.e2g"
     llm = HookedChatModel(hook=lambda number: die() if when == "summary" and number == 3 else None)
-    index = E2GraphRAGIndex.open(path, llm=llm, **OPTIONS)
+    index = E2GraphRAGIndex.open(path, llm=llm, **grouped(OPTIONS))
     pages = two_sources()
     index.add_documents(pages[3:4])
     index.upsert(pages[:3])

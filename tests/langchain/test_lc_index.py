@@ -346,10 +346,11 @@ def test_only_splitters_are_accepted(splitter):
 
 RETRIEVE = """
 import json, sys
+from e2graphrag_integrations import Models
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from fakes import NameExtractor
 from test_lc_index import retrieved
-index = E2GraphRAGIndex.load_local(sys.argv[1], extractor=NameExtractor())
+index = E2GraphRAGIndex.load_local(sys.argv[1], models=Models(extractor=NameExtractor()))
 print(json.dumps(retrieved(index)))
 """
 
