@@ -93,6 +93,33 @@ def test_other_documents_with_the_same_text_stay_visible(open_page, cards_url):
     assert page.locator(".hit").first.bounding_box()["height"] <= MAX_HEIGHT
 
 
+def test_changed_settings_say_that_the_hits_are_those_of_others(open_page, cards_url):
+    page = ask(open_page, cards_url, "Which note did Alice write to Bob?", "&a.k=5")
+    assert page.locator("#stale").is_hidden()
+    page.locator("#a-k").fill("2")
+    page.locator("#stale").wait_for()
+    page.locator("#a-k").press("Enter")
+    page.locator("#stale").wait_for(state="hidden")
+    assert page.locator(".hit").count() == 2
+    page.locator("#a-k").fill("3")
+    page.locator("#ask-again").click()
+    page.locator("#stale").wait_for(state="hidden")
+    assert page.locator(".hit").count() == 3
+    page.locator("#reset").click()
+    page.wait_for_function("document.querySelectorAll('.hit').length > 3")
+    assert page.locator("#stale").is_hidden()
+
+
+def test_the_document_of_a_hit_opens_at_its_best_part(open_page, cards_url):
+    page = ask(open_page, cards_url, "Which note did Alice write to Bob?", "&a.k=5")
+    page.locator(".hit .why > summary").first.click()
+    page.locator(".hit .read").first.click()
+    best = page.locator("dialog .read-best")
+    best.wait_for()
+    assert "Alice" in best.inner_text()
+    assert best.is_visible()
+
+
 def test_one_plain_sentence_says_how_the_hits_were_found(open_page, cards_url):
     page = ask(open_page, cards_url, "alice and Bob", "&a.k=5")
     found = page.locator(".found")

@@ -147,7 +147,9 @@ class Explainer:
         name = type(error).__name__
         for kind, status in _STATUSES:
             if isinstance(error, kind):
-                return Problem(status, name, self.shown(str(error)))
+                # The hint of an unknown entity names a method of Python.
+                text = error.problem if isinstance(error, UnknownEntityError) else str(error)
+                return Problem(status, name, self.shown(text))
         logger.warning("%s: %s", name, redact(str(error)), exc_info=_trace_of(error))
         for hidden, status, message in _HIDDEN:
             if isinstance(error, hidden):

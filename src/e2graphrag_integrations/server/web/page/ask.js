@@ -36,6 +36,8 @@ export function mountAsk(root, _source, info, state) {
   const askButton = h("button", { type: "submit", id: "ask" }, t("ask.ask"));
   const problem = h("div");
   const questionSet = h("details", { id: "question-set" });
+  const again = h("button", { type: "button", class: "quiet small", id: "ask-again" }, t("ask.again"));
+  const stale = h("p", { class: "stale row", id: "stale", role: "status", hidden: true }, h("span", null, t("ask.changed")), again);
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
   const sent = {}; // what was asked, by the name of the setting
@@ -70,6 +72,7 @@ export function mountAsk(root, _source, info, state) {
       askButton,
     ),
     problem,
+    stale,
     h("div", { class: "disclosures" }, h("label", { class: "check" }, compare, t("ask.compare")), gold.element, questionSet),
   );
   clear(root, h("h1", { class: "visually-hidden" }, t("view.ask")), h("div", { class: "ask-layout" }, form, settingsBox, answers));
@@ -93,6 +96,16 @@ export function mountAsk(root, _source, info, state) {
   /** Return the settings by name; throws at the first invalid one, and moves the focus to its field. */
   function readSettings(options) {
     return Object.fromEntries(names().map((name) => [name, settings[name].read(options)]));
+  }
+
+  /** Say that the hits below are not those of the settings beside them. */
+  function showStale() {
+    const isAnswered = names().every((name) => sent[name]) && answers.querySelector(".hit, .empty");
+    stale.hidden = !isAnswered || names().every((name) => sent[name].form === formOf(name));
+  }
+
+  function formOf(name) {
+    return JSON.stringify(settings[name].values());
   }
 
   function isCopy() {
@@ -159,7 +172,7 @@ export function mountAsk(root, _source, info, state) {
   function read(node) {
     isReading = true;
     keepQuietly();
-    openReader({ id: node.document_id, title: node.title, start: node.start, end: node.end }, () => {
+    openReader({ id: node.document_id, title: node.title, start: node.start, end: node.end, best: node.level ? null : node.best }, () => {
       isReading = false;
       keepQuietly();
     });
@@ -208,6 +221,7 @@ export function mountAsk(root, _source, info, state) {
     startQuestion(text);
     keepState();
     isDraft = false;
+    const forms = Object.fromEntries(names().map((name) => [name, formOf(name)]));
     control?.abort();
     control = new AbortController();
     const { signal } = control;
@@ -221,7 +235,7 @@ export function mountAsk(root, _source, info, state) {
       answers.removeAttribute("aria-busy");
       Object.keys(chosen).forEach((name, index) => {
         given[name] = settled[index];
-        sent[name] = { question: text, settings: chosen[name] };
+        sent[name] = { question: text, settings: chosen[name], form: forms[name] };
       });
       if (!compare.checked) delete given.B;
       if (settled.some((one) => one.value?.nodes.length === 0)) await state.refresh();
@@ -250,6 +264,7 @@ export function mountAsk(root, _source, info, state) {
     if (isFresh) reveal();
     else selected.show();
     isFresh = false;
+    showStale();
   }
 
   /** Return to the hit that the address names, and to its document. */
@@ -272,9 +287,11 @@ export function mountAsk(root, _source, info, state) {
   settingsBox.open = side.matches;
   reset.addEventListener("click", () => {
     for (const one of Object.values(settings)) one.write({});
+    floor = 0;
     showLayout();
     keepState();
     announce(t("ask.is_reset"));
+    if (given.A && question.value.trim()) ask();
   });
   answers.addEventListener(
     "toggle",
@@ -301,8 +318,15 @@ export function mountAsk(root, _source, info, state) {
     if (compare.checked && isCopy()) answers.append(h("section", { "aria-label": t("ask.setting_of", { name: "B" }) }, h("p", { class: "empty", role: "status" }, t("ask.copy"))));
     else ask();
   });
+  again.addEventListener("click", ask);
+  settingsBox.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || !event.target.matches("input")) return;
+    event.preventDefault();
+    ask();
+  });
   const follow = debounced(() => {
     showLayout();
+    showStale();
     if (!root.hidden) keepState();
   }, 150);
   for (const part of [form, settingsBox]) part.addEventListener("input", follow);

@@ -8,8 +8,8 @@ import { t } from "./i18n.js";
 const BEFORE_HIT = 2_000; // characters of the text before a hit
 const PART = 20_000; // as many as the server sends at once
 
-/** Show a document; with `start` and `end`, at this range, which is marked. `closed` is called afterwards. */
-export async function openReader({ id, title, start = 0, end = 0 }, closed) {
+/** Show a document; with `start` and `end`, at this range, which is marked, and its `best` part more strongly. `closed` is called afterwards. */
+export async function openReader({ id, title, start = 0, end = 0, best = null }, closed) {
   const text = h("div", { class: "document-text", tabindex: "0", role: "region", "aria-label": t("read.text"), dir: "auto" });
   const trouble = h("div");
   const earlier = h("button", { type: "button", class: "quiet small", hidden: true }, t("read.before"));
@@ -37,7 +37,7 @@ export async function openReader({ id, title, start = 0, end = 0 }, closed) {
     try {
       const part = await api.get(withQuery(`documents/${encodeURIComponent(id)}`, { start: from, end: to }));
       text.lang = part.language;
-      text[put](...piecesOf(part, start, end));
+      text[put](...piecesOf(part, start, end, best));
       shown.from = Math.min(shown.from, part.start);
       shown.to = Math.max(shown.to, part.end);
       earlier.hidden = shown.from === 0;
@@ -60,13 +60,17 @@ export async function openReader({ id, title, start = 0, end = 0 }, closed) {
   document.body.append(dialog);
   dialog.showModal();
   await load(shown.from, null, "append");
-  text.querySelector("mark")?.scrollIntoView({ block: "center" });
+  const place = text.querySelector(".read-best") ?? text.querySelector("mark");
+  place?.scrollIntoView({ block: "center" });
 }
 
 /** Return a part of a text, with a mark where it has the range. The server counts code points. */
-function piecesOf(part, start, end) {
+function piecesOf(part, start, end, best) {
   const letters = Array.from(part.text);
   const cut = (from, to) => letters.slice(Math.max(0, from - part.start), Math.max(0, to - part.start)).join("");
-  const range = cut(start, end);
-  return [cut(part.start, start), range ? h("mark", { class: "read-range" }, range) : "", cut(Math.max(start, end), part.end)].filter(Boolean);
+  const from = best ? Math.max(start, best.start) : end;
+  const to = best ? Math.min(end, best.end) : end;
+  const inner = [cut(start, from), cut(from, to) ? h("span", { class: "read-best" }, cut(from, to)) : "", cut(to, end)].filter(Boolean);
+  const range = inner.length ? h("mark", { class: "read-range" }, inner) : "";
+  return [cut(part.start, start), range, cut(Math.max(start, end), part.end)].filter(Boolean);
 }
