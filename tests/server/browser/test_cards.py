@@ -106,7 +106,7 @@ def test_changed_settings_say_that_the_hits_are_those_of_others(open_page, cards
     page.locator("#stale").wait_for(state="hidden")
     assert page.locator(".hit").count() == 3
     page.locator("#reset").click()
-    page.wait_for_function("document.querySelectorAll('.hit').length > 3")
+    page.locator(".hit").nth(3).wait_for()
     assert page.locator("#stale").is_hidden()
 
 

@@ -41,6 +41,7 @@ export function mountAsk(root, _source, info, state) {
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
   const sent = {}; // what was asked, by the name of the setting
+  const forms = {}; // how the settings were then
   const written = new WrittenAnswers(info.answers);
   const opened = new Set(); // the nodes whose reasons are shown, which stay so when the question is asked again
   let asked = "";
@@ -101,7 +102,7 @@ export function mountAsk(root, _source, info, state) {
   /** Say that the hits below are not those of the settings beside them. */
   function showStale() {
     const isAnswered = names().every((name) => sent[name]) && answers.querySelector(".hit, .empty");
-    stale.hidden = !isAnswered || names().every((name) => sent[name].form === formOf(name));
+    stale.hidden = !isAnswered || names().every((name) => forms[name] === formOf(name));
   }
 
   function formOf(name) {
@@ -221,7 +222,7 @@ export function mountAsk(root, _source, info, state) {
     startQuestion(text);
     keepState();
     isDraft = false;
-    const forms = Object.fromEntries(names().map((name) => [name, formOf(name)]));
+    const chosenForms = Object.fromEntries(names().map((name) => [name, formOf(name)]));
     control?.abort();
     control = new AbortController();
     const { signal } = control;
@@ -235,7 +236,8 @@ export function mountAsk(root, _source, info, state) {
       answers.removeAttribute("aria-busy");
       Object.keys(chosen).forEach((name, index) => {
         given[name] = settled[index];
-        sent[name] = { question: text, settings: chosen[name], form: forms[name] };
+        sent[name] = { question: text, settings: chosen[name] };
+        forms[name] = chosenForms[name];
       });
       if (!compare.checked) delete given.B;
       if (settled.some((one) => one.value?.nodes.length === 0)) await state.refresh();
