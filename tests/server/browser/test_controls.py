@@ -65,6 +65,10 @@ def use_form(page):
     page.locator("#b-k").fill("7")
     button(page, "Reset").click()
     expect(page.locator("#b-k")).to_have_value("")
+    wait_for_answers(page)
+    page.locator("#a-k").fill("3")
+    page.locator("#ask-again").click()
+    wait_for_answers(page)
     open_all(page, "#view-ask")
     for side, k in (("a", "5"), ("b", "30")):
         use_filter(page, side)
@@ -83,7 +87,15 @@ def use_form(page):
     page.locator("#gold-answers").fill("Paris")
     page.locator("#question").fill("Where did Alice meet Bob?")
     page.locator("#ask").click()
+    wait_for_answers(page)
     page.locator('[data-setting="B"] .hit').first.wait_for()
+
+
+def wait_for_answers(page):
+    """Wait for the answers to the last question."""
+    expect(page.locator("#stale")).to_be_hidden()
+    expect(page.locator('#answers[aria-busy="true"]')).to_have_count(0)
+    expect(page.locator("#ask")).to_be_enabled()
 
 
 def use_answers(page):
