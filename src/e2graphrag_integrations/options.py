@@ -88,7 +88,7 @@ class IndexSettings:
     tree_per: TreePer | None = None
 
     def __post_init__(self) -> None:
-        """Check what is not recorded; an index checks the rest against what it records."""
+        """Check the options that an index does not record; it checks the others itself."""
         if not callable(self.split_segments):
             check_bool("split_segments", self.split_segments)
 
@@ -114,7 +114,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """What reads texts and writes summaries, apart from the embedder and the language model.
+    """The components beside the embedder and the language model.
 
     Attributes:
         extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all documents;

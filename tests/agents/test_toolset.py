@@ -139,7 +139,7 @@ def test_a_conversation_has_an_allowance_and_others_have_their_own(rag):
     assert "hits" in ask("one")
     for _ in range(5):
         last = ask("one")
-    assert "used up" in last
+    assert "are used" in last
     assert "hits" in ask("two")
 
 
@@ -157,7 +157,7 @@ def test_an_allowance_is_never_exceeded_by_more_than_the_answers_in_flight(rag):
         return await asyncio.gather(*(ask() for _ in range(20)))
 
     answers = asyncio.run(ask_all())
-    assert any("used up" in answer for answer in answers)
+    assert any("are used" in answer for answer in answers)
 
 
 def test_schemas_are_those_of_the_mcp_server(rag):

@@ -14,7 +14,7 @@ from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.cli.wording import on_command_line
 
 TRANSLATED = """
-wait for it, or increase lock_timeout of WriteOptions
+wait for it, or increase lock_timeout=
 wait for it, or increase --lock-timeout
 
 chunk_overlap=9 must be less than chunk_size=5

@@ -336,7 +336,8 @@ async def test_an_agent_continues_after_a_failed_search(arguments):
     request = {"messages": [HumanMessage(QUERY)]}
     for answer in (agent.invoke(request), await agent.ainvoke(request)):
         assert answer["messages"][-2].status == "error"
-        assert answer["messages"][-1].content.startswith("Answer from: The search failed (")
+        failed = "call" if "mode" in arguments else "search"
+        assert answer["messages"][-1].content.startswith(f"Answer from: The {failed} failed (")
 
 
 # Models

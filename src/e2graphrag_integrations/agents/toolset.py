@@ -38,7 +38,7 @@ INSTRUCTIONS = (
     "have the same text. A text that is `truncated` is only the start of its span. A `note` says "
     "which documents answers lack."
 )
-"""What an agent is told about the tools as a whole."""
+"""The instructions of the server for agents."""
 
 _MAX_IDS = 1_000
 _MAX_NAME = 1_000
@@ -157,6 +157,18 @@ def reader_of(index: Any) -> ReadableIndex:
     return found
 
 
+def argument_problem(error: Any) -> str:
+    """Return what the model is told about invalid arguments.
+
+    Args:
+        error: A ValidationError of pydantic; LangChain passes that of either version.
+    """
+    problems = "; ".join(
+        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()
+    )
+    return f"The call failed ({problems}). Correct the arguments."
+
+
 def problem_of(error: E2GraphRAGError) -> str:
     """Return what an agent is told about an error; paths and addresses are not its to read."""
     if isinstance(error, UnknownEntityError):
@@ -197,8 +209,8 @@ class Allowance:
         """
         if self.tokens is not None and self._left(conversation) <= 0:
             return (
-                f"The {self.tokens:,} tokens of passages for this conversation are used up: answer "
-                "from what you have, or say what is missing."
+                f"All {self.tokens:,} tokens of this conversation are used: answer from the "
+                "passages above, or say which information is missing."
             )
         try:
             text = as_json(call())

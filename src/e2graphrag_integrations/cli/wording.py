@@ -68,7 +68,6 @@ _OTHERWISE = (
     ),
     (re.compile(r"\b(?:settings|models|writes)=\w+\((\w+=)\.\.\.\)"), r"\1"),
     (re.compile(r"\bmodels=Models\((\w+=\{[^}]*\})\)"), r"\1"),
-    (re.compile(r"\block_timeout of WriteOptions"), "lock_timeout="),
     (re.compile(r'extractor=\{"(\w+)": (?:"([^"]+)"|(\.\.\.))\}'), r"--spacy-model \1=\2\3"),
     (re.compile(r"^where=(?=.*\ba scope\b)"), "scope="),
     (re.compile(r", or add\(\) the documents again"), ", or index the documents again"),

@@ -10,8 +10,13 @@ from langchain_core.tools import StructuredTool
 
 from e2graphrag_integrations.agents.budget import DEFAULT_LIMIT
 from e2graphrag_integrations.agents.tools import IndexTools
-from e2graphrag_integrations.agents.toolset import AgentTool, Allowance, agent_tools, reader_of
-from e2graphrag_integrations.langchain.tool import argument_message
+from e2graphrag_integrations.agents.toolset import (
+    AgentTool,
+    Allowance,
+    agent_tools,
+    argument_problem,
+    reader_of,
+)
 
 
 def create_e2graphrag_tools(
@@ -29,8 +34,8 @@ def create_e2graphrag_tools(
         max_tokens: Maximum number of tokens in an answer; from 200 to 100,000. An answer has 2,000
             unless the agent asks for another number.
         conversation_tokens: Maximum number of tokens in all answers of a conversation, which is
-            `thread_id` in the config of LangGraph. Then the tools ask the agent to answer. None
-            means no limit.
+            `thread_id` in the config of LangGraph; calls without one share the limit. Then the
+            tools ask the agent to answer. None means no limit.
 
     Raises:
         InvalidInputError: If an argument is invalid.
@@ -54,5 +59,5 @@ def _structured(tool: AgentTool, allowance: Allowance) -> StructuredTool:
         name=tool.name,
         description=tool.description,
         args_schema=tool.arguments(),
-        handle_validation_error=argument_message,
+        handle_validation_error=argument_problem,
     )

@@ -18,6 +18,7 @@ from e2graphrag_integrations._utils.validation import (
     reject_unknown_arguments,
     unknown_argument,
 )
+from e2graphrag_integrations.agents.toolset import argument_problem
 from e2graphrag_integrations.langchain.options import CallOptions
 from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.options import NoOptions
@@ -132,7 +133,7 @@ def create_e2graphrag_tool(
         args_schema=SearchInput,
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=argument_message,
+        handle_validation_error=argument_problem,
     )
 
 
@@ -145,14 +146,6 @@ def _error_message(error: Exception) -> str:
         f"The search failed ({type(error).__name__}: {redact_error(error)}). Rephrase the query, "
         "or continue without it."
     )
-
-
-def argument_message(error: Any) -> str:
-    """Return the message for the model; LangChain passes a ValidationError of either pydantic."""
-    problems = "; ".join(
-        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()
-    )
-    return f"The search failed ({problems}). Correct the arguments."
 
 
 def _format_documents(documents: list[Document], prompt: BasePromptTemplate[str] | None) -> str:

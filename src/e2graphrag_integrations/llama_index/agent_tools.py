@@ -6,10 +6,17 @@ import asyncio
 from typing import Any
 
 from llama_index.core.tools import FunctionTool
+from pydantic import ValidationError
 
 from e2graphrag_integrations.agents.budget import DEFAULT_LIMIT
 from e2graphrag_integrations.agents.tools import IndexTools
-from e2graphrag_integrations.agents.toolset import AgentTool, Allowance, agent_tools, reader_of
+from e2graphrag_integrations.agents.toolset import (
+    AgentTool,
+    Allowance,
+    agent_tools,
+    argument_problem,
+    reader_of,
+)
 
 
 def create_e2graphrag_tools(
@@ -43,12 +50,8 @@ def _function_tool(tool: AgentTool, allowance: Allowance) -> FunctionTool:
     def run(**arguments: Any) -> str:
         try:
             checked = schema(**arguments)
-        except ValueError as error:  # of pydantic: LlamaIndex does not check the arguments
-            problems = "; ".join(
-                f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
-                for one in error.errors()  # type: ignore[attr-defined] # of a ValidationError
-            )
-            return f"The call failed ({problems}). Correct the arguments."
+        except ValidationError as error:  # LlamaIndex does not check the arguments
+            return argument_problem(error)
         values = {name: getattr(checked, name) for name in schema.model_fields}
         return allowance.answer(lambda: tool.function(**values))
 

@@ -13,7 +13,7 @@ _SIZES = ("chunk_size", "chunk_overlap")
 
 
 def warn_about_ignored_settings(used: int, *, has_chunk_size: bool) -> None:
-    """Log what the user set for splitting, and what to pass instead.
+    """Log the settings of the user for splitting that have no effect, and their replacement.
 
     LlamaIndex splits for an embedding model, but a chunk here is a leaf of the summary tree and is
     embedded in windows, so its sizes mean something else.

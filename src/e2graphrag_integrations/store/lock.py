@@ -69,7 +69,7 @@ class IndexLock:
             except Timeout as error:
                 raise StoreLockedError(
                     f"{self._path} is being written by {self._read_owner()}: wait for it, or "
-                    "increase lock_timeout of WriteOptions"
+                    "increase lock_timeout="
                 ) from error
             except OSError as error:
                 raise StoreError(

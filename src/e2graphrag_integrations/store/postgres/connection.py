@@ -191,8 +191,7 @@ def translate_error(error: psycopg.Error, url: PostgresURL) -> StoreError:  # no
     text, path = " ".join(redact(str(error)).split()), url.shown
     if isinstance(error, errors.LockNotAvailable):
         return StoreLockedError(
-            f"another process is writing {path}: wait for it, or increase lock_timeout of "
-            "WriteOptions"
+            f"another process is writing {path}: wait for it, or increase lock_timeout="
         )
     if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
         return StoreLockedError(f"another process changed {path} at the same time: try again")

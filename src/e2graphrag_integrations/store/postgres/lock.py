@@ -126,7 +126,7 @@ class PostgresLock:
         if time.monotonic() >= deadline or (cancelled is not None and cancelled()):
             raise StoreLockedError(
                 f"{self._database.path} is being written by {self._holder()}: wait for it, or "
-                "increase lock_timeout of WriteOptions"
+                "increase lock_timeout="
             )
 
     def holder(self) -> str | None:
