@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -54,12 +55,13 @@ def seed_torch(seed: int) -> None:
 
 
 def pytest_configure() -> None:
-    """Replace the seeder that spaCy's library Thinc adds to pytest-randomly.
-
-    It imports PyTorch, and runs three times per test. Each time, PyTorch formats stack traces for
-    accelerators that it has not initialized, which takes a millisecond or more.
-    """
+    """Prepare what third-party packages keep for the whole process."""
+    # Thinc's seeder for pytest-randomly imports PyTorch, and runs three times per test. Each time,
+    # PyTorch formats stack traces for accelerators that it has not initialized: a millisecond.
     pytest_randomly.entrypoint_reseeds = [seed_torch]
+    # LlamaIndex's synchronous methods take the event loop of the thread. If nobody has set one,
+    # Python makes one that nobody closes, and a later test fails with its warning.
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ differently.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import math
 import os
 import re
@@ -53,7 +54,8 @@ def execute(path: Path, environment: Mapping[str, str] = os.environ) -> Notebook
             timeout=_TIMEOUT,
             resources={"metadata": {"path": str(path.parent)}},
         )
-        client.execute(env=variables)
+        # The synchronous method would leave its event loop open.
+        asyncio.run(client.async_execute(env=variables))
     return without_traces(notebook)
 
 
