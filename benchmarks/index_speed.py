@@ -34,7 +34,7 @@ from e2graphrag_integrations import (
     SpacyEntityExtractor,
     WriteOptions,
 )
-from e2graphrag_integrations._utils.concurrency.event_loop import OwnLoop
+from e2graphrag_integrations._utils.concurrency import OwnLoop
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, summarize_trees

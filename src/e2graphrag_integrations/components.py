@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from e2graphrag_integrations._utils.bounded_cache import BoundedCache
-from e2graphrag_integrations._utils.concurrency.processes import process_rlock
+from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import (
     check_name,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils.concurrency.event_loop import ContextThreads
+from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.planning import checked_spans
 from e2graphrag_integrations.types import SourceDocument, Span

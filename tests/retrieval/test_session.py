@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, Freshness, HashingEmbedder, SourceDocument
-from e2graphrag_integrations._utils.concurrency import background
+from e2graphrag_integrations._utils import concurrency
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.options import FreshnessPolicy, grouped
 from e2graphrag_integrations.retrieval import generations, session
@@ -549,7 +549,7 @@ def test_questions_of_many_threads_prepare_the_next_state_once(index_file, open_
 
 
 def test_close_does_not_wait_long_for_a_build(index_file, open_index, gate, monkeypatch):
-    monkeypatch.setattr(background, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(concurrency, "STOP_SECONDS", 0.05)
     reader, writer = open_index(index_file), open_index(index_file)
     ask(reader)
     gate.opened.clear()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
 from weakref import ref
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
-from e2graphrag_integrations._utils.concurrency.processes import process_lock, process_rlock
+from e2graphrag_integrations._utils.concurrency import (
+    CallerLoop,
+    process_lock,
+    process_rlock,
+    run_in_thread,
+)
 from e2graphrag_integrations.corpus.page import (
     Page,
     join_pages,

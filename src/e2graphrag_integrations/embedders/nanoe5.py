@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.protocols import FloatArray

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from e2graphrag_integrations._utils.concurrency.threads import SingleThread
+from e2graphrag_integrations._utils.concurrency import SingleThread
 from e2graphrag_integrations.embedders.bert_files import BertFiles
 from e2graphrag_integrations.protocols import FloatArray
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.concurrency.processes import (
+from e2graphrag_integrations._utils.concurrency import (
     process_lock,
     use_one_thread_after_fork,
 )

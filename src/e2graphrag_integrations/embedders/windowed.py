@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from e2graphrag_integrations._utils.concurrency.processes import use_one_thread_after_fork
-from e2graphrag_integrations._utils.concurrency.threads import SingleThread
+from e2graphrag_integrations._utils.concurrency import SingleThread, use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter

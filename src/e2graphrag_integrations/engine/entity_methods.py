@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.concurrency import CallerLoop, run_in_thread
 from e2graphrag_integrations.engine.base import OpenEngine
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,

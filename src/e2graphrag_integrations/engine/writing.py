@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, run_in_thread
+from e2graphrag_integrations._utils.concurrency import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.validation import check_bool, check_int, check_seconds
 from e2graphrag_integrations.engine.base import OpenEngine
 from e2graphrag_integrations.errors import InvalidInputError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import (
     NameSpan,

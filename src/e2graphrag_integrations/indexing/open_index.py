@@ -9,8 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from e2graphrag_integrations._utils.concurrency.event_loop import CallerLoop, OwnLoop
-from e2graphrag_integrations._utils.concurrency.processes import ProcessLock, process_rlock
+from e2graphrag_integrations._utils.concurrency import (
+    CallerLoop,
+    OwnLoop,
+    ProcessLock,
+    process_rlock,
+)
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import (
     InvalidInputError,

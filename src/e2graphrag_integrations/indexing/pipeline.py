@@ -19,7 +19,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from types import MappingProxyType
 
-from e2graphrag_integrations._utils.concurrency.event_loop import ContextThreads
+from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import StoppedError, StoreError
 from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from e2graphrag_integrations._utils.concurrency.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.indexing.claims import ContentClaims, OnlyProcess
 from e2graphrag_integrations.indexing.progress import StageTimer

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from e2graphrag_integrations._utils.concurrency.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations.errors import (
     ClosedError,
     LeaseLostError,

@@ -16,7 +16,7 @@ from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document
 from llama_index.core.utils import get_tqdm_iterable
 
-from e2graphrag_integrations._utils.concurrency.event_loop import (
+from e2graphrag_integrations._utils.concurrency import (
     AwaitableRunner,
     CallerLoop,
     ContextThreads,

@@ -18,10 +18,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.concurrency.background import BackgroundTask
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import (
+    BackgroundTask,
+    process_lock,
+    release_free_memory,
+)
 from e2graphrag_integrations._utils.lazy import compute_like
-from e2graphrag_integrations._utils.memory import release_free_memory
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.freshness import Freshness

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.validation import check_choice, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, FilterError, InvalidInputError
 from e2graphrag_integrations.languages.language import ENGLISH

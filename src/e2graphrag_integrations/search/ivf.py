@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.concurrency.processes import use_one_thread_after_fork
+from e2graphrag_integrations._utils.concurrency import use_one_thread_after_fork
 from e2graphrag_integrations.protocols import FloatArray
 
 logger = logging.getLogger(__name__)

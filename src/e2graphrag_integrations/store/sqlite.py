@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from e2graphrag_integrations._utils.concurrency.processes import process_rlock
+from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import (

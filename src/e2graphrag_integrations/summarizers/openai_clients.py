@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.errors import MissingDependencyError
 
 

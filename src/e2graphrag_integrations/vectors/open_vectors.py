@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TypeGuard
 
-from e2graphrag_integrations._utils.concurrency.background import BackgroundTask
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import BackgroundTask, process_lock
 from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, StoreError, VectorIndexError

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from e2graphrag_integrations._utils.concurrency.event_loop import OwnLoop
+from e2graphrag_integrations._utils.concurrency import OwnLoop
 from e2graphrag_integrations.errors import SummaryError
 from e2graphrag_integrations.indexing.run import WorkStopped
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, summarize_trees

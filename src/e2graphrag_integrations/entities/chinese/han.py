@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError

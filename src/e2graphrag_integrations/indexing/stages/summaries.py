@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-from e2graphrag_integrations._utils.concurrency.event_loop import AwaitableRunner
+from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations._utils.redaction import redact_error
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from e2graphrag_integrations._utils.concurrency.event_loop import OwnLoop
+from e2graphrag_integrations._utils.concurrency import OwnLoop
 from e2graphrag_integrations.errors import IndexingError, SettingsMismatchError, SummaryError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.indexing.stages.summaries import (

@@ -19,7 +19,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from e2graphrag_integrations._utils.concurrency.processes import use_one_thread_after_fork
+from e2graphrag_integrations._utils.concurrency import use_one_thread_after_fork
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.corpus.vector_store_mirror import Entry, MirrorStore
 from e2graphrag_integrations.errors import InvalidInputError, StoreError

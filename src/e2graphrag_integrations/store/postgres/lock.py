@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from e2graphrag_integrations._utils.concurrency.processes import process_rlock
+from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations.errors import StoreLockedError
 
 _POLL_SECONDS = 0.1

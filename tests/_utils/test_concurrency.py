@@ -1,12 +1,15 @@
-"""PyTorch runs in one thread for a question, and in as many as before for everything else."""
+"""`BackgroundTask`: one thread, only while there is work."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import gc
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,8 +17,178 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import HashingEmbedder
-from e2graphrag_integrations._utils.concurrency.threads import SingleThread
+from e2graphrag_integrations._utils import concurrency
+from e2graphrag_integrations._utils.concurrency import (
+    BackgroundTask,
+    CallerLoop,
+    OwnLoop,
+    SingleThread,
+)
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+
+
+def test_requests_during_a_call_lead_to_one_further_call():
+    task, proceed, calls = BackgroundTask("test"), threading.Semaphore(0), []
+
+    def work():
+        calls.append(threading.current_thread())
+        assert proceed.acquire(timeout=30)
+
+    for _ in range(3):
+        task.request(work)
+    while not calls:
+        pass
+    assert task.is_running
+    for _ in range(3):
+        task.request(work)
+    thread = calls[0]
+    proceed.release(2)
+    thread.join(30)
+    assert len(calls) == 2
+    assert not task.is_running
+
+
+def test_a_stopped_task_accepts_no_requests():
+    task, calls = BackgroundTask("test"), []
+    assert task.stop()
+    task.request(lambda: calls.append(1))
+    assert not task.is_running
+    assert not calls
+    assert task.stop()
+
+
+def test_stop_waits_only_for_a_bounded_time(monkeypatch):
+    monkeypatch.setattr(concurrency, "STOP_SECONDS", 0.01)
+    task, entered, proceed = BackgroundTask("test"), threading.Event(), threading.Event()
+    ended = []
+
+    def work():
+        entered.set()
+        assert proceed.wait(30)
+        ended.append(task.stopping.is_set())
+
+    task.request(work)
+    assert entered.wait(30)
+    thread = task._thread
+    assert not task.stop()
+    proceed.set()
+    thread.join(30)
+    assert ended == [True]
+
+
+def test_the_thread_can_stop_its_own_task():
+    task = BackgroundTask("test")
+    stopped = []
+    task.request(lambda: stopped.append(task.stop()))
+    thread = task._thread
+    if thread is not None:
+        thread.join(30)
+    assert stopped == [False]
+
+
+def test_a_task_without_work_is_collected():
+    task = BackgroundTask("test")
+    task.request(lambda: None)
+    thread = task._thread
+    if thread is not None:
+        thread.join(30)
+    reference = weakref.ref(task)
+    del task, thread
+    gc.collect()
+    assert reference() is None
+
+
+@pytest.fixture
+def own_loop():
+    loop = OwnLoop()
+    yield loop
+    loop.close()
+
+
+async def current_loop_and_thread():
+    await asyncio.sleep(0)
+    return asyncio.get_running_loop(), threading.current_thread()
+
+
+def test_all_coroutines_run_in_one_loop_in_another_thread(own_loop):
+    first, thread = own_loop.run(current_loop_and_thread())
+    second, _ = own_loop.run(current_loop_and_thread())
+    assert first is second
+    assert thread is not threading.current_thread()
+
+
+def test_any_awaitable_can_run(own_loop):
+    class Awaitable:
+        def __await__(self):
+            yield from asyncio.sleep(0).__await__()
+            return 7
+
+    assert own_loop.run(Awaitable()) == 7
+
+
+def test_exception_reaches_the_caller(own_loop):
+    async def fail():
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        own_loop.run(fail())
+
+
+def test_coroutines_of_several_threads_run_concurrently(own_loop):
+    """The two coroutines wait for each other, so they would never end one after the other."""
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def meet(mine, other):
+        mine.set()
+        return await other.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(
+            pool.map(lambda pair: own_loop.run(meet(*pair)), [(first, second), (second, first)])
+        ) == [True, True]
+
+
+def test_closed_loop_can_be_closed_again_and_restarted():
+    loop = OwnLoop()
+    loop.close()
+    first, thread = loop.run(current_loop_and_thread())
+    loop.close()
+    loop.close()
+    assert first.is_closed()
+    assert not thread.is_alive()
+    second, _ = loop.run(current_loop_and_thread())
+    loop.close()
+    assert second is not first
+
+
+async def test_callers_loop_runs_coroutines_of_a_worker_thread():
+    loop = asyncio.get_running_loop()
+    bridge = CallerLoop(loop)
+    ran_in, thread = await asyncio.to_thread(lambda: bridge.run(current_loop_and_thread()))
+    assert ran_in is loop
+    assert thread is threading.current_thread()
+
+
+async def test_exception_in_the_callers_loop_reaches_the_worker():
+    async def fail():
+        raise ValueError("no")
+
+    bridge = CallerLoop(asyncio.get_running_loop())
+    with pytest.raises(ValueError, match="no"):
+        await asyncio.to_thread(lambda: bridge.run(fail()))
+
+
+def test_interrupt_in_a_coroutine_reaches_the_caller_but_not_the_loop():
+    async def interrupted():
+        raise KeyboardInterrupt
+
+    loop = OwnLoop()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(interrupted())
+    first, _ = loop.run(current_loop_and_thread())
+    assert first.is_running()
+    loop.close()
+
 
 torch = pytest.importorskip("torch")
 

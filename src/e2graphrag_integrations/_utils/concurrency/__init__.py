@@ -1,1 +1,0 @@
-"""Threads, processes and event loops."""
