@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.string_index import index_strings
+from e2graphrag_integrations._utils.strings import index_strings
 from e2graphrag_integrations.graph.pair_weights import PairWeights
 
 _CACHED_NEIGHBORS = 4096

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.string_array import StringArray
-from e2graphrag_integrations._utils.string_index import ExtendedIndex, find_rows
+from e2graphrag_integrations._utils.strings import ExtendedIndex, StringArray, find_rows
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata

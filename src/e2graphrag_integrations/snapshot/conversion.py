@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.graph.builder import MentionTable

@@ -21,9 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.sorted_names import MergedNames, merge_names
-from e2graphrag_integrations._utils.string_array import StringArray, concatenate_strings
-from e2graphrag_integrations._utils.string_index import find_rows, index_strings
+from e2graphrag_integrations._utils.strings import (
+    MergedNames,
+    StringArray,
+    concatenate_strings,
+    find_rows,
+    index_strings,
+    merge_names,
+)
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, graph_of
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
 from e2graphrag_integrations.graph.edited_mentions import apply_edits

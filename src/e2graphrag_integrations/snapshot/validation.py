@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.graph.pair_weights import PairWeights
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index

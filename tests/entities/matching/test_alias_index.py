@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
 from e2graphrag_integrations.entities.matching import alias_index
 from e2graphrag_integrations.entities.matching.alias_index import AliasIndex, aliases_of, parts_of

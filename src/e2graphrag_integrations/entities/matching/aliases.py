@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.string_array import StringArray
-from e2graphrag_integrations._utils.string_index import index_strings
+from e2graphrag_integrations._utils.strings import StringArray, index_strings
 from e2graphrag_integrations.entities.chinese.han import has_han
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.alias_index import AliasIndex, aliases_of, parts_of

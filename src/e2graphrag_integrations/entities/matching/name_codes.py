@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
-from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils.strings import StringArray
 
 SPACE = ord(" ")
 _LINE_END = ord("\n")

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils import string_array
-from e2graphrag_integrations._utils.string_array import StringArray
+from e2graphrag_integrations._utils import strings
+from e2graphrag_integrations._utils.strings import (
+    ExtendedIndex,
+    StringArray,
+    StringIndex,
+    index_strings,
+    merge_names,
+)
 
 texts = st.lists(
     st.text(max_size=6) | st.sampled_from(["", "a\0", "é", "語", "👩‍👩‍👧", "𝔄"]), max_size=12
@@ -94,7 +100,7 @@ def test_string_array_of_a_string_array_is_not_copied():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 9, 10, 11])
 def test_iteration_returns_all_strings_for_any_batch_size(monkeypatch, batch):
-    monkeypatch.setattr(string_array, "_BATCH", batch)
+    monkeypatch.setattr(strings, "_BATCH", batch)
     assert list(StringArray.of(ODD)) == ODD
     assert list(StringArray.of([])) == []
 
@@ -112,3 +118,46 @@ def test_string_array_can_view_part_of_a_read_only_array():
     view = StringArray(full.data, full.bounds[3:8])
     assert list(view) == ODD[3:7]
     assert view[-1] == ODD[6]
+
+
+distinct = st.lists(st.text("abé\0北", max_size=4), unique=True, max_size=30)
+
+
+@given(distinct, st.lists(st.text("abé\0北", max_size=4)), st.integers(1, 9))
+def test_an_index_finds_the_rows_that_a_dictionary_finds(strings, others, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strings, "_MAX_BYTES", block)
+        index = StringIndex(StringArray.of(strings))
+    rows = {string: row for row, string in enumerate(strings)}
+    assert dict(index) == rows
+    assert [index.get(other) for other in others] == [rows.get(other) for other in others]
+
+
+def test_few_strings_get_a_dictionary_and_many_an_index(monkeypatch):
+    strings = StringArray.of(["a", "b"])
+    assert type(index_strings(strings)) is dict
+    monkeypatch.setattr(strings, "_MIN_STRINGS", 2)
+    assert type(index_strings(strings)) is StringIndex
+    assert type(index_strings(["a", "b"])) is dict
+
+
+def test_further_strings_follow_the_first_ones():
+    index = ExtendedIndex({"a": 0, "b": 1}, ["c", "d"])
+    assert dict(index) == {"a": 0, "b": 1, "c": 2, "d": 3}
+    assert len(index) == 4
+
+
+sorted_names = st.lists(st.text("abé", max_size=3), unique=True, max_size=12).map(sorted)
+
+
+@given(sorted_names, sorted_names, st.data())
+def test_merged_names_are_those_left_and_the_newer_ones(older, newer, data):
+    rows = st.sets(st.sampled_from(range(len(older)))) if older else st.just(set())
+    removed = data.draw(rows)
+    merged = merge_names(older, newer, np.asarray(sorted(removed), dtype=np.int64))
+    left = {name for row, name in enumerate(older) if row not in removed}
+    expected = sorted(left | {*newer})
+    places = {name: row for row, name in enumerate(expected)}
+    assert list(merged.names) == expected
+    assert merged.newer_rows.tolist() == [places[name] for name in newer]
+    assert merged.older_rows.tolist() == [places.get(name, -1) for name in older]
