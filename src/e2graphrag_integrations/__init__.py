@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations import errors
-from e2graphrag_integrations._utils.lazy_names import load_name
+from e2graphrag_integrations._utils.lazy import load_name
 from e2graphrag_integrations.errors import E2GraphRAGError
 from e2graphrag_integrations.types import Mention, Segment, SourceDocument, Span
 

@@ -1,8 +1,9 @@
-"""Attributes and sequence items that are computed on demand, without a lock."""
+"""Names, attributes and sequence items that are imported or computed on demand, without a lock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
@@ -102,3 +103,20 @@ class LazySequence(Sequence[Item_co]):
         if isinstance(index, slice):
             return [self._compute(i) for i in range(*index.indices(self._count))]
         return self._compute(range(self._count)[index])
+
+
+def load_name(package: str, homes: Mapping[str, Collection[str]], name: str) -> Any:
+    """Return a public name of a package; for `__getattr__` of the package.
+
+    Args:
+        package: The package.
+        homes: The names that each module of the package defines, by the module's relative name.
+        name: The name.
+
+    Raises:
+        AttributeError: If no module defines the name.
+    """
+    for home, names in homes.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{package}.{home}"), name)
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.lazy_names import load_name
+from e2graphrag_integrations._utils.lazy import load_name
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.testing.checks import (
