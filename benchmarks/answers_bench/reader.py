@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from openai import APIConnectionError, BadRequestError, OpenAI, OpenAIError
 
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from quality_bench.caches import DiskCache
 
 KEY = "OPENAI_API_KEY"

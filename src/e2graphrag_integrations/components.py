@@ -15,7 +15,6 @@ from typing import Any
 
 from e2graphrag_integrations._utils.bounded_cache import BoundedCache
 from e2graphrag_integrations._utils.concurrency import process_rlock
-from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import (
     check_name,
     check_protocol,
@@ -67,6 +66,7 @@ from e2graphrag_integrations.protocols import (
     FloatArray,
     Summarizer,
     TokenCounter,
+    object_fingerprint,
 )
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer

@@ -7,7 +7,7 @@ have a `fingerprint: str` that changes whenever its output changes; see `embedde
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,3 +95,12 @@ class Reranker(Protocol):
             texts: Texts of the candidates, best first.
         """
         ...
+
+
+def object_fingerprint(component: Any) -> str:
+    """Return the component's `fingerprint`, or its qualified class name."""
+    declared = getattr(component, "fingerprint", None)
+    if declared is not None:
+        return str(declared)
+    cls = type(component)
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from e2graphrag_integrations._utils.html import HtmlFields, block, heading, values_table
+from e2graphrag_integrations._utils.display import HtmlFields, block, heading, values_table
 
 Stage = Literal["chunk", "extract", "embed", "summarize", "write", "evaluate"]
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, same_embedder
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.protocols import object_fingerprint
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from strategies import FakeEmbedder
 

@@ -1,11 +1,11 @@
-"""Decoding stored data that may be damaged or crafted: checked errors, bounded memory."""
+"""Reading stored data that may be damaged, crafted or of another version."""
 
 from __future__ import annotations
 
 import zlib
 from types import TracebackType
 
-from e2graphrag_integrations.errors import CorruptStoreError
+from e2graphrag_integrations.errors import CorruptStoreError, SchemaVersionError
 
 _MAX_RATIO = 200
 """Maximum size of decompressed data relative to the compressed data. Text and columns of numbers
@@ -75,3 +75,24 @@ class invalid_rows:  # noqa: N801 - used in a `with` statement, like `suppress`
                 f"{self._path}: {self._what} has invalid values ({type(error).__name__}: {error}); "
                 "run verify(), then restore a backup or index again"
             ) from error
+
+
+def check_format_version(
+    where: str, found: object, supported: int, advice: str = "index the documents again"
+) -> None:
+    """Check that stored data have the supported format version.
+
+    Args:
+        where: The place of the data, for the error message.
+        found: The version there.
+        supported: The version that this package reads and writes.
+        advice: What to do with data of another version.
+
+    Raises:
+        SchemaVersionError: If the versions differ.
+    """
+    if found != supported:
+        raise SchemaVersionError(
+            f"{where} has format version {found}, but this version of e2graphrag-integrations "
+            f"reads only version {supported}: {advice}"
+        )

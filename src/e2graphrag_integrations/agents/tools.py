@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.agents.answers import (
     EntityAnswer,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_int, type_name
 from e2graphrag_integrations.agents.budget import MAX_TOKENS, MIN_TOKENS, as_json, count
 from e2graphrag_integrations.agents.tools import MAX_HITS, IndexTools, ReadableIndex, SearchFilters

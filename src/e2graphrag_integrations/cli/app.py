@@ -16,8 +16,8 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from e2graphrag_integrations._utils.printable import printable
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.display import printable
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.cli.wording import on_command_line
 from e2graphrag_integrations.errors import E2GraphRAGError, EvaluationError

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output.indexing import print_skipped

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.protocols import Embedder
+from e2graphrag_integrations.protocols import Embedder, object_fingerprint
 
 _PROBES = ("The quick brown fox.", "Who wrote the letter to Elizabeth?", "量子力学 2026")
 _PREFIX = "probe:"

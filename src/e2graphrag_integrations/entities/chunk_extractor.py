@@ -10,10 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, with_subjects
-from e2graphrag_integrations.protocols import EntityExtractor
+from e2graphrag_integrations.protocols import EntityExtractor, object_fingerprint
 from e2graphrag_integrations.text.layout.noise import CleanText, clean
 from e2graphrag_integrations.types import Mention
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations._utils.html import block, heading, muted, table
+from e2graphrag_integrations._utils.display import block, heading, muted, table
 from e2graphrag_integrations.errors import EvaluationError
 from e2graphrag_integrations.evaluation.intervals import Estimate, estimate
 from e2graphrag_integrations.evaluation.measures import MEASURES

@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from e2graphrag_integrations._utils.concurrency import ContextThreads
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.errors import StoppedError, StoreError
 from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
 from e2graphrag_integrations.indexing.classify import (

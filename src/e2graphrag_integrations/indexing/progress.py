@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.reports import Progress, ProgressListener, Stage

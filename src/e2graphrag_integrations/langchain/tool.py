@@ -12,7 +12,7 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from e2graphrag_integrations._utils.redaction import redact_error
+from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations._utils.validation import (
     check_instance,
     reject_unknown_arguments,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import printable
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from e2graphrag_integrations._utils.concurrency import process_rlock
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_instance,

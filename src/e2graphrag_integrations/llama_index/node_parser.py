@@ -22,7 +22,6 @@ from e2graphrag_integrations._utils.concurrency import (
     ContextThreads,
     OwnLoop,
 )
-from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.validation import check_items, reject_unknown_arguments
 from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
 from e2graphrag_integrations.corpus.trees import check_tree_per, page_tree
@@ -36,6 +35,7 @@ from e2graphrag_integrations.llama_index.models import summarizer_for
 from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.options import TreePer
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
+from e2graphrag_integrations.protocols import object_fingerprint
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.settings import Cut, Settings
 from e2graphrag_integrations.snapshot.snapshot import MetadataSections

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from e2graphrag_integrations._utils.html import HtmlFields
+from e2graphrag_integrations._utils.display import HtmlFields
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from e2graphrag_integrations._utils.concurrency import (
     process_lock,
     release_free_memory,
 )
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.lazy import compute_like
-from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.search.dense import DenseIndex

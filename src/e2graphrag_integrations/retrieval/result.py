@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.html import (
+from e2graphrag_integrations._utils.display import (
     MAX_ITEMS,
     block,
     heading,

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.html import block, heading, preformatted
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import block, heading, preformatted, printable
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
 from e2graphrag_integrations.languages.language import ENGLISH

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 
 FORMAT = 8
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""

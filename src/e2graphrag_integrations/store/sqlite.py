@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from e2graphrag_integrations._utils.concurrency import process_rlock
-from e2graphrag_integrations._utils.format_versions import check_format_version
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.decoding import check_format_version
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,

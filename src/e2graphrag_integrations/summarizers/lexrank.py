@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from e2graphrag_integrations._utils.fingerprints import object_fingerprint
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.protocols import Embedder, TokenCounter
+from e2graphrag_integrations.protocols import Embedder, TokenCounter, object_fingerprint
 from e2graphrag_integrations.text.chunking import truncate
 from e2graphrag_integrations.text.layout.spacing import join_sentences, on_one_line
 from e2graphrag_integrations.text.sentences import sentence_spans

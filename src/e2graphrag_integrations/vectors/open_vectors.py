@@ -6,7 +6,7 @@ import logging
 from typing import TypeGuard
 
 from e2graphrag_integrations._utils.concurrency import BackgroundTask, process_lock
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, StoreError, VectorIndexError
 from e2graphrag_integrations.reports import VectorReport

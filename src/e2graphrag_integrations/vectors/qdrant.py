@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_seconds, short_repr
 from e2graphrag_integrations.errors import (
     InvalidInputError,

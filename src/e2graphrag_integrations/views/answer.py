@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_bool, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.evaluation.evaluate import measure

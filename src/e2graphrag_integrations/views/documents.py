@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.natural_order import natural_key
-from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader

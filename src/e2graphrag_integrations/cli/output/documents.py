@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations.cli.output.terminal import print_json, print_line, print_table
 from e2graphrag_integrations.cli.wording import on_command_line
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations.cli.output.terminal import (
     print_json,
     print_line,

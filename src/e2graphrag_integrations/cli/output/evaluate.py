@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations.cli.output.terminal import print_json, print_line, print_table
 
 if TYPE_CHECKING:

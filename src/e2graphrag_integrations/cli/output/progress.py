@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from e2graphrag_integrations._utils.printable import printable
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations.cli.output.terminal import is_terminal, print_line
 
 if TYPE_CHECKING:

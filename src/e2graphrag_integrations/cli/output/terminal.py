@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from e2graphrag_integrations._utils.printable import printable, printable_json, printable_lines
+from e2graphrag_integrations._utils.display import printable, printable_json, printable_lines
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 from e2graphrag_integrations import errors
-from e2graphrag_integrations._utils.redaction import redact_error
+from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_int,

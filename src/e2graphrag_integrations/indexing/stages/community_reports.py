@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from e2graphrag_integrations._utils.concurrency import ContextThreads
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import check_choice, wrap_errors
 from e2graphrag_integrations.errors import (
     StoppedError,

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from e2graphrag_integrations._utils.concurrency import AwaitableRunner
-from e2graphrag_integrations._utils.redaction import redact_error
+from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
 from e2graphrag_integrations.indexing.claims import ContentClaims, OnlyProcess

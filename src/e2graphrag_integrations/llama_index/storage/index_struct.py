@@ -12,7 +12,7 @@ from typing import Any, cast
 from llama_index.core.data_structs.data_structs import IndexStruct
 from llama_index.core.data_structs.struct_type import IndexStructType
 
-from e2graphrag_integrations._utils.format_versions import check_format_version
+from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.html import block, heading, values_table
+from e2graphrag_integrations._utils.display import block, heading, values_table
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import InvalidInputError

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from e2graphrag_integrations._utils.html import block, heading, table
+from e2graphrag_integrations._utils.display import block, heading, table
 from e2graphrag_integrations.text.layout.spacing import on_one_line
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.html import HtmlFields, block, heading, muted, table
+from e2graphrag_integrations._utils.display import HtmlFields, block, heading, muted, table
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_int, check_name, check_text
 from e2graphrag_integrations.entities.normalize import normal_form

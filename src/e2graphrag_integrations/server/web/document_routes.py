@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import UnknownDocumentError
 from e2graphrag_integrations.indexing.descriptions import keep_descriptions

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations.errors import (
     ClosedError,
     DuplicateDocumentError,

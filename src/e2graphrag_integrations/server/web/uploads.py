@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     FileLimitError,

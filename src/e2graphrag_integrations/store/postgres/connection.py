@@ -17,9 +17,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader, TextLoader
 
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error, redact
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
-from e2graphrag_integrations._utils.redaction import redact
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     InvalidInputError,

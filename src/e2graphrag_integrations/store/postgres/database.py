@@ -22,7 +22,7 @@ import psycopg
 from psycopg import sql
 
 from e2graphrag_integrations._utils.concurrency import process_lock, process_rlock
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations.errors import (
     ClosedError,

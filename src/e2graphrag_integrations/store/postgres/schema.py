@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from e2graphrag_integrations._utils.format_versions import check_format_version
+from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
 from e2graphrag_integrations.errors import NotAnIndexError
 from e2graphrag_integrations.store.postgres.connection import Statements

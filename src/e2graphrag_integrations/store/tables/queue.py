@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
-from e2graphrag_integrations._utils.redaction import redact
+from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import SettingsMismatchError
 from e2graphrag_integrations.store.database import Transaction

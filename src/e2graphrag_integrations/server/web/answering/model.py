@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from e2graphrag_integrations._utils.redaction import redact, secrets_of
+from e2graphrag_integrations._utils.failures import redact, secrets_of
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.server.web.answering.options import AnswerOptions
 from e2graphrag_integrations.server.web.answering.prompt import Prompt

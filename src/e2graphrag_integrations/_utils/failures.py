@@ -1,14 +1,31 @@
-"""Removing secrets, such as API keys, from messages.
-
-A server may repeat the key in an error. The message of that error would reach exceptions, logs, the
-terminal and the queue of the index file.
-"""
+"""What happens when something fails: undoing, and messages without secrets."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+
+@contextlib.contextmanager
+def on_error(
+    undo: Callable[[BaseException], object], kind: type[BaseException] = BaseException
+) -> Iterator[None]:
+    """Call a function if the block raises; the error continues.
+
+    Args:
+        undo: Called with the error.
+        kind: Class of the errors for which it is called. The default includes interrupts.
+    """
+    # An ExitStack would refer to the error of `undo` from that error's own traceback. This cycle
+    # keeps whatever the block had open, such as a lock, until the garbage collector runs.
+    try:
+        yield
+    except kind as error:
+        undo(error)
+        raise
+
 
 REDACTED = "[redacted]"
 

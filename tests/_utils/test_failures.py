@@ -1,17 +1,73 @@
-"""Redaction of known secrets and of strings that are shaped like keys."""
+"""A block that raises is undone, and its error continues."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import subprocess
 import sys
+import weakref
 from dataclasses import dataclass
 
 import pytest
 from pydantic import BaseModel, PrivateAttr, SecretStr
 
-from e2graphrag_integrations._utils.redaction import REDACTED, redact, redact_error, secrets_of
+from e2graphrag_integrations._utils.failures import (
+    REDACTED,
+    on_error,
+    redact,
+    redact_error,
+    secrets_of,
+)
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
+
+
+def test_nothing_is_undone_without_an_error():
+    undone = []
+    with on_error(undone.append):
+        pass
+    assert undone == []
+
+
+@pytest.mark.parametrize("error", [ValueError("wrong"), KeyboardInterrupt()])
+def test_an_error_is_undone_and_continues(error):
+    undone = []
+    with pytest.raises(type(error)) as raised, on_error(undone.append):
+        raise error
+    assert undone == [error]
+    assert raised.value is error
+
+
+def test_only_errors_of_the_given_class_are_undone():
+    undone = []
+    with pytest.raises(KeyboardInterrupt), on_error(undone.append, Exception):
+        raise KeyboardInterrupt
+    assert undone == []
+
+
+def test_a_failure_to_undo_frees_what_the_block_had_open_at_once():
+    class Open:
+        pass
+
+    def fail(_):
+        raise OSError("cannot undo")
+
+    def work():
+        held = Open()
+        found.append(weakref.ref(held))
+        with on_error(fail):
+            raise ValueError("wrong")
+
+    found = []
+    gc.disable()
+    try:
+        with contextlib.suppress(OSError):
+            work()
+        assert found[0]() is None
+    finally:
+        gc.enable()
+
 
 KEY = "plainlookingvalue"
 
@@ -100,7 +156,7 @@ def test_wrapped_errors_have_no_keys():
 def test_the_time_for_a_hostile_message_is_linear(part):
     """In a subprocess: quadratic time would be minutes."""
     code = (
-        "from e2graphrag_integrations._utils.redaction import redact\n"
+        "from e2graphrag_integrations._utils.failures import redact\n"
         f"redact({part!r} * (500_000 // {len(part)}))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
