@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from e2graphrag_integrations.text.letters import MARKS, UNSPACED
-from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.letters import MARKS, UNSPACED, simplified
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.text.words import normalized
 from e2graphrag_integrations.types import Span

@@ -31,7 +31,7 @@ from e2graphrag_integrations.graph.sections import (
 )
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import TitleForms
-from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.letters import simplified
 
 SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "section"]
 """Where a subject comes from: the title, a title in the metadata, the heading in the first line,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from e2graphrag_integrations.languages.detection import detect_language
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.letters import simplified
 
 ENCODINGS: Mapping[str, frozenset[str]] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
-from e2graphrag_integrations.text.graphemes import inner_offsets
+from e2graphrag_integrations.text.letters import inner_offsets
 from e2graphrag_integrations.text.sentences import SEMICOLON, sentence_starts
 from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span

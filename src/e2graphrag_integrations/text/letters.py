@@ -1,14 +1,17 @@
-"""Letters and marks that need rules of their own, from the table of scripts in `languages`.
+"""Letters and marks that need rules of their own: in tokenizers, at cuts, and in comparisons.
 
-Every constant is the inside of a regular expression's character class. All tokenizers use them, so
-that they agree on which letters form words.
+The constants are the inside of a regular expression's character class, from the table of scripts in
+`languages`. All tokenizers use them, so that they agree on which letters form words.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
+from collections.abc import Mapping
 from itertools import chain
+from pathlib import Path
 
 from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA, letters_of
 
@@ -79,3 +82,46 @@ def is_written_in_latin(text: str) -> bool:
     Greek and Cyrillic have none.
     """
     return text.isascii() or _OTHER_SCRIPTS.search(text) is None
+
+
+_EXTENDERS = (
+    f"{MARKS}\u0e33\u0eb3\u1160-\u11ff\ud7b0-\ud7ff\uff9e\uff9f"  # vowels and final consonants
+    "\u200c\u200d\u20d0-\u20f0\ufe00-\ufe0f\U000e0100-\U000e01ef"  # joiners, variation selectors
+    "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # skin tones and the letters in flags
+)
+_CONJUNCT_MARKS = "\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d\u1039\u17d2"
+"""Marks that join the consonants before and after them."""
+
+_INNER = re.compile(
+    rf"[{_EXTENDERS}]|(?<=\u200d)\S|(?<=[{_CONJUNCT_MARKS}])\w"
+    r"|(?<=[\U0001f1e6-\U0001f1ff])[\U0001f1e6-\U0001f1ff]"  # the second letter of a flag
+)
+
+
+def inner_offsets(text: str) -> list[int]:
+    r"""Return the ascending offsets at which a cut would divide a grapheme cluster.
+
+    Adjacent flags are not divided from each other.
+
+    >>> inner_offsets("e\u0301a")
+    [1]
+    """
+    return [] if text.isascii() else [match.start() for match in _INNER.finditer(text)]
+
+
+_TABLE = Path(__file__).with_name("simplified_characters.txt")
+
+
+def simplified(text: str) -> str:
+    """Return a text of the same length with simplified instead of traditional characters.
+
+    >>> simplified("劉備與諸葛亮")
+    '刘备与诸葛亮'
+    """
+    return text if text.isascii() else text.translate(_table())
+
+
+@functools.cache
+def _table() -> Mapping[int, str]:
+    _, traditional, simple = _TABLE.read_text(encoding="utf-8").splitlines()
+    return dict(zip(map(ord, traditional), simple, strict=True))

@@ -19,8 +19,8 @@ from e2graphrag_integrations.text.letters import (
     IDEOGRAPHIC,
     MARKS,
     UNSPACED,
+    simplified,
 )
-from e2graphrag_integrations.text.simplified import simplified
 
 TERM_RULES = 4
 """Version of the terms of BM25 indexes, which are built again if it is another one."""

@@ -16,7 +16,7 @@ from e2graphrag_integrations.entities.matching.known_names import (
     with_capitals,
     with_known_names,
 )
-from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.letters import simplified
 from e2graphrag_integrations.types import NOUN, Mention
 
 NAMES = (

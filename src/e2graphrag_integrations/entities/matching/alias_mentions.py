@@ -14,8 +14,7 @@ from itertools import pairwise
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import fold_letters
 from e2graphrag_integrations.languages.detection import main_script
-from e2graphrag_integrations.text.graphemes import inner_offsets
-from e2graphrag_integrations.text.letters import HANGUL_LETTERS, MARKS, UNSPACED
+from e2graphrag_integrations.text.letters import HANGUL_LETTERS, MARKS, UNSPACED, inner_offsets
 from e2graphrag_integrations.text.words import has_unspaced
 from e2graphrag_integrations.types import NOUN, Mention, Span
 

@@ -22,7 +22,7 @@ from e2graphrag_integrations.entities.matching.alias_index import AliasIndex, al
 from e2graphrag_integrations.entities.matching.name_codes import NameCodes
 from e2graphrag_integrations.entities.matching.name_keys import NameKeys, hash_of, key_letters
 from e2graphrag_integrations.entities.matching.similar_names import FuzzyNames, NameWords, typos
-from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.letters import simplified
 
 _CACHED_ALIASES = 1024
 """Number of aliases whose entities are cached."""

@@ -33,7 +33,7 @@ from e2graphrag_integrations.entities.matching.name_keys import (
 )
 from e2graphrag_integrations.entities.normalize import fold_letters
 from e2graphrag_integrations.text.common_words import is_common_word
-from e2graphrag_integrations.text.simplified import simplified
+from e2graphrag_integrations.text.letters import simplified
 from e2graphrag_integrations.types import Mention
 
 KNOWN = "KNOWN"

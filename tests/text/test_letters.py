@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.chunking import chunk_spans, content_spans, truncate
-from e2graphrag_integrations.text.graphemes import inner_offsets
+from e2graphrag_integrations.text.letters import inner_offsets, simplified
 from strategies import CharacterCounter, counters, quick, texts
 
 FAMILY = "👩\u200d👩\u200d👧"
@@ -70,3 +70,15 @@ def test_no_chunk_begins_inside_a_small_cluster(counter, text, size):
         assert span.start not in small
         # A chunk ends with a token, and some tokenizers have none for the last mark of a cluster.
         assert span.end not in small or counter.count(text[span.end]) == 0
+
+
+def test_traditional_characters_are_replaced():
+    assert simplified("諸葛亮，字孔明。GDP") == "诸葛亮，字孔明。GDP"
+
+
+@quick
+@given(texts())
+def test_offsets_stay_and_a_second_call_changes_nothing(text):
+    once = simplified(text)
+    assert len(once) == len(text)
+    assert simplified(once) == once
