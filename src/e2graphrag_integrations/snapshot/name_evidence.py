@@ -14,9 +14,7 @@ from e2graphrag_integrations.entities.matching.aliases import Aliases
 from e2graphrag_integrations.entities.matching.name_keys import key_letters
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.text.common_words import is_common_word
-from e2graphrag_integrations.text.function_words import is_function_word
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import is_common_word, is_function_word, terms_of
 
 _MIN_SHARE_OF_WORD = 0.8
 """Minimum share of the chunks with a word in which it is part of a name."""

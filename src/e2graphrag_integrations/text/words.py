@@ -1,16 +1,14 @@
-"""The tokenizer for BM25, summaries, tags and follow-up questions, in any script.
-
-A term is a casefolded word. Words of Chinese, Japanese and Korean are not separated by spaces or
-end in particles: pairs of adjacent characters, and single ideographs, are terms instead. They need
-no dictionary, and find names that no dictionary has.
-"""
+"""Words: the terms of a text for BM25, and the English words without content of their own."""
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
+from string import ascii_lowercase
 
 from e2graphrag_integrations.text.letters import (
     ALPHABETIC_UNSPACED,
@@ -21,6 +19,23 @@ from e2graphrag_integrations.text.letters import (
     UNSPACED,
     simplified,
 )
+
+_LIST = Path(__file__).with_name("common_words.txt")
+
+
+def is_common_word(word: str) -> bool:
+    """Return whether English texts often have a casefolded word, mostly in lower case.
+
+    >>> is_common_word("reading"), is_common_word("paris")
+    (True, False)
+    """
+    return word in _words()
+
+
+@functools.cache
+def _words() -> frozenset[str]:
+    return frozenset(_LIST.read_text(encoding="utf-8").split())
+
 
 TERM_RULES = 4
 """Version of the terms of BM25 indexes, which are built again if it is another one."""
@@ -132,3 +147,21 @@ def normalized(text: str) -> str:
         text = unicodedata.normalize("NFC", text)
     text = _COMPATIBLE.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
     return _OPTIONAL.sub("", text.casefold())
+
+
+FUNCTION_WORDS = frozenset(
+    "about after again all also am an and any are as at be because been before being between both "
+    "but by can could did do does during each every for from had has have he her hers him his how "
+    "if in into is it its may me might more most must my no not of off on or other our out over "
+    "please shall she should since so some such than that the their theirs them then there these "
+    "they this those through to under until up us used was we were what when where which while who "
+    "whom whose why will with would yes you your".split()
+)
+"""English words of at least two letters without content of their own."""
+
+LETTERS = frozenset(ascii_lowercase)
+
+
+def is_function_word(term: str) -> bool:
+    """Return whether a casefolded word is a function word of English, or a single letter."""
+    return term in FUNCTION_WORDS or term in LETTERS

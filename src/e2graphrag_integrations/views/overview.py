@@ -12,8 +12,7 @@ from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityView
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.common_words import is_common_word
-from e2graphrag_integrations.text.function_words import is_function_word
+from e2graphrag_integrations.text.words import is_common_word, is_function_word
 from e2graphrag_integrations.views.source import SnapshotReader
 from e2graphrag_integrations.views.spellings import spellings
 

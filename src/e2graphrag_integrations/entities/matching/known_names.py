@@ -32,8 +32,8 @@ from e2graphrag_integrations.entities.matching.name_keys import (
     key_letters,
 )
 from e2graphrag_integrations.entities.normalize import fold_letters
-from e2graphrag_integrations.text.common_words import is_common_word
 from e2graphrag_integrations.text.letters import simplified
+from e2graphrag_integrations.text.words import is_common_word
 from e2graphrag_integrations.types import Mention
 
 KNOWN = "KNOWN"

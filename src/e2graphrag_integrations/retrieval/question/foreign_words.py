@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.text.function_words import FUNCTION_WORDS, is_function_word
+from e2graphrag_integrations.text.words import FUNCTION_WORDS, is_function_word
 from e2graphrag_integrations.types import Mention
 
 _WORD = re.compile(r"\S+")

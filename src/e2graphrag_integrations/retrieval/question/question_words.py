@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from e2graphrag_integrations.languages.language import CHINESE, ENGLISH
 from e2graphrag_integrations.languages.stop_words import stop_words
-from e2graphrag_integrations.text.function_words import is_function_word
-from e2graphrag_integrations.text.words import has_unspaced, terms_of
+from e2graphrag_integrations.text.words import has_unspaced, is_function_word, terms_of
 
 
 @dataclass(frozen=True, slots=True)
