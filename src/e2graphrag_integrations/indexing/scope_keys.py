@@ -12,7 +12,7 @@ from typing import Any
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.text.covered import is_covered
+from e2graphrag_integrations.text.span_sets import is_covered
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 

@@ -32,7 +32,7 @@ from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.snapshot import LANGUAGE_KEY, MetadataRecords, Snapshot
 from e2graphrag_integrations.snapshot.subset import SnapshotSubsets, with_edits
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.text.covered import is_covered
+from e2graphrag_integrations.text.span_sets import is_covered
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Sets of spans: unions and differences."""
+"""Sets of spans: unions, differences, and whether they cover a text."""
 
 from __future__ import annotations
 
@@ -41,3 +41,17 @@ def subtract_spans(spans: Sequence[Span], covered: Sequence[Span]) -> list[Span]
         if begin < end:
             left.append(Span(begin, end))
     return left
+
+
+def is_covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
+    """Return whether spans, in order, cover all of a text but white space.
+
+    >>> is_covered("One. Two.", [(0, 4), (5, 9)]), is_covered("One. Two.", [(0, 4)])
+    (True, False)
+    """
+    end = 0
+    for first, last in spans:
+        if text[end:first].strip():
+            return False
+        end = max(end, last)
+    return not text[end:].strip()
