@@ -13,7 +13,7 @@ from e2graphrag_integrations._utils.validation import check_int, check_protocol,
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
 from e2graphrag_integrations.text.chunking import chunk_spans
-from e2graphrag_integrations.text.layout.noise import clean_text
+from e2graphrag_integrations.text.noise import clean_text
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, with_subjects
 from e2graphrag_integrations.protocols import EntityExtractor, object_fingerprint
-from e2graphrag_integrations.text.layout.noise import CleanText, clean
+from e2graphrag_integrations.text.noise import CleanText, clean
 from e2graphrag_integrations.types import Mention
 
 EXTRACTOR_KEY = re.compile(r"extractor(?:_([a-z]{2,3}))?")

@@ -14,7 +14,7 @@ from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smal
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.text.codes import code_terms
-from e2graphrag_integrations.text.layout.noise import clean_text, parts_of_broken_words
+from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words
 from e2graphrag_integrations.text.words import terms_of
 
 _CACHED_TERMS = 1024

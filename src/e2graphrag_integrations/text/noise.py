@@ -1,4 +1,4 @@
-"""Characters of a layout that are no part of the text: broken words, soft hyphens, zero widths.
+"""What a layout adds to a text: broken words, soft hyphens, zero widths, and spaces at line breaks.
 
 Texts are stored and shown as they are. What reads them, such as an extractor, an embedder or BM25,
 reads them without this noise, and spans are mapped back.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from e2graphrag_integrations.text.letters import IDEOGRAPHIC
 
 _BREAK = r"(?<=[^\W\d_])[-\u2010\u00ad][ \t]*\r?\n[ \t]*(?=[^\W\d_])"
 _NOISE = re.compile(rf"{_BREAK}|[\u00ad\u200b\u2060\ufeff]")
@@ -80,3 +83,47 @@ def parts_of_broken_words(text: str) -> str:
     'well-\nknown'
     """
     return " ".join(match.group() for match in _BROKEN.finditer(text))
+
+
+_WIDE = f"{IDEOGRAPHIC}\u3001-\u303f\uff01-\uff65"
+"""Ideographs, kana, and their punctuation."""
+
+_QUOTES = "\"'“”‘’"
+"""Quotation marks that texts with and without spaces share."""
+
+_LINE_BREAK = re.compile(
+    rf"(?:(?<=[{_WIDE}])|(?<=[{_WIDE}][{_QUOTES}…—]))[^\S\n]*\n\s*(?=[{_QUOTES}…—]?[{_WIDE}])"
+)
+_ENDS_WIDE = re.compile(rf"[{_WIDE}][{_QUOTES}…—]*$")
+_STARTS_WIDE = re.compile(rf"[{_QUOTES}…—]*[{_WIDE}]")
+_ENDS_WITH_MARK = re.compile(rf"[\u3001-\u303f\uff01-\uff65][{_QUOTES}]*$")
+
+
+def on_one_line(text: str) -> str:
+    r"""Return a text with single spaces, and none where a line of Chinese or Japanese breaks.
+
+    >>> on_one_line("One  two\nthree"), on_one_line("话说天下\n大势")
+    ('One two three', '话说天下大势')
+    """
+    return " ".join(_LINE_BREAK.sub("", text).split())
+
+
+def join_sentences(sentences: Iterable[str]) -> str:
+    """Return sentences joined by spaces, except where Chinese or Japanese meets either of them.
+
+    >>> join_sentences(["One.", "Two."]), join_sentences(["他来了。", "2008年他走了。"])
+    ('One. Two.', '他来了。2008年他走了。')
+    """
+    joined = ""
+    for sentence in sentences:
+        if joined and _needs_space(joined, sentence):
+            joined += " "
+        joined += sentence
+    return joined
+
+
+def _needs_space(left: str, right: str) -> bool:
+    tail = left[-8:]
+    if _ENDS_WITH_MARK.search(tail):
+        return False
+    return not (_ENDS_WIDE.search(tail) and _STARTS_WIDE.match(right))
