@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from e2graphrag_integrations.entities.chinese.definitions import chinese_defined_names
 from e2graphrag_integrations.entities.definitions import defined_names
-from e2graphrag_integrations.text.layout.headings import first_line_heading, markdown_headings
+from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
 from e2graphrag_integrations.types import (
     DEFINITION,
     HEADING,

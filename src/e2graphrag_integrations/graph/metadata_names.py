@@ -11,8 +11,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations.graph.sections import Section
-from e2graphrag_integrations.text.layout.headings import MAX_LEVEL
-from e2graphrag_integrations.text.layout.title_rules import is_junk_title, name_of_file
+from e2graphrag_integrations.text.headings import MAX_LEVEL, is_junk_title, name_of_file
 from e2graphrag_integrations.types import HEADINGS
 
 TITLE_KEYS = ("title", "Title", "document_title", "doc_title", "page_title", "dc:title")

@@ -12,7 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import title_entity
-from e2graphrag_integrations.text.layout.title_rules import section_name
+from e2graphrag_integrations.text.headings import section_name
 
 _MAX_BLANK = 2
 """A heading that starts at most this many characters after the start of a chunk begins it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import normal_form
-from e2graphrag_integrations.text.layout.title_rules import is_junk_title
+from e2graphrag_integrations.text.headings import is_junk_title
 
 _PARENTHESIS = re.compile(r"[()（）]")
 _WORD = re.compile(r"\w+")

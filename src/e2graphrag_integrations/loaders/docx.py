@@ -16,7 +16,7 @@ from e2graphrag_integrations.loaders.archives import Archive, attribute, local_n
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
-from e2graphrag_integrations.text.layout.headings import MAX_LEVEL
+from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}

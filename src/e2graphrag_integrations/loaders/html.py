@@ -19,7 +19,7 @@ from e2graphrag_integrations.loaders.main_content import (
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
-from e2graphrag_integrations.text.layout.headings import MAX_LEVEL
+from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _BLOCK_TAGS = frozenset(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.text.layout.headings import MAX_HEADING_WORDS, MAX_LEVEL
+from e2graphrag_integrations.text.headings import MAX_HEADING_WORDS, MAX_LEVEL
 from e2graphrag_integrations.types import HEADINGS, Segment
 
 _MAX_CHARACTERS = 400

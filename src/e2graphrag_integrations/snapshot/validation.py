@@ -23,7 +23,7 @@ from e2graphrag_integrations.snapshot.snapshot import (
     Snapshot,
 )
 from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK
-from e2graphrag_integrations.text.layout.headings import MAX_LEVEL
+from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 _FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 """The bits that mark a byte within a character in UTF-8."""

@@ -10,7 +10,7 @@ from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityView
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
-from e2graphrag_integrations.text.layout.title_rules import section_name
+from e2graphrag_integrations.text.headings import section_name
 from e2graphrag_integrations.text.noise import on_one_line
 
 _SAMPLE = 8

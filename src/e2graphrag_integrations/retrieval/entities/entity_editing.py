@@ -18,7 +18,7 @@ from e2graphrag_integrations.entities.normalize import without_honorifics
 from e2graphrag_integrations.errors import UnknownEntityError
 from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.layout.title_rules import section_name
+from e2graphrag_integrations.text.headings import section_name
 
 NAMES_HINT = "entities(prefix=) lists the names"
 """How a user of the Python API finds the names."""
