@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations._utils import strings
+from e2graphrag_integrations._utils import strings as strings_module
 from e2graphrag_integrations._utils.strings import (
     ExtendedIndex,
     StringArray,
@@ -100,7 +100,7 @@ def test_string_array_of_a_string_array_is_not_copied():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 9, 10, 11])
 def test_iteration_returns_all_strings_for_any_batch_size(monkeypatch, batch):
-    monkeypatch.setattr(strings, "_BATCH", batch)
+    monkeypatch.setattr(strings_module, "_BATCH", batch)
     assert list(StringArray.of(ODD)) == ODD
     assert list(StringArray.of([])) == []
 
@@ -126,7 +126,7 @@ distinct = st.lists(st.text("abé\0北", max_size=4), unique=True, max_size=30)
 @given(distinct, st.lists(st.text("abé\0北", max_size=4)), st.integers(1, 9))
 def test_an_index_finds_the_rows_that_a_dictionary_finds(strings, others, block):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strings, "_MAX_BYTES", block)
+        patch.setattr(strings_module, "_MAX_BYTES", block)
         index = StringIndex(StringArray.of(strings))
     rows = {string: row for row, string in enumerate(strings)}
     assert dict(index) == rows
@@ -136,7 +136,7 @@ def test_an_index_finds_the_rows_that_a_dictionary_finds(strings, others, block)
 def test_few_strings_get_a_dictionary_and_many_an_index(monkeypatch):
     strings = StringArray.of(["a", "b"])
     assert type(index_strings(strings)) is dict
-    monkeypatch.setattr(strings, "_MIN_STRINGS", 2)
+    monkeypatch.setattr(strings_module, "_MIN_STRINGS", 2)
     assert type(index_strings(strings)) is StringIndex
     assert type(index_strings(["a", "b"])) is dict
 

@@ -28,8 +28,8 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.protocols import EntityExtractor
 from e2graphrag_integrations.text.headings import first_line_heading
-from e2graphrag_integrations.text.layout.lines import name_ends
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.lines import name_ends
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 

@@ -1,4 +1,4 @@
-"""Recognizes headings: in the first line of a text, and in Markdown."""
+"""Headings and titles: found in first lines and Markdown, told from templates, dates and files."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from e2graphrag_integrations.text.layout.rows import row_blocks
 from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_written_in_latin
+from e2graphrag_integrations.text.lines import row_blocks
 from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）〉》〕〗］｝＂＇"

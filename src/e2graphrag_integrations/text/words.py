@@ -1,4 +1,9 @@
-"""Words: the terms of a text for BM25, and the English words without content of their own."""
+"""Words: the terms of a text for BM25, and the English words without content of their own.
+
+A term is a casefolded word. Words of Chinese, Japanese and Korean are not separated by spaces or
+end in particles: pairs of adjacent characters, and single ideographs, are terms instead. They need
+no dictionary, and find names that no dictionary has.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,8 @@ _LIST = Path(__file__).with_name("common_words.txt")
 
 def is_common_word(word: str) -> bool:
     """Return whether English texts often have a casefolded word, mostly in lower case.
+
+    A question in lower case does not use it as a name. `training/common_words.py` makes the list.
 
     >>> is_common_word("reading"), is_common_word("paris")
     (True, False)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode
-from e2graphrag_integrations.text.layout.rows import RowBlock, may_continue, row_blocks
+from e2graphrag_integrations.text.lines import RowBlock, may_continue, row_blocks
 from e2graphrag_integrations.types import Span
 
 _REACH = 64

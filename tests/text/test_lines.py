@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,7 @@ from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.text.chunking import chunk_spans
-from e2graphrag_integrations.text.layout.rows import row_blocks
+from e2graphrag_integrations.text.lines import name_ends, row_blocks
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 
@@ -80,3 +81,42 @@ def test_a_row_longer_than_a_chunk_is_split():
     text = "a,b\n" + ",".join(["word " * 200, "1"]) + "\nc,2\n"
     spans = chunk_spans(text, ApproximateTokenCounter(), chunk_size=50, chunk_overlap=0)
     assert "".join("".join(text[a:b].split()) for a, b in spans) == "".join(text.split())
+
+
+def pieces(text):
+    """Return the parts of a text between the ends of names."""
+    ends = name_ends(text)
+    places = [0, *(end + 1 for end in ends), len(text) + 1]
+    parts = [text[a : b - 1].strip() for a, b in pairwise(places)]
+    return [" ".join(part.split()) for part in parts if part]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Elsa Grimm\nEdith Orth", ["Elsa Grimm", "Edith Orth"]),
+        ("Guests:\nElsa Grimm\nThey came.", ["Guests:", "Elsa Grimm They came."]),
+        ("anna krog\npeter moe\nida lund", ["anna krog", "peter moe", "ida lund"]),
+        (
+            "Anna Krog\nHarbor Street 5\n5003 Bergen",
+            ["Anna Krog", "Harbor Street 5", "5003 Bergen"],
+        ),
+        ("We met\n- Anna Krog and\n- Ida", ["We met", "- Anna Krog and", "- Ida"]),
+        ("Name: Anna Krog\nCity: Bergen", ["Name: Anna Krog", "City: Bergen"]),
+        ("a,b\nAnna,1\nIda,2", ["a", "b", "Anna", "1", "Ida", "2"]),
+    ],
+)
+def test_lines_of_their_own_end_names(text, expected):
+    assert pieces(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The letter that the postman brought was from Anna\nKrog of the old town that nobody knew.",
+        "He saw Anna\nKrog in the harbor.",
+        "one line only",
+    ],
+)
+def test_wrapped_prose_goes_on(text):
+    assert name_ends(text) == []
