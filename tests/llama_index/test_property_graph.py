@@ -22,7 +22,7 @@ from llama_index.core.schema import TextNode
 from pydantic import ValidationError
 
 from e2graphrag_integrations import SpacyEntityExtractor
-from e2graphrag_integrations.entities.matching.mention_forms import normalize_mentions
+from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor

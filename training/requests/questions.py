@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2graphrag_integrations.retrieval.question.request_kinds import KINDS, RequestKind
+from e2graphrag_integrations.retrieval.request_kinds import KINDS, RequestKind
 
 _CHOICE = re.compile(r"\(([^()]*)\)")
 

@@ -1,4 +1,4 @@
-r"""Train the classifier of requests (`retrieval/question/request_kinds.py`) and write its weights.
+r"""Train the classifier of requests (`retrieval/request_kinds.py`) and write its weights.
 
     python training/requests/train.py --data ../shared/data
 
@@ -19,8 +19,8 @@ from questions import written
 from scipy.optimize import minimize
 
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.question import request_kinds
-from e2graphrag_integrations.retrieval.question.request_kinds import (
+from e2graphrag_integrations.retrieval import request_kinds
+from e2graphrag_integrations.retrieval.request_kinds import (
     KINDS,
     RequestKind,
     RequestModel,

@@ -2,6 +2,8 @@
 
 The fingerprint of an extractor in a manifest also names the rules for the subjects
 (`subjects.py`). If either changes, the chunks must be extracted again (`indexing/reindex.py`).
+
+The workers of an engine import this module, which needs no graph.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
-from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, with_subjects
+from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, split_subjects, with_subjects
 from e2graphrag_integrations.protocols import EntityExtractor, object_fingerprint
 from e2graphrag_integrations.text.noise import CleanText, clean
-from e2graphrag_integrations.types import Mention
+from e2graphrag_integrations.types import Mention, Sentences
 
 EXTRACTOR_KEY = re.compile(r"extractor(?:_([a-z]{2,3}))?")
 """Matches the keys in a manifest for the fingerprints of extractors: that of English documents, or
@@ -65,3 +68,26 @@ def _in_original(cleaned: CleanText, sentences: list[list[Mention]]) -> list[lis
 def own_fingerprint(fingerprint: str) -> str:
     """Return the fingerprint of an extractor without the rules that are added to it."""
     return fingerprint.removesuffix(_SUFFIX)
+
+
+def normalize_mentions(
+    sentences: Sentences, cache: dict[str, str] | None = None, edits: EntityEdits = NO_EDITS
+) -> list[list[tuple[str, bool]]]:
+    """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
+
+    Mentions with an empty normal form and candidates for the subject are omitted.
+
+    Args:
+        sentences: The mentions of each sentence.
+        cache: Known normal forms by surface form. New normal forms are added to it.
+        edits: Tell names apart that differ only in capitals. No other edit is applied.
+    """
+    forms = {} if cache is None else cache
+    _, sentences = split_subjects(sentences)
+    for sentence in sentences:
+        for mention in sentence:
+            if mention.entity not in forms:
+                forms[mention.entity] = edits.form(mention.entity)
+    return [
+        [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
+    ]

@@ -14,7 +14,7 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import BaseNode, TransformComponent
 
-from e2graphrag_integrations.entities.matching.mention_forms import normalize_mentions
+from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.graph.entity_graph import EntityGraph

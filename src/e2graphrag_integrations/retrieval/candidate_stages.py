@@ -9,14 +9,14 @@ from typing import Any
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.question.endings import (
+from e2graphrag_integrations.retrieval.ranking.breadth import cover_topics
+from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
+from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.routing import (
     asks_for_ending,
     endings_first,
     starts_with_ending,
 )
-from e2graphrag_integrations.retrieval.ranking.breadth import cover_topics
-from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
-from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
 from e2graphrag_integrations.retrieval.strategy import (
     Candidate,
     DiverseStrategy,

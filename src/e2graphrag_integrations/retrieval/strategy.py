@@ -16,7 +16,7 @@ from e2graphrag_integrations.embedders.calibration import Calibration, clipped_c
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.history.turns import NOTHING, Carried, Turn
-from e2graphrag_integrations.retrieval.question.question_words import search_terms
+from e2graphrag_integrations.retrieval.question_words import search_terms
 from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.decoding import invalid_rows
+from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.matching.mention_forms import normalize_mentions
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table

@@ -16,7 +16,7 @@ from e2graphrag_integrations.evaluation.questions import Question
 from e2graphrag_integrations.evaluation.settings import Setting, make_setting
 from e2graphrag_integrations.pages import PAGE_ID, describe_pages
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
-from e2graphrag_integrations.retrieval.question.question_words import words_to_mark
+from e2graphrag_integrations.retrieval.question_words import words_to_mark
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Ranked, RelevanceKind, Trace

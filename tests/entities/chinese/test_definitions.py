@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.entities.chinese.definitions import chinese_defined_names
-from e2graphrag_integrations.entities.definitions import defined_names
-from e2graphrag_integrations.entities.subjects import subject_candidates
+from e2graphrag_integrations.entities.subjects import defined_names, subject_candidates
 from e2graphrag_integrations.types import DEFINITION
 
 

@@ -11,8 +11,7 @@ from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
 from e2graphrag_integrations.entities.matching import alias_index
 from e2graphrag_integrations.entities.matching.alias_index import AliasIndex, aliases_of, parts_of
 from e2graphrag_integrations.entities.matching.aliases import Aliases
-from e2graphrag_integrations.entities.matching.name_codes import NameCodes
-from e2graphrag_integrations.entities.matching.name_keys import hash_of, key_letters
+from e2graphrag_integrations.entities.matching.name_keys import NameCodes, hash_of, key_letters
 
 words = st.sampled_from(
     [

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz import fuzz, process
 
-from e2graphrag_integrations.entities.matching.name_codes import NameCodes
+from e2graphrag_integrations.entities.matching.name_keys import NameCodes
 from e2graphrag_integrations.entities.matching.similar_names import FuzzyNames
 
 # "!" and "a" share a bit of the filter; so do "é" and "i".

@@ -1,7 +1,7 @@
 """The names that the first sentence of a Chinese text defines, as in "X (...) 是 ...".
 
-The counterpart of `definitions.py`. Courtesy names ("字孟德") are not names of the subject: the
-rules never join them to a person.
+The counterpart of `entities/subjects.py`. Courtesy names ("字孟德") are not names of the subject:
+the rules never join them to a person.
 """
 
 from __future__ import annotations

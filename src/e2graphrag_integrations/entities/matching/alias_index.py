@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations.entities.chinese.names import LONGEST_PERSON, chinese_aliases
-from e2graphrag_integrations.entities.matching.name_codes import SPACE, CodePoints, NameCodes
 from e2graphrag_integrations.entities.matching.name_keys import (
+    SPACE,
+    CodePoints,
     KeyedCodes,
     Keys,
+    NameCodes,
     NameKeys,
     after_initial,
     plain_table,

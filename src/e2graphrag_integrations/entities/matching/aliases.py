@@ -19,8 +19,12 @@ from e2graphrag_integrations._utils.strings import StringArray, index_strings
 from e2graphrag_integrations.entities.chinese.han import has_han
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.alias_index import AliasIndex, aliases_of, parts_of
-from e2graphrag_integrations.entities.matching.name_codes import NameCodes
-from e2graphrag_integrations.entities.matching.name_keys import NameKeys, hash_of, key_letters
+from e2graphrag_integrations.entities.matching.name_keys import (
+    NameCodes,
+    NameKeys,
+    hash_of,
+    key_letters,
+)
 from e2graphrag_integrations.entities.matching.similar_names import FuzzyNames, NameWords, typos
 from e2graphrag_integrations.text.letters import simplified
 

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
-from e2graphrag_integrations.entities.matching.name_codes import (
+from e2graphrag_integrations.entities.matching.name_keys import (
     SPACE,
     CodePoints,
+    KeyedCodes,
+    Keys,
     NameCodes,
     code_points,
 )
-from e2graphrag_integrations.entities.matching.name_keys import KeyedCodes, Keys
 
 _MIN_SIMILARITY = 88.0
 """Minimum similarity of a misspelling, from 0 to 100; about one letter in nine may differ."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor
-from e2graphrag_integrations.entities.matching.mention_forms import normalize_mentions
+from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor, normalize_mentions
 from e2graphrag_integrations.errors import ExtractionError, IndexingError, SettingsMismatchError
 from e2graphrag_integrations.indexing.run import RunControl, run_in_slices
 from e2graphrag_integrations.indexing.stages.work import ComponentName, StageWork

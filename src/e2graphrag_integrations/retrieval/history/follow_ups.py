@@ -44,7 +44,7 @@ from e2graphrag_integrations.retrieval.history.references import (
     open_reference,
 )
 from e2graphrag_integrations.retrieval.history.turns import Carried, CarriedTurn, Role, Turn
-from e2graphrag_integrations.retrieval.question.question_words import specific_terms
+from e2graphrag_integrations.retrieval.question_words import specific_terms
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, values_at
 from e2graphrag_integrations.retrieval.names.name_sentences import NameSentences
-from e2graphrag_integrations.retrieval.names.specificity import specificity
+from e2graphrag_integrations.retrieval.names.seeds import specificity
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.trace import FollowedName
@@ -152,7 +152,7 @@ def find_bridges(
     * share: the share of the question, by IDF, that the source's best window contains;
     * sentence: 0.3 to 1, by the question's words in the sentence of the source's best window that
       has the name, compared with the sentences of its other names (`name_sentences.py`);
-    * specificity: that of the name, in [0, 1] (`specificity.py`);
+    * specificity: that of the name, in [0, 1] (`seeds.specificity`);
     * about: the share of the mentions of the name that are in the target, its title included;
     * missing: the share of the words that the source lacks that the target contains;
     * relevance: the relevance of the target to the question.

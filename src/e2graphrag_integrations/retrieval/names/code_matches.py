@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations.retrieval.names.specificity import specificity
+from e2graphrag_integrations.retrieval.names.seeds import specificity
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats

@@ -1,10 +1,11 @@
-"""Seeds: the indexed entities that a query names, and their specificity."""
+"""Seeds: the indexed entities that a query names, their specificity, and where they meet."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,27 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.matching.linking import Link, Linking, link
-from e2graphrag_integrations.retrieval.names.specificity import specificity
-from e2graphrag_integrations.retrieval.question.foreign_words import content_words
+from e2graphrag_integrations.retrieval.question_words import content_words
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import NOUN
+
+
+def specificity(count: int, total: int) -> float:
+    """Return inverse document frequency (Spärck Jones 1972), scaled by its maximum, in [0, 1].
+
+    This is `ln((N + 1) / (n + 1)) / ln((N + 1) / 2)`: 1 in a single chunk, and 0 in all chunks.
+
+    Args:
+        count: Number of chunks that have it, at least 1.
+        total: Number of all chunks, at least 2.
+
+    >>> specificity(1, 100), specificity(100, 100), round(specificity(9, 100), 2)
+    (1.0, 0.0, 0.59)
+    """
+    return log((total + 1) / (count + 1)) / log((total + 1) / 2)
+
 
 _MAX_SEEDS = 32
 """Maximum number of query entities, rarest first, that seed personalized PageRank. Limits the cost
@@ -94,7 +110,7 @@ class Seeds:
     def specificity(self) -> float:
         """The highest specificity of a seed, or of a pair of seeds that share a chunk, in [0, 1].
 
-        The specificity of a seed among the allowed chunks (`names/specificity.py`), or of both
+        The specificity of a seed among the allowed chunks (`specificity`), or of both
         seeds of a pair, is weighted by the link score. A pair gets the lower link score of its
         seeds. Pairs are included because the paper retrieves locally if two entities share chunks
         (arXiv 2505.24226, section 3.3).
@@ -213,3 +229,41 @@ def _link_names(query: Query, snapshot: Snapshot, *, use_aliases: bool) -> Linki
         tuple(name for name in found.unlinked if name not in nouns),
         found.ties,
     )
+
+
+_MIN_CHUNKS = 10
+"""Minimum number of chunks of a long text."""
+
+_MAX_NAMES = 6
+"""Number of names, rarest first, that may join."""
+
+
+def joined_names(seeds: Seeds, snapshot: Snapshot) -> tuple[IntArray, IntArray]:
+    """Return the allowed chunks of long texts with two or more names, and their number of names.
+
+    A name within a longer one ("Anna" and "Anna Krog") does not count beside it, and the title of a
+    text counts only in the chunks that mention it.
+    """
+    nothing = np.empty(0, dtype=np.int64)
+    graph = snapshot.graph
+    mentioned = [one for one in seeds.ranked[:_MAX_NAMES] if one.entity < len(graph.names)]
+    names = _apart(mentioned, snapshot.subjects.names)
+    if len(names) < 2:  # noqa: PLR2004 - joins two names
+        return nothing, nothing
+    found = np.concatenate([seeds.allowed_among(graph.chunks(one.entity)[0]) for one in names])
+    chunks, counts = np.unique(found, return_counts=True)
+    chunks, counts = chunks[counts > 1], counts[counts > 1]
+    documents = snapshot.chunk_documents
+    own = documents[chunks]
+    sizes = np.searchsorted(documents, own, side="right") - np.searchsorted(documents, own)
+    is_long = sizes >= _MIN_CHUNKS
+    return chunks[is_long], counts[is_long]
+
+
+def _apart(seeds: Sequence[Seed], names: Sequence[str]) -> list[Seed]:
+    """Return the seeds whose name is in no other seed's name."""
+    return [
+        one
+        for one in seeds
+        if not any(one is not other and names[one.entity] in names[other.entity] for other in seeds)
+    ]

@@ -18,8 +18,8 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
-from e2graphrag_integrations.retrieval.question.question_words import topic_terms
-from e2graphrag_integrations.retrieval.question.request_kinds import request_kind
+from e2graphrag_integrations.retrieval.question_words import topic_terms
+from e2graphrag_integrations.retrieval.request_kinds import request_kind
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences

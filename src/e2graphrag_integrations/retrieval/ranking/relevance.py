@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.retrieval.question.foreign_words import (
+from e2graphrag_integrations.retrieval.question_words import (
     content_words,
     is_english,
     is_foreign,

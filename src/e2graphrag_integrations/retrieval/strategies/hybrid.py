@@ -21,12 +21,9 @@ from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.names.bridges import NAME as BRIDGES
 from e2graphrag_integrations.retrieval.names.bridges import BridgedQuestion, find_bridges
 from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
-from e2graphrag_integrations.retrieval.names.joined_names import joined_names
 from e2graphrag_integrations.retrieval.names.paths import path_closeness
-from e2graphrag_integrations.retrieval.names.seeds import Seeds
-from e2graphrag_integrations.retrieval.names.specificity import specificity
+from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
 from e2graphrag_integrations.retrieval.names.title_links import title_links
-from e2graphrag_integrations.retrieval.question.routing import choose_route
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_question, is_overview
 from e2graphrag_integrations.retrieval.ranking.candidates import (
     WeightedList,
@@ -35,6 +32,7 @@ from e2graphrag_integrations.retrieval.ranking.candidates import (
     window_candidates,
 )
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
+from e2graphrag_integrations.retrieval.routing import choose_route
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import (
     FollowedName,
@@ -133,7 +131,7 @@ class HybridStrategy:
         bridge_weight: Weight of the names that lead from the best chunks to chunks of other
             documents; 0 follows none.
         joined_weight: Weight of the chunks of long texts that join names of the question
-            (`names/joined_names.py`), times their specificity to the power of `gate`.
+            (`seeds.joined_names`), times their specificity to the power of `gate`.
         code_weight: Weight of the chunks with the codes of the question, such as a version or a
             date, and again of those where a line begins with one (`names/code_matches.py`),
             times the specificity of the rarest code to the power of `gate`; 0 leaves them out.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.entities.definitions import defined_names
+from e2graphrag_integrations.entities.subjects import defined_names
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations.retrieval.question.request_kinds import (
+from e2graphrag_integrations.retrieval.request_kinds import (
     KINDS,
     features_of,
     request_kind,
