@@ -11,7 +11,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.draft import Draft
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_topics
 from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
-from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.results.selection import above_floor
 from e2graphrag_integrations.retrieval.routing import (
     asks_for_ending,
     endings_first,

@@ -12,7 +12,7 @@ import numpy as np
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.pages import merge_metadata
 from e2graphrag_integrations.retrieval.result import RetrievedNode
-from e2graphrag_integrations.retrieval.results.expansion import children
+from e2graphrag_integrations.retrieval.results.selection import children
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot

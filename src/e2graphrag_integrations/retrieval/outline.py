@@ -12,7 +12,7 @@ import numpy as np
 from e2graphrag_integrations._utils.validation import check_text
 from e2graphrag_integrations.errors import UnknownDocumentError, UnknownNodeError
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
-from e2graphrag_integrations.retrieval.results.expansion import children
+from e2graphrag_integrations.retrieval.results.selection import children
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Node
 

@@ -14,7 +14,7 @@ from e2graphrag_integrations.entities.matching.known_names import (
 )
 from e2graphrag_integrations.retrieval.draft import Draft
 from e2graphrag_integrations.retrieval.question_words import without_function_words
-from e2graphrag_integrations.retrieval.ranking.relevance_floor import check_floor
+from e2graphrag_integrations.retrieval.results.selection import check_floor
 from e2graphrag_integrations.retrieval.strategy import Query, VectorOptionalStrategy
 from e2graphrag_integrations.retrieval.trace import measure
 

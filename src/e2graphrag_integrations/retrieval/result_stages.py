@@ -10,10 +10,9 @@ from e2graphrag_integrations.retrieval.hydrate import hydrate, hydrate_in_batche
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
 from e2graphrag_integrations.retrieval.ranking.node_relevance import add_relevance
-from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
-from e2graphrag_integrations.retrieval.results.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.results.packing import pack_nodes, pack_windows
+from e2graphrag_integrations.retrieval.results.selection import above_floor, expand, fill_to_k
 from e2graphrag_integrations.retrieval.results.table_headers import TableHeaders
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import measure

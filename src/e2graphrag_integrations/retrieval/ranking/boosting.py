@@ -12,7 +12,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.ranking.boosts import BoostFactors, Boosts
 from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
-from e2graphrag_integrations.retrieval.results.expansion import fill_to_k
+from e2graphrag_integrations.retrieval.results.selection import fill_to_k
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import AppliedBoosts, Ranked, Trace
 from e2graphrag_integrations.search.fusion import Floats
