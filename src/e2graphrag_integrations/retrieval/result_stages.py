@@ -11,9 +11,8 @@ from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
 from e2graphrag_integrations.retrieval.ranking.node_relevance import add_relevance
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
-from e2graphrag_integrations.retrieval.results.packing import pack_nodes, pack_windows
+from e2graphrag_integrations.retrieval.results.packing import TableHeaders, pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.results.selection import above_floor, expand, fill_to_k
-from e2graphrag_integrations.retrieval.results.table_headers import TableHeaders
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import measure
 

@@ -1,4 +1,4 @@
-"""The token budget, filled with complete nodes or with windows."""
+"""A passage that begins inside a table shows its header, and its spans remain exact."""
 
 from __future__ import annotations
 
@@ -29,6 +29,47 @@ from e2graphrag_integrations.retrieval.results.packing import pack_windows
 from fakes import STORY, CountingLLM, LineCounter, NameExtractor
 from strategies import WordCounter, counters, examples
 from strategies import texts as odd_texts
+
+HEADER = "sku,product,material,price"
+ROWS = [f"SKU-{n:05},stool,oak,{n * 7 % 900}" for n in range(400)]
+PROSE = "The shop sells furniture. Prices are in crowns.\n\n"
+TABLE = "\n".join([HEADER, *ROWS])
+
+
+@pytest.fixture(scope="module", params=["", PROSE], ids=["table only", "prose before it"])
+def shop(request):
+    text = request.param + TABLE + "\n\nThe shop is closed on Sundays.\n"
+    with E2GraphRAG.open(":memory:", embedder="hashing", chunk_size=400) as rag:
+        rag.add(SourceDocument("prices", text))
+        yield rag, text
+
+
+@pytest.mark.fast_cases(6)
+@pytest.mark.parametrize("number", [0, 7, 150, 399])
+@pytest.mark.parametrize("options", [{"token_budget": 300}, {"k": 2}], ids=str)
+def test_a_row_comes_with_its_header_once(shop, number, options):
+    rag, text = shop
+    result = rag.retrieve(f"What is the price of SKU-{number:05}?", **options)
+    node = next(one for one in result.nodes if not one.level and ROWS[number] in one.text)
+    assert node.text.count(HEADER) == 1
+    assert GAP.join(text[start:end] for start, end in node.spans) == node.text
+    assert set(node.text.replace(GAP, "\n").splitlines()) <= set(text.splitlines())
+    assert list(node.spans) == sorted(node.spans)
+
+
+def test_the_header_counts_in_the_budget(shop):
+    rag, _ = shop
+    for budget in (40, 60, 100, 200):
+        result = rag.retrieve("What is the price of SKU-00250?", token_budget=budget)
+        assert rag._index.components.counter.count(result.context()) <= budget
+
+
+def test_text_outside_the_table_has_no_header(shop):
+    rag, _ = shop
+    result = rag.retrieve("Is the shop closed on Sundays?", token_budget=900)
+    closed = next(one for one in result.nodes if "Sundays" in one.text)
+    assert HEADER not in closed.text or closed.text.startswith(HEADER)
+
 
 NAMES = ["Anna", "Bert", "Cleo", "Dora", "Emil", "Fritz"]
 WORDS = [*NAMES, "met", "ran", "unaffable", "Zürich", "😀", "量子", "e\u0301", "—", "3.14"]
