@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from e2graphrag_integrations.reports import (
         CostEstimate,
+        Freshness,
         GraphReport,
         IndexReport,
         Progress,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath, Hop
     from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
     from e2graphrag_integrations.retrieval.filters.where import tagged
-    from e2graphrag_integrations.retrieval.freshness import Freshness
     from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
     from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
@@ -158,6 +158,7 @@ _HOMES = {
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": (
         "CostEstimate",
+        "Freshness",
         "GraphReport",
         "IndexReport",
         "Progress",
@@ -170,7 +171,6 @@ _HOMES = {
     "retrieval.filters.where": ("tagged",),
     "retrieval.entities.communities": ("Community", "CommunitySelection"),
     "retrieval.entities.entity_paths": ("EntityPath", "Hop"),
-    "retrieval.freshness": ("Freshness",),
     "retrieval.strategies.hybrid": ("HybridStrategy",),
     "retrieval.strategies.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),

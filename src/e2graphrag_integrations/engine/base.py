@@ -17,8 +17,7 @@ from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.options import check_call_limit
 from e2graphrag_integrations.protocols import Embedder
-from e2graphrag_integrations.reports import DocumentStatus, ProgressListener, Stats
-from e2graphrag_integrations.retrieval.freshness import Freshness
+from e2graphrag_integrations.reports import DocumentStatus, Freshness, ProgressListener, Stats
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult

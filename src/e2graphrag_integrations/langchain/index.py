@@ -85,11 +85,16 @@ from e2graphrag_integrations.portability.reopening import (
     picklable_arguments,
 )
 from e2graphrag_integrations.protocols import Embedder
-from e2graphrag_integrations.reports import CostEstimate, IndexReport, Stats, VectorReport
+from e2graphrag_integrations.reports import (
+    CostEstimate,
+    Freshness,
+    IndexReport,
+    Stats,
+    VectorReport,
+)
 from e2graphrag_integrations.retrieval.entities.communities import Community
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
 from e2graphrag_integrations.retrieval.filters.where import Where
-from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.history.turns import History
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost

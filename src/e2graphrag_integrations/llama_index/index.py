@@ -126,10 +126,9 @@ from e2graphrag_integrations.portability.reopening import (
     reduces_itself,
     reject,
 )
-from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
+from e2graphrag_integrations.reports import CostEstimate, Freshness, IndexReport, ProgressListener
 from e2graphrag_integrations.retrieval.entities.communities import Community
 from e2graphrag_integrations.retrieval.filters.where import NodeMask
-from e2graphrag_integrations.retrieval.freshness import Freshness
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_BUDGET, TokenBudget
 from e2graphrag_integrations.retrieval.scopes import Statistics

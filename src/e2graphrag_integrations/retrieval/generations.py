@@ -26,7 +26,7 @@ from e2graphrag_integrations._utils.concurrency import (
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.lazy import compute_like
 from e2graphrag_integrations.options import FreshnessPolicy
-from e2graphrag_integrations.retrieval.freshness import Freshness
+from e2graphrag_integrations.reports import Freshness
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.files import merge_segments
 from e2graphrag_integrations.snapshot.incremental import needs_merge

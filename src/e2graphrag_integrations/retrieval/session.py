@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import shlex
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
+from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError, StoreError
 from e2graphrag_integrations.options import FreshnessPolicy
-from e2graphrag_integrations.retrieval.freshness import Freshness
+from e2graphrag_integrations.reports import Freshness
 from e2graphrag_integrations.retrieval.generations import (
     Generation,
     GenerationKeeper,
@@ -26,16 +28,63 @@ from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, ScopedSnapshots
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
-from e2graphrag_integrations.retrieval.unfinished import UnfinishedDocuments
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.search.vector_index import VectorIndexSearch
 from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.index_state import RESUME, count_unfinished, read_state
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Sentences
+
+logger = logging.getLogger(__name__)
+
+
+class UnfinishedDocuments:
+    """Counts the documents that wait to be indexed, and warns once that answers lack them.
+
+    They never stop a question: it is answered from what is indexed.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._checked_at: str | None = None
+        self._has_warned = False
+        self.count = 0
+
+    def check(self, generation: str) -> None:
+        """Warn if documents wait, before a question to a generation that was not checked yet."""
+        if self._checked_at == generation:
+            return
+        self._checked_at = generation
+        self.recount()
+        if self.count and not self._has_warned:
+            self._has_warned = True
+            path = self._store.path
+            command = "" if path == MEMORY else f", or run `{RESUME} {shlex.quote(path)}`"
+            logger.warning(
+                "%s: %s: call build() of LangChain's or LlamaIndex's index, or resume() of "
+                "E2GraphRAG%s",
+                path,
+                read_state(self._store).lack().rstrip("."),
+                command,
+            )
+
+    def recount(self) -> int:
+        """Return the number of documents that wait now; the last one if it cannot be read."""
+        try:
+            self.count = count_unfinished(self._store)
+        except StoreError:  # some readers may not see the queue
+            logger.debug("cannot count the documents that are not indexed yet", exc_info=True)
+        return self.count
+
+    def forget(self) -> None:
+        """Count again at the next question, because the documents may have changed."""
+        self._checked_at = None
+
 
 _ATTEMPTS = 5
 """Number of retrievals to try without a lock. If a writer changes the file during each attempt, the

@@ -17,7 +17,7 @@ from e2graphrag_integrations._utils.display import block, heading, preformatted,
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.retrieval.freshness import Freshness
+from e2graphrag_integrations.reports import Freshness
 from e2graphrag_integrations.retrieval.history.turns import Carried, describe
 from e2graphrag_integrations.search.fusion import first_occurrences
 from e2graphrag_integrations.search.vector_index import VectorUse

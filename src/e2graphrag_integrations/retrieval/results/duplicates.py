@@ -1,7 +1,7 @@
 """Texts that a result would show twice: equal ones, and summaries of sentences that it has already.
 
 Texts of several documents that are equal but for case, white space, quotes and final punctuation
-are duplicates, and so are nearly equal chunks (`near_duplicates.py`). A number or a name that
+are duplicates, and so are nearly equal chunks (`NearDuplicates`). A number or a name that
 differs is often what a question is about, as in two versions of a contract. A result shows one of
 them, and names the other documents.
 

@@ -1,1 +1,0 @@
-"""What a question asks: something particular, an overview, or an end; and its words."""
