@@ -32,7 +32,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
-from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
+from e2graphrag_integrations.retrieval.hydrate import falling_relevance
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER, Digests
 

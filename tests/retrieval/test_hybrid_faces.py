@@ -22,7 +22,7 @@ from e2graphrag_integrations import (
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
 from e2graphrag_integrations.options import grouped
-from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
+from e2graphrag_integrations.retrieval.hydrate import falling_relevance
 from e2graphrag_integrations.retrieval.result import GAP
 from fakes import STORY, NameExtractor
 from llama_fakes import OTHER

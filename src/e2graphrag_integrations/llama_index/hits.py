@@ -28,7 +28,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     with_own_keys,
 )
 from e2graphrag_integrations.pages import CHUNK, NODE_FIELDS, PAGE_ID, PAGE_KEYS, user_metadata
-from e2graphrag_integrations.retrieval.ranking.node_relevance import falling_relevance
+from e2graphrag_integrations.retrieval.hydrate import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Segment, Span

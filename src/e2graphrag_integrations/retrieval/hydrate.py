@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
 
+from e2graphrag_integrations.embedders.calibration import clipped_cosine
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.pages import merge_metadata
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.selection import children
-from e2graphrag_integrations.retrieval.strategy import Candidate
-from e2graphrag_integrations.retrieval.trace import measure
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
+from e2graphrag_integrations.retrieval.trace import RelevanceKind, Trace, measure
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
 from e2graphrag_integrations.snapshot.tags import tags_of_nodes
 from e2graphrag_integrations.store.records import StaleSnapshotError
@@ -246,3 +248,53 @@ def _segments(
 
 def _without_id(records: MetadataRecords, record: int) -> dict[str, Any]:
     return {key: value for key, value in records.values[record].items() if key != records.id_key}
+
+
+def add_relevance(
+    nodes: Sequence[RetrievedNode], query: Query, trace: Trace, reader: NodeReader
+) -> tuple[list[RetrievedNode], Trace]:
+    """Return result nodes with the relevance that hydration could not set, clipped to [0, 1].
+
+    The trace gets the meaning of the relevance (`Trace.relevance_kind`).
+
+    If the strategy does not give a node's relevance, it is the calibrated cosine between the
+    question and the node's best window. A question without a vector is not embedded for this
+    purpose: the relevance is then the fraction of the question's names that the node mentions.
+
+    Args:
+        nodes: Nodes that `reader` has read.
+        query: The question; its vector may be None.
+        trace: The names in the question that are in the index, and those that are not.
+        reader: The candidates of the nodes, and the snapshot.
+    """
+    candidates = [reader.candidates[node.node_id] for node in nodes]
+    trace = replace(trace, relevance_kind=_kind(query, candidates))
+    missing = [place for place, one in enumerate(candidates) if one.relevance is None]
+    if not missing:
+        return list(nodes), trace
+    if query.vector is not None:
+        rows = np.asarray([candidates[place].row for place in missing])
+        cosines = reader.snapshot.dense.best_cosines(query.vector, rows).tolist()
+        values = [query.calibration(cosine) for cosine in cosines]
+    else:
+        names = {one.entity for one in trace.links} | set(trace.unlinked)
+        values = [len(nodes[place].entities) / max(1, len(names)) for place in missing]
+    completed = list(nodes)
+    for place, value in zip(missing, values, strict=True):
+        completed[place] = replace(nodes[place], relevance=clipped(value))
+    return completed, trace
+
+
+def _kind(query: Query, candidates: Sequence[Candidate]) -> RelevanceKind:
+    if query.vector is not None:
+        return "cosine" if query.calibration is clipped_cosine else "calibrated"
+    return "names" if any(one.relevance is None for one in candidates) else "words"
+
+
+def falling_relevance(nodes: Sequence[RetrievedNode]) -> list[float]:
+    """Return the relevance of each node, raised to that of the nodes ranked below it.
+
+    The result never increases, so sorting by it keeps the ranking, and a cutoff removes its end.
+    """
+    relevance = [node.relevance for node in reversed(nodes)]
+    return [*accumulate(relevance, max)][::-1]

@@ -270,7 +270,7 @@ class RequestModel:
 @cache
 def request_model() -> RequestModel:
     """Return the model of the package."""
-    path = files("e2graphrag_integrations.retrieval.question") / "request_weights.json"
+    path = files("e2graphrag_integrations.retrieval") / "request_weights.json"
     return RequestModel(**json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from e2graphrag_integrations.retrieval.draft import Draft
-from e2graphrag_integrations.retrieval.hydrate import hydrate, hydrate_in_batches
+from e2graphrag_integrations.retrieval.hydrate import add_relevance, hydrate, hydrate_in_batches
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
-from e2graphrag_integrations.retrieval.ranking.node_relevance import add_relevance
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.results.packing import TableHeaders, pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.results.selection import above_floor, expand, fill_to_k

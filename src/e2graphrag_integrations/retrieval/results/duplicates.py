@@ -1,9 +1,11 @@
 """Texts that a result would show twice: equal ones, and summaries of sentences that it has already.
 
 Texts of several documents that are equal but for case, white space, quotes and final punctuation
-are duplicates, and so are nearly equal chunks (`NearDuplicates`). A number or a name that
-differs is often what a question is about, as in two versions of a contract. A result shows one of
-them, and names the other documents.
+are duplicates, and so are nearly equal chunks (`NearDuplicates`): they differ in few words, and in
+none that a question may be about. Numbers, dates, codes, names, nouns, negations and words such as
+"must" or "before" must be equal and in the same order, as in two versions of a contract. Only
+English texts are compared, because only their words are listed. A result shows one of them, and
+names the other documents.
 
 An extractive summary consists of sentences of chunks. It repeats those that are in the result.
 """
