@@ -13,7 +13,6 @@ from e2graphrag_integrations._utils.concurrency import CallerLoop, run_in_thread
 from e2graphrag_integrations._utils.validation import check_bool, check_int, check_seconds
 from e2graphrag_integrations.engine.base import OpenEngine
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing.engines import EngineArgument
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     OnCopy,
@@ -28,6 +27,7 @@ from e2graphrag_integrations.indexing.pipeline import (
 )
 from e2graphrag_integrations.indexing.progress import ProgressBar
 from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.stages.work import EngineArgument
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (
     CompactReport,
