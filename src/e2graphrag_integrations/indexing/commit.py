@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from e2graphrag_integrations.errors import LeaseLostError
 from e2graphrag_integrations.graph.builder import GraphBuilder
-from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.language_checks import ExtractionFit
 from e2graphrag_integrations.indexing.open_index import IndexingContext
 from e2graphrag_integrations.indexing.run import RunControl
 from e2graphrag_integrations.indexing.stages.embedding import Embeddings
 from e2graphrag_integrations.indexing.stages.extraction import Extractions
+from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import IndexReport

@@ -31,7 +31,6 @@ from e2graphrag_integrations.indexing.classify import (
     classify_for_update,
 )
 from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
-from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.inputs import (
     OnCopy,
     OnDuplicate,
@@ -48,7 +47,11 @@ from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.splitting import split_remotely
 from e2graphrag_integrations.indexing.stages.embedding import embed_nodes
 from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
-from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, plan_llm_calls
+from e2graphrag_integrations.indexing.stages.llm_calls import (
+    CostCounter,
+    announce_llm_calls,
+    plan_llm_calls,
+)
 from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
 from e2graphrag_integrations.indexing.stages.summary_waves import summarize_in_waves
 from e2graphrag_integrations.indexing.stages.work import StageRunner

@@ -14,8 +14,8 @@ from typing import Any
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError
-from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
+from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.options import MayShareChunk
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import Stage

@@ -27,7 +27,6 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing.classify import StoredDocuments
 from e2graphrag_integrations.indexing.commit import RunTotals
-from e2graphrag_integrations.indexing.cost import CostCounter
 from e2graphrag_integrations.indexing.inputs import languages_of, with_languages
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.pipeline import checked_manifest, index_documents
@@ -39,6 +38,7 @@ from e2graphrag_integrations.indexing.run import (
     StopSignal,
     WorkStopped,
 )
+from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, SummaryUsage
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.store.database import Leases, Transaction
