@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.graph import builder as builder_module
-from e2graphrag_integrations.graph import pair_weights
+from e2graphrag_integrations.graph import entity_graph
 from e2graphrag_integrations.graph.builder import GraphBuilder, build_graph
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from strategies import quick
@@ -84,7 +84,7 @@ def assert_equal_graphs(one: EntityGraph, other: EntityGraph):
 @given(chunk_lists, st.integers(1, 6))
 def test_batches_do_not_change_the_graph(chunks, limit):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_weights, "_MAX_MENTIONS", limit)
+        patch.setattr(entity_graph, "_MAX_MENTIONS", limit)
         in_batches = build_graph(chunks)
     expected = build_graph(chunks)
     assert_equal_graphs(in_batches, expected)

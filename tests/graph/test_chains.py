@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
+from e2graphrag_integrations.graph.builder import SentenceTable, graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.chains import MAX_CHAINS, MAX_HOPS, find_chains
-from e2graphrag_integrations.graph.sentence_table import SentenceTable
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
 from strategies import quick
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from e2graphrag_integrations.graph import communities as module
-from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
+from e2graphrag_integrations.graph.builder import SentenceTable, graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.communities import Communities, find_communities
-from e2graphrag_integrations.graph.sentence_table import SentenceTable
 from strategies import quick
 
 NAMES = "abcdefghij"

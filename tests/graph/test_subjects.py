@@ -9,8 +9,7 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.subjects import subject_candidates
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
-from e2graphrag_integrations.graph.sections import Section, sections_in_texts
-from e2graphrag_integrations.graph.subject_table import SubjectTableBuilder
+from e2graphrag_integrations.graph.sections import Section, SubjectTableBuilder, sections_in_texts
 from e2graphrag_integrations.graph.subjects import (
     Subject,
     SubjectChoice,

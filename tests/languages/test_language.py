@@ -1,16 +1,72 @@
-"""Codes of languages, as users, frameworks and locales write them."""
+"""The script of each character comes from its Unicode block."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.languages.language import (
     LANGUAGES,
     checked_code,
+    count_scripts,
     describe_language,
     find_code,
+    script_of,
 )
+from strategies import examples
+
+NAMES = {
+    "LATIN ": "Latn",
+    "CYRILLIC ": "Cyrl",
+    "GREEK ": "Grek",
+    "ARABIC LETTER": "Arab",
+    "HEBREW LETTER": "Hebr",
+    "DEVANAGARI ": "Deva",
+    "THAI CHARACTER": "Thai",
+    "HANGUL ": "Hang",
+    "HIRAGANA LETTER": "Kana",
+    "KATAKANA LETTER": "Kana",
+    "CJK UNIFIED": "Hani",
+    "CJK COMPATIBILITY IDEOGRAPH": "Hani",
+    "BENGALI LETTER": "Beng",
+    "TAMIL LETTER": "Taml",
+    "KHMER LETTER": "Khmr",
+    "MYANMAR LETTER": "Mymr",
+    "LAO LETTER": "Laoo",
+    "GEORGIAN ": "Geor",
+    "ARMENIAN ": "Armn",
+    "ETHIOPIC SYLLABLE": "Ethi",
+}
+"""Starts of the Unicode names of letters, and their scripts."""
+
+
+@pytest.mark.parametrize("start", NAMES)
+def test_letters_have_the_script_of_their_unicode_name(start):
+    letters = [
+        chr(code)
+        for code in [*range(0x3134F), *range(0xFF00, 0xFFF0)]
+        if chr(code).isalpha() and unicodedata.name(chr(code), "").startswith(start)
+    ]
+    found = Counter(map(script_of, letters))
+    assert found[NAMES[start]] > 0.8 * len(letters)  # without phonetic letters and symbols
+    assert found[NAMES[start]] + found[""] > 0.95 * len(letters)
+
+
+@given(st.text())
+@examples(60)
+def test_each_letter_is_counted_once(text):
+    counts = count_scripts(text)
+    assert sum(counts.values()) == sum(script_of(character) != "" for character in text)
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+
+
+def test_digits_marks_of_punctuation_and_emoji_have_no_script():
+    assert count_scripts("1984 。、！？ \U0001f600 ١٢ % \n") == {}
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
-from e2graphrag_integrations.indexing.progress import ProgressBar
-from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.stages.work import as_engine
 from e2graphrag_integrations.options import TreePer, WriteOptions

@@ -25,8 +25,7 @@ from e2graphrag_integrations.indexing.pipeline import (
     resume_documents,
     update_documents,
 )
-from e2graphrag_integrations.indexing.progress import ProgressBar
-from e2graphrag_integrations.indexing.run import IndexingRun
+from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.indexing.stages.work import EngineArgument
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (

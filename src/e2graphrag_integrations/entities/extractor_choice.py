@@ -23,10 +23,14 @@ from e2graphrag_integrations.languages.detection import has_english_words, main_
 from e2graphrag_integrations.languages.language import (
     CHINESE,
     ENGLISH,
+    HAN,
+    KANA,
+    LATIN,
     checked_code,
+    count_scripts,
+    script_of,
     scripts_of_language,
 )
-from e2graphrag_integrations.languages.scripts import HAN, KANA, LATIN, count_scripts, script_of
 from e2graphrag_integrations.protocols import EntityExtractor
 
 ExtractorArgument = EntityExtractor | str | os.PathLike[str]

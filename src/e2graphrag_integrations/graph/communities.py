@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.bounded_cache import cached_method
-from e2graphrag_integrations.graph.sentence_table import SentenceTable
+from e2graphrag_integrations.graph.builder import SentenceTable
 
 MAX_SIZE = 30
 """A community with more entities is divided on the next level."""

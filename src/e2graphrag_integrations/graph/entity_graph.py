@@ -1,21 +1,214 @@
-"""The entity graph and the entity-chunk index, as compact read-only arrays."""
+"""The entity graph and the entity-chunk index, as compact read-only arrays.
+
+The weight of a pair is an exact sum of integers, which does not depend on the order of the terms,
+and from which a term can be subtracted again. Therefore, a graph that is updated after a change
+equals one that is built anew, to the last bit.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.arrays import (
+    IntArray,
+    concatenated_ranges,
+    exclusive_sums,
+    smallest_int_type,
+    sorted_union,
+)
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import index_strings
-from e2graphrag_integrations.graph.pair_weights import PairWeights
+
+UNIT = math.lcm(*range(1, 21)) << 14
+"""The weight 1 as an integer. The share `1 / n` of a sentence with n entities is exact up to
+n = 22, and rounded to 13 digits above. Sums below 2 million do not overflow."""
+
+MAX_ENTITIES = 1 << 31
+"""Maximum number of entities: a pair of rows is packed into one 64-bit integer."""
+
+_LOW_32 = 0xFFFFFFFF
+"""Mask for the second of two 32-bit rows packed into one 64-bit integer."""
+
+_MAX_MENTIONS = 1 << 17
+"""Number of mentions whose pairs are summed at a time. Limits memory."""
+
+_EMPTY: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PairWeights:
+    """The weights of all pairs of entities that share a sentence.
+
+    Attributes:
+        keys: Packed rows of both entities, the lower row first, ascending.
+        units: Weight of each pair in multiples of `1 / UNIT`.
+    """
+
+    keys: IntArray
+    units: IntArray
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return the weights of no pairs."""
+        return cls(_EMPTY, _EMPTY)
+
+    @classmethod
+    def from_mentions(cls, entities: IntArray, sentence_sizes: IntArray) -> PairWeights:
+        """Return the weights of all pairs in some sentences.
+
+        Args:
+            entities: The entity of each mention, in the order of the sentences.
+            sentence_sizes: Number of mentions per sentence.
+        """
+        bounds = exclusive_sums(sentence_sizes)
+        parts: list[PairWeights] = []
+        start = 0
+        while start < len(sentence_sizes):  # in batches of complete sentences
+            limit = bounds[start] + _MAX_MENTIONS
+            end = max(start + 1, int(np.searchsorted(bounds, limit, side="right")) - 1)
+            mentions = entities[bounds[start] : bounds[end]]
+            parts.append(_weights_in(mentions, sentence_sizes[start:end]))
+            # Like a merge sort: each weight is copied only a logarithmic number of times.
+            while len(parts) > 1 and len(parts[-1].keys) * 2 > len(parts[-2].keys):
+                parts[-2:] = [combine_weights(parts[-2:])]
+            start = end
+        return combine_weights(parts)
+
+    def renumbered(self, rows: IntArray) -> PairWeights:
+        """Return the same weights after rows have moved.
+
+        Args:
+            rows: New row of each entity; increasing, apart from -1 for entities without pairs.
+        """
+        return PairWeights((rows[self.keys >> 32] << 32) | rows[self.keys & _LOW_32], self.units)
+
+    def changed(self, removed: PairWeights, added: PairWeights) -> PairWeights:
+        """Return these weights without some, and with others. All refer to the same rows.
+
+        Args:
+            removed: Weights that these contain.
+            added: Further weights.
+        """
+        change = combine_weights([PairWeights(removed.keys, -removed.units), added])
+        places = np.searchsorted(self.keys, change.keys)
+        is_known = np.zeros(len(change.keys), dtype=np.bool_)
+        if len(self.keys):
+            is_known = self.keys.take(places, mode="clip") == change.keys
+        units = self.units.copy()
+        units[places[is_known]] += change.units[is_known]
+        zeros = places[is_known][units[places[is_known]] == 0]
+        keys, units = np.delete(self.keys, zeros), np.delete(units, zeros)
+        is_new = ~is_known & (change.units != 0)
+        places = np.searchsorted(keys, change.keys[is_new])
+        return PairWeights(
+            np.insert(keys, places, change.keys[is_new]),
+            np.insert(units, places, change.units[is_new]),
+        )
+
+    def heaviest(self, entities: int, max_degree: int) -> PairWeights:
+        """Return the weights that are among the highest of both entities of their pair.
+
+        The earlier neighbor wins ties.
+
+        Args:
+            entities: Number of entities.
+            max_degree: Maximum number of weights to keep per entity.
+        """
+        first = (self.keys >> 32).astype(np.int32)
+        second = (self.keys & _LOW_32).astype(np.int32)
+        starts = exclusive_sums(np.bincount(first, minlength=entities))
+        degrees = np.diff(starts) + np.bincount(second, minlength=entities)
+        hubs = np.flatnonzero(degrees > max_degree)
+        if not len(hubs):
+            return self
+        number = np.full(entities, len(hubs), dtype=np.min_scalar_type(len(hubs)))
+        number[hubs] = np.arange(len(hubs))
+        # The pairs whose second entity is a hub, grouped by hub.
+        below = np.flatnonzero(number[second] < len(hubs))
+        below = below[np.argsort(number[second[below]], kind="stable")]
+        bounds = exclusive_sums(np.bincount(number[second[below]], minlength=len(hubs)))
+        lowest = np.zeros(entities, dtype=np.int64)  # lowest weight of a hub that is kept
+        last = np.full(entities, entities, dtype=np.int64)  # last neighbor kept with this weight
+        for position, hub in enumerate(hubs.tolist()):
+            pairs = below[bounds[position] : bounds[position + 1]]
+            after = slice(starts[hub], starts[hub + 1])
+            units = np.concatenate([self.units[pairs], self.units[after]])
+            lowest[hub] = np.partition(units, len(units) - max_degree)[len(units) - max_degree]
+            ties = np.flatnonzero(units == lowest[hub])
+            place = ties[max_degree - int((units > lowest[hub]).sum()) - 1]
+            neighbor = (
+                first[pairs[place]] if place < len(pairs) else second[after][place - len(pairs)]
+            )
+            last[hub] = neighbor
+        is_kept = np.ones(len(self.keys), dtype=np.bool_)
+        for own, other in ((first, second), (second, first)):
+            limit = lowest[own]
+            is_kept &= (self.units > limit) | ((self.units == limit) & (other <= last[own]))
+        return PairWeights(self.keys[is_kept], self.units[is_kept])
+
+    def matrix(self, entities: int) -> csr_array:
+        """Return the symmetric matrix of the weights, with sorted indices.
+
+        Args:
+            entities: Number of entities.
+        """
+        index_type = smallest_int_type(max(entities, 2 * len(self.keys)))
+        sizes = np.bincount(self.keys >> 32, minlength=entities)
+        upper = csr_array(
+            (
+                self.units / UNIT,
+                (self.keys & _LOW_32).astype(index_type),
+                exclusive_sums(sizes).astype(index_type),
+            ),
+            shape=(entities, entities),
+        )
+        return upper + upper.T.tocsr()
+
+
+def combine_weights(parts: Sequence[PairWeights]) -> PairWeights:
+    """Return the sums of weights that refer to the same rows."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = np.concatenate([_EMPTY, *(part.keys for part in parts)])
+    order = np.argsort(keys, kind="stable")  # fast, as each part is sorted
+    keys = keys[order]
+    units = np.concatenate([_EMPTY, *(part.units for part in parts)])[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return PairWeights(keys[starts], np.add.reduceat(units, starts) if len(starts) else _EMPTY)
+
+
+def _weights_in(entities: IntArray, sentence_sizes: IntArray) -> PairWeights:
+    """Return `1 / distinct entities` for every pair of entities in each sentence, summed."""
+    sentences = np.repeat(np.arange(len(sentence_sizes)), sentence_sizes)
+    distinct = sorted_union((sentences << 32) | entities)
+    starts = np.flatnonzero(np.diff(distinct >> 32, prepend=-1))
+    sizes = np.diff(starts, append=len(distinct))
+    rows = distinct & _LOW_32
+    keys, units = [_EMPTY], [_EMPTY]
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        if size > 1:
+            members = rows[starts[sizes == size][:, None] + np.arange(size)]
+            a, b = np.triu_indices(size, 1)
+            keys.append(((members[:, a] << 32) | members[:, b]).ravel())
+            units.append(np.full(len(keys[-1]), _share(size), dtype=np.int64))
+    all_keys, all_units = np.concatenate(keys), np.concatenate(units)
+    order = np.argsort(all_keys)
+    return combine_weights([PairWeights(all_keys[order], all_units[order]), PairWeights.empty()])
+
+
+def _share(size: int) -> int:
+    """Return the weight of a pair in a sentence with this many entities, rounded."""
+    return (2 * UNIT + size) // (2 * size)
+
 
 _CACHED_NEIGHBORS = 4096
 """Number of neighbor sets that `hops` caches."""

@@ -9,8 +9,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.strings import find_rows
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.pair_weights import PairWeights
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 
 
 def updated_pairs(

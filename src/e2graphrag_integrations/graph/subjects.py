@@ -25,11 +25,11 @@ from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
 from e2graphrag_integrations.graph.sections import (
     MIN_DEFINITIONS,
     Section,
+    SubjectTable,
     are_entries,
     named_sections,
     sections_in_texts,
 )
-from e2graphrag_integrations.graph.subject_table import SubjectTable
 from e2graphrag_integrations.graph.titles import TitleForms
 from e2graphrag_integrations.text.letters import simplified
 

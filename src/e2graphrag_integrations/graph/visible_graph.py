@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.graph.builder import SentenceTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.sentence_table import SentenceTable
 
 _MAX_READ = 50_000
 """Maximum number of chunks whose sentences are read without a filter. If the entities occur in

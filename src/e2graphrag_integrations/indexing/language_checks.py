@@ -15,12 +15,14 @@ from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
 from e2graphrag_integrations.languages.detection import main_script
 from e2graphrag_integrations.languages.language import (
     ENGLISH,
+    HAN,
+    HANGUL,
+    KANA,
     UNKNOWN,
     describe_language,
     describe_languages,
     scripts_of_language,
 )
-from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA
 from e2graphrag_integrations.types import SourceDocument
 
 _SPACY_LANGUAGES = frozenset(

@@ -23,17 +23,15 @@ from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.errors import StoppedError, StoreError
 from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
-from e2graphrag_integrations.indexing.classify import (
+from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
+from e2graphrag_integrations.indexing.inputs import (
+    OnCopy,
+    OnDuplicate,
     Selection,
     StoredDocuments,
     classify_for_add,
     classify_for_resume,
     classify_for_update,
-)
-from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
-from e2graphrag_integrations.indexing.inputs import (
-    OnCopy,
-    OnDuplicate,
     declare_language,
     languages_of,
     with_languages,
@@ -41,8 +39,13 @@ from e2graphrag_integrations.indexing.inputs import (
 from e2graphrag_integrations.indexing.language_checks import warn_about_languages
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
-from e2graphrag_integrations.indexing.progress import StageTimer
-from e2graphrag_integrations.indexing.run import FailurePolicy, IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.run import (
+    FailurePolicy,
+    IndexingRun,
+    RunControl,
+    StageTimer,
+    WorkStopped,
+)
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.indexing.splitting import split_remotely
 from e2graphrag_integrations.indexing.stages.embedding import embed_nodes

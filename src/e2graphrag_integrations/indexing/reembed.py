@@ -16,9 +16,8 @@ from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
-from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.reindex import batches
-from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
 from e2graphrag_integrations.indexing.stages.embedding import (
     Windows,
     embed_nodes,

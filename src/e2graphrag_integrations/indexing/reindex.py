@@ -17,8 +17,7 @@ from e2graphrag_integrations.entities.extractor_choice import MODEL, without_ext
 from e2graphrag_integrations.errors import StoppedError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.open_index import OpenIndex
-from e2graphrag_integrations.indexing.progress import StageTimer
-from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, WorkStopped
+from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
 from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
 from e2graphrag_integrations.reports import IndexReport
 from e2graphrag_integrations.snapshot.build import check_row_counts

@@ -25,16 +25,15 @@ from e2graphrag_integrations.errors import (
     StoreError,
     StoreLockedError,
 )
-from e2graphrag_integrations.indexing.classify import StoredDocuments
 from e2graphrag_integrations.indexing.commit import RunTotals
-from e2graphrag_integrations.indexing.inputs import languages_of, with_languages
+from e2graphrag_integrations.indexing.inputs import StoredDocuments, languages_of, with_languages
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
 from e2graphrag_integrations.indexing.pipeline import checked_manifest, index_documents
-from e2graphrag_integrations.indexing.progress import StageTimer
 from e2graphrag_integrations.indexing.run import (
     FailurePolicy,
     IndexingRun,
     RunControl,
+    StageTimer,
     StopSignal,
     WorkStopped,
 )

@@ -13,6 +13,8 @@ tell is in the main language of the documents around it.
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,16 +24,49 @@ from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.languages.language import (
     ENGLISH,
+    HAN,
+    HANGUL,
+    KANA,
     LANGUAGES,
+    LATIN,
     UNKNOWN,
+    count_scripts,
     find_code,
     scripts_of_language,
 )
-from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA, LATIN, count_scripts
-from e2graphrag_integrations.languages.stop_words import distinctive_words
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
+
+
+_CODES = {"no": "nb", "nn": "nb", "bs": "hr"}
+"""Codes under which spaCy has the words of a language, where they differ from ours."""
+
+
+@functools.cache
+def distinctive_words(language: str, other: str = ENGLISH) -> frozenset[str]:
+    """Return the stop words of a language that are not stop words of another.
+
+    The lists are those of spaCy. Languages without a list have no words.
+
+    >>> sorted(distinctive_words("it") & {"di", "una", "a", "the"})
+    ['di', 'una']
+    """
+    return stop_words(language) - stop_words(other)
+
+
+@functools.cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language, as spaCy lists them; none if it has no list."""
+    code = _CODES.get(language, language)
+    if importlib.util.find_spec(f"spacy.lang.{code}") is None:
+        return frozenset()
+    try:
+        module = importlib.import_module(f"spacy.lang.{code}.stop_words")
+    except ModuleNotFoundError:
+        return frozenset()
+    return frozenset(word for word in module.STOP_WORDS if word.isalpha())
+
 
 _PIECES, _PIECE_LENGTH = 8, 500
 """Number of pieces of a long text that are read, and their length in characters."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from e2graphrag_integrations.languages.detection import stop_words
 from e2graphrag_integrations.languages.language import CHINESE, ENGLISH
-from e2graphrag_integrations.languages.stop_words import stop_words
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.text.words import (
     FUNCTION_WORDS,

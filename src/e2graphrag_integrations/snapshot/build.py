@@ -21,7 +21,7 @@ from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
-from e2graphrag_integrations.graph.subject_table import SubjectTableBuilder
+from e2graphrag_integrations.graph.sections import SubjectTableBuilder
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25

@@ -1,8 +1,12 @@
-"""Snapshots as arrays and JSON values, as they are stored on disk."""
+"""Snapshots as arrays and JSON values, as they are stored on disk, and checks that they fit.
+
+A checksum proves only that a file is complete. The checks ensure that no row number of a damaged
+or crafted snapshot lies outside its array.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +17,11 @@ from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.graph.builder import MentionTable
-from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.graph.pair_weights import PairWeights
-from e2graphrag_integrations.graph.subject_table import SubjectTable
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
+from e2graphrag_integrations.graph.sections import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.search.segmented import SegmentedVectors
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
@@ -29,6 +33,8 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
+from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK
+from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
@@ -163,4 +169,198 @@ def restore_snapshot(
             arrays["subject_starts"],
             StringArray(arrays["subjects"], arrays["subjects_bounds"]),
         ),
+    )
+
+
+_FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
+"""The bits that mark a byte within a character in UTF-8."""
+
+_LOW_32 = 0xFFFFFFFF
+"""Mask for the second of two rows packed into one integer."""
+
+
+def is_consistent(snapshot: Snapshot) -> bool:
+    """Return whether all arrays of a snapshot have suitable types, shapes and row numbers."""
+    return all(_checks(snapshot))
+
+
+def is_consistent_bm25(bm25: BM25Index, windows: int) -> bool:
+    """Return whether a BM25 index fits a snapshot with a number of windows."""
+    postings = bm25.postings
+    words, counts = postings.vocabulary, postings.counts
+    return (
+        _are_strings(words)
+        and _is_sparse(counts, len(words), windows)
+        and _are_rows(counts.data, None, len(counts.indices))
+        and _are_rows(postings.lengths, None, windows)
+    )
+
+
+def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
+    """Return whether IVF lists fit the vectors of a snapshot."""
+    centroids = ivf.centroids
+    return (
+        _is_matrix(centroids)
+        and centroids.shape[1] == vectors.shape[1]
+        and 0 < len(centroids) <= max(1, len(vectors))
+        and _are_rows(ivf.assignments, len(centroids), len(vectors))
+    )
+
+
+def is_consistent_tags(tags: Any, snapshot: Snapshot) -> bool:
+    """Return whether the tags of chunks fit a snapshot and its tag set."""
+    return (
+        tags.shape == (len(snapshot.chunk_nodes), TAGS_PER_CHUNK)
+        and tags.dtype == np.int16
+        and bool(((tags >= -1) & (tags < len(snapshot.tag_set.tags))).all())
+    )
+
+
+def _checks(snapshot: Snapshot) -> Iterator[bool]:
+    nodes, graph, dense = snapshot.nodes, snapshot.graph, snapshot.dense
+    documents, count = len(snapshot.documents), len(nodes.ids)
+    yield _are_strings(nodes.ids)
+    yield _are_strings(graph.names)
+    yield _is_list_of(snapshot.documents, str)
+    yield _is_list_of(snapshot.titles, str | None, documents)
+    yield _is_list_of(snapshot.stamps, str, documents)
+    yield all(isinstance(value, str) for value in dict(snapshot.made_with).values())
+    for name in NODE_ARRAYS:
+        yield _are_rows(getattr(nodes, name), None, count)
+    chunks = len(snapshot.chunk_nodes)
+    yield _are_rows(nodes.document, documents, count)
+    yield _ascends(nodes.document)
+    yield bool((nodes.position <= np.arange(count)).all())
+    yield bool((nodes.start <= nodes.end).all())
+    yield bool((nodes.first_leaf < nodes.end_leaf).all())
+    yield _are_rows(nodes.end_leaf, chunks + 1, count)
+    yield _are_rows(snapshot.chunk_nodes, count)
+    yield np.array_equal(snapshot.chunk_nodes, np.flatnonzero(nodes.level == 0))
+    yield _are_rows(snapshot.chunk_words, None, chunks)
+    # The graph
+    entities = len(graph.names)
+    yield graph.named.dtype == np.bool_ and graph.named.shape == (entities,)
+    yield graph.edges.shape == (entities, entities) and _is_sparse(graph.edges, entities, entities)
+    yield graph.postings.shape == (entities, chunks)
+    yield _is_sparse(graph.postings, entities, chunks)
+    yield graph.edges.data.dtype.kind == "f"
+    yield _are_rows(graph.postings.data, None)
+    yield _are_pairs(graph.pairs, entities)
+    mentions, _ = snapshot.stored_parts()
+    yield _are_strings(snapshot.unedited_names)
+    yield _are_rows(mentions.entities, len(snapshot.unedited_names))
+    yield mentions.named.dtype == np.bool_ and mentions.named.shape == mentions.entities.shape
+    yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
+    yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
+    yield len(mentions.chunk_sizes) == chunks
+    yield from _checks_of_subjects(snapshot.subject_candidates, chunks)
+    # The vectors
+    windows = len(dense.window_nodes)
+    _, index = snapshot.stored_parts()
+    yield _is_matrix(index.vectors) and len(index.vectors) == windows
+    yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
+    yield len(np.flatnonzero(np.diff(dense.window_nodes, prepend=-1))) == count
+    yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])
+    spans = snapshot.window_spans
+    yield spans.dtype.kind in "iu" and spans.shape == (windows, 2)
+    yield not windows or bool((spans[:, 0] >= 0).all() and (spans[:, 0] <= spans[:, 1]).all())
+    yield from _checks_of_metadata(snapshot.records, documents, count)
+
+
+def _checks_of_metadata(records: MetadataRecords, documents: int, nodes: int) -> Iterator[bool]:
+    values, sections = len(records.values), records.sections
+    yield _is_list_of(records.values, dict)
+    languages = dict(records.languages)
+    yield _is_list_of([*languages, *languages.values()], str)
+    yield _are_rows(records.indices, values)
+    yield _are_rows(records.starts, None, nodes) and bool((records.starts <= records.ends).all())
+    yield _are_rows(records.ends, len(records.indices) + 1, nodes)
+    for name in SECTION_ARRAYS:
+        yield _are_rows(getattr(sections, name), None, len(sections.documents))
+    yield _are_rows(sections.documents, documents) and _ascends(sections.documents)
+    yield _are_rows(sections.records, values)
+
+
+def _checks_of_subjects(table: SubjectTable, chunks: int) -> Iterator[bool]:
+    candidates = len(table.names)
+    yield _are_strings(table.names) or table.names == ()
+    yield _are_rows(table.chunks, chunks, candidates) and _ascends(table.chunks)
+    yield _are_rows(table.levels + 1, MAX_LEVEL + 2, candidates)
+    yield _are_rows(table.starts, None, candidates)
+
+
+def _are_rows(array: Any, end: int | None, length: int | None = None) -> bool:
+    """Return whether an array contains integers from 0 to `end` - 1."""
+    return bool(
+        array.dtype.kind in "iu"
+        and array.ndim == 1
+        and (length is None or len(array) == length)
+        and (not len(array) or array.min() >= 0)
+        and (end is None or not len(array) or array.max() < end)
+    )
+
+
+def _are_pairs(pairs: PairWeights | None, entities: int) -> bool:
+    """Return whether weights are positive, and their keys are ascending pairs of rows."""
+    if pairs is None:
+        return True
+    keys = pairs.keys
+    return (
+        _are_rows(keys, entities << 32)
+        and bool((keys[1:] > keys[:-1]).all())
+        and bool(((keys >> 32) < (keys & _LOW_32)).all())
+        and bool(((keys & _LOW_32) < entities).all())
+        and _are_rows(pairs.units - 1, None, len(keys))
+    )
+
+
+def _are_sizes(array: Any, total: int) -> bool:
+    return _are_rows(array, total + 1) and int(array.sum(dtype=np.float64)) == total
+
+
+def _ascends(array: Any) -> bool:
+    return bool((array[1:] >= array[:-1]).all())
+
+
+def _is_matrix(array: Any) -> bool:
+    return bool(array.dtype == np.float32 and array.ndim == 2)  # noqa: PLR2004 - a matrix
+
+
+def _is_sparse(matrix: Any, rows: int, columns: int) -> bool:
+    """Return whether the arrays of a sparse matrix with this number of rows are valid."""
+    indptr = matrix.indptr
+    return (
+        _are_rows(indptr, None, rows + 1)
+        and indptr[0] == 0
+        and _ascends(indptr)
+        and indptr[-1] == len(matrix.indices) == len(matrix.data)
+        and matrix.data.ndim == 1
+        and _are_rows(matrix.indices, columns)
+    )
+
+
+def _are_strings(strings: Any) -> bool:
+    """Return whether the bounds of a `StringArray` lie between whole characters of its data."""
+    if not isinstance(strings, StringArray):
+        return _is_list_of(strings, str)
+    data, bounds = strings.data, strings.bounds
+    if not (
+        data.dtype == np.uint8
+        and data.ndim == 1
+        and _are_rows(bounds, len(data) + 1)
+        and len(bounds)
+        and bounds[0] == 0
+        and bounds[-1] == len(data)
+        and _ascends(bounds)
+    ):
+        return False
+    first = data[bounds[bounds < len(data)]]
+    return not ((first & _CONTINUATION_MASK) == _FIRST_CONTINUATION).any()
+
+
+def _is_list_of(values: Any, kind: Any, length: int | None = None) -> bool:
+    return (
+        isinstance(values, list)
+        and (length is None or len(values) == length)
+        and all(isinstance(value, kind) for value in values)
     )

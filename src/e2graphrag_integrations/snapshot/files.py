@@ -35,6 +35,10 @@ from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapsh
 from e2graphrag_integrations.snapshot.conversion import (
     bm25_arrays,
     has_current_forms,
+    is_consistent,
+    is_consistent_bm25,
+    is_consistent_ivf,
+    is_consistent_tags,
     restore_bm25,
     restore_snapshot,
     snapshot_arrays,
@@ -48,12 +52,6 @@ from e2graphrag_integrations.snapshot.incremental import (
 from e2graphrag_integrations.snapshot.segments import followed_by, join_segments
 from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
-from e2graphrag_integrations.snapshot.validation import (
-    is_consistent,
-    is_consistent_bm25,
-    is_consistent_ivf,
-    is_consistent_tags,
-)
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.text.tags import TagSet

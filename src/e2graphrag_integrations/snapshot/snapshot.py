@@ -23,14 +23,13 @@ from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.aliases import Aliases
-from e2graphrag_integrations.graph.builder import MentionTable
+from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable
 from e2graphrag_integrations.graph.communities import Communities, find_communities
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
-from e2graphrag_integrations.graph.sentence_table import SentenceTable
-from e2graphrag_integrations.graph.subject_table import SubjectTable
+from e2graphrag_integrations.graph.sections import SubjectTable
 from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
 from e2graphrag_integrations.graph.titles import TextTitles, TitleForms
 from e2graphrag_integrations.languages.language import ENGLISH

@@ -12,10 +12,12 @@ import errno
 import os
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -23,6 +25,7 @@ from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.database import Transaction
 
 _MAX_NOTE = 500
 """Maximum number of characters that an error message quotes from the lock file."""
@@ -130,3 +133,42 @@ def _reason(error: OSError) -> str:
     if error.errno in _READ_ONLY:
         return "the file or its folder is read-only; copy it to a writable folder"
     return "check the folder of the index"
+
+
+class FileLeases:
+    """Holds all documents in the queue of a file, whose lock excludes other workers.
+
+    Args:
+        read: Runs a query.
+    """
+
+    def __init__(self, read: Callable[[str], list[Any]]) -> None:
+        self._read = read
+        self._locked: set[str] = set()
+        self._lock = threading.Lock()
+
+    def claim(self) -> Mapping[str, int]:
+        """Return the ids of all documents that have not failed."""
+        return {id_: 1 for (id_,) in self._read("SELECT id FROM queue WHERE status <> 'failed'")}
+
+    def check(self, db: Transaction, document_id: str) -> None:
+        """Do nothing: the lock of the file excludes other workers."""
+
+    def release(self) -> None:
+        """Do nothing: the documents are held only as long as the lock of the file."""
+
+    def try_lock(self, names: Sequence[str]) -> str | None:
+        """Lock the first free name, and return it; None if none is free."""
+        with self._lock:
+            free = next((name for name in names if name not in self._locked), None)
+            if free is not None:
+                self._locked.add(free)
+            return free
+
+    def unlock(self, name: str) -> None:
+        """Unlock a name."""
+        with self._lock:
+            self._locked.discard(name)
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -145,7 +145,7 @@ def document_from_fields(document_id: str, fields: Mapping[str, Any]) -> SourceD
 def content_hash(document: SourceDocument) -> str:
     """Return the SHA-256 hash of a document without its id, so that copies have equal hashes.
 
-    It does not cover the language, which may be detected; see `indexing/classify.py`.
+    It does not cover the language, which may be detected; see `indexing/inputs.py`.
     """
     fields = document_fields(document)
     parts = [fields[name] for name in ("text", "title", "metadata", "segments")]

@@ -19,9 +19,8 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
-from e2graphrag_integrations.store.database import Database, Transaction, WriteLock
+from e2graphrag_integrations.store.database import Database, KnownGeneration, Transaction, WriteLock
 from e2graphrag_integrations.store.location import open_database
-from e2graphrag_integrations.store.newest_generation import KnownGeneration
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StaleSnapshotError,

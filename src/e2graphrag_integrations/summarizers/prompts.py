@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.languages.detection import main_script
-from e2graphrag_integrations.languages.scripts import HAN
+from e2graphrag_integrations.languages.language import HAN
 
 _WORDS_PER_TOKEN = 0.6
 """Words requested per allowed token; below the true ratio, because models overshoot."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
-from e2graphrag_integrations.languages.scripts import HAN, HANGUL, KANA, letters_of
+from e2graphrag_integrations.languages.language import HAN, HANGUL, KANA, letters_of
 
 IDEOGRAPHIC = letters_of(HAN, KANA)
 """Letters of Chinese and Japanese, which have neither spaces between words nor combining marks."""

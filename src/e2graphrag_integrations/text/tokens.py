@@ -24,7 +24,7 @@ _SINGLE_LETTERS = (
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Letters that count as one token each: those of scripts without spaces, and Hangul. Part of the
-counter's version, and therefore independent of the table in `scripts.py`."""
+counter's version, and therefore independent of the table in `languages`."""
 
 
 class ApproximateTokenCounter:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, LLMCallLimitError
-from e2graphrag_integrations.indexing.progress import StageTimer
+from e2graphrag_integrations.indexing.run import StageTimer
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.text.tokens import count_tokens

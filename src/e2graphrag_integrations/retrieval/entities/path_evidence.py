@@ -14,8 +14,8 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.graph.builder import SentenceRows
 from e2graphrag_integrations.graph.chains import Chain, find_chains
-from e2graphrag_integrations.graph.sentence_table import SentenceRows
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath, Hop
 from e2graphrag_integrations.retrieval.entities.entity_view import entity_name

@@ -30,9 +30,8 @@ from e2graphrag_integrations.errors import (
     IndexGoneError,
     StoreConnectionError,
 )
-from e2graphrag_integrations.store.database import LeaseHolder, Transaction
+from e2graphrag_integrations.store.database import LeaseHolder, NewestGeneration, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
-from e2graphrag_integrations.store.newest_generation import NewestGeneration
 from e2graphrag_integrations.store.postgres.connection import (
     Connection,
     ConnectionPool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from e2graphrag_integrations.store.newest_generation import KnownGeneration, NewestGeneration
+from e2graphrag_integrations.store.database import KnownGeneration, NewestGeneration
 
 
 def test_the_statement_that_began_last_wins_whenever_its_result_arrives():

@@ -11,7 +11,7 @@ import pytest
 
 from e2graphrag_integrations import Progress, RetryPolicy, SourceDocument
 from e2graphrag_integrations.indexing import planning
-from e2graphrag_integrations.indexing.progress import ProgressBar
+from e2graphrag_integrations.indexing.run import ProgressBar
 from e2graphrag_integrations.indexing.stages import embedding, extraction
 from fakes import CountingLLM, numbered
 
