@@ -39,10 +39,9 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
-from e2graphrag_integrations.indexing.inputs import as_ids, as_list
+from e2graphrag_integrations.indexing.inputs import as_engine, as_ids, as_list
 from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
-from e2graphrag_integrations.indexing.stages.work import as_engine
 from e2graphrag_integrations.options import TreePer, WriteOptions
 from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener

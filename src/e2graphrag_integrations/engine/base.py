@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from e2graphrag_integrations._utils.validation import check_bool, check_text
 from e2graphrag_integrations.engine.opening import IndexParts
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.indexing.inputs import as_ids
+from e2graphrag_integrations.indexing.inputs import EngineArgument, as_engine, as_ids
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun
-from e2graphrag_integrations.indexing.stages.work import EngineArgument, as_engine
 from e2graphrag_integrations.options import check_call_limit
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import DocumentStatus, Freshness, ProgressListener, Stats

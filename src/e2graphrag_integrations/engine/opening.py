@@ -12,10 +12,9 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.extractor_choice import recorded_extractors
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing.inputs import check_language
+from e2graphrag_integrations.indexing.inputs import as_engine, check_language
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk
-from e2graphrag_integrations.indexing.stages.work import as_engine
 from e2graphrag_integrations.languages.notices import LanguageNotices
 from e2graphrag_integrations.options import MayShareChunk, Options
 from e2graphrag_integrations.protocols import Embedder, Summarizer

@@ -15,6 +15,7 @@ from e2graphrag_integrations.engine.base import OpenEngine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
+    EngineArgument,
     OnCopy,
     OnDuplicate,
     as_documents,
@@ -26,7 +27,6 @@ from e2graphrag_integrations.indexing.pipeline import (
     update_documents,
 )
 from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
-from e2graphrag_integrations.indexing.stages.work import EngineArgument
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (
     CompactReport,

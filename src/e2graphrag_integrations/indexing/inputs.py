@@ -1,4 +1,7 @@
-"""The documents of a call: checked before any write, and classified as new, known or changed."""
+"""The documents and the engine of a call, checked before any write.
+
+Documents are classified as new, known or changed.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.detection import detect_languages
 from e2graphrag_integrations.languages.language import AUTO, ENGLISH, checked_code
 from e2graphrag_integrations.store.records import content_hash
@@ -244,3 +248,26 @@ def _compare(
         if is_new or is_equal or replacing:
             contents.add(hash_)
     return new, changed, unchanged
+
+
+EngineArgument = IndexingEngine | Literal["local", "ray"]
+"""An engine, or the name of one with its defaults."""
+
+
+def as_engine(engine: Any) -> IndexingEngine:
+    """Return the engine for `"local"` or `"ray"`, or an engine unchanged.
+
+    Raises:
+        InvalidInputError: If the argument is neither.
+    """
+    if engine == "local":
+        return LocalEngine()
+    if engine == "ray":
+        from e2graphrag_integrations.indexing.ray.engine import RayEngine
+
+        return RayEngine()
+    if isinstance(engine, IndexingEngine) and not isinstance(engine, type):
+        return engine
+    raise InvalidInputError(
+        f'engine={short_repr(engine)} must be "local", "ray", or an engine such as RayEngine()'
+    )

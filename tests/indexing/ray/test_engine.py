@@ -31,7 +31,8 @@ from e2graphrag_integrations.errors import (
     SettingsMismatchError,
     StoppedError,
 )
-from e2graphrag_integrations.indexing.stages.work import LocalEngine, as_engine
+from e2graphrag_integrations.indexing.inputs import as_engine
+from e2graphrag_integrations.indexing.stages.work import LocalEngine
 from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 

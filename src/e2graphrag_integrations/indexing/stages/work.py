@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from e2graphrag_integrations._utils.validation import short_repr, wrap_errors
-from e2graphrag_integrations.errors import IndexingError, InvalidInputError
+from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations.errors import IndexingError
 from e2graphrag_integrations.reports import Stage
 
 T = TypeVar("T")
@@ -175,26 +175,3 @@ class LocalEngine:
     def start(self, stop: threading.Event) -> AbstractContextManager[StageRunner]:  # noqa: ARG002 - see the protocol
         """Return a `LocalRunner`."""
         return nullcontext(LocalRunner())
-
-
-EngineArgument = IndexingEngine | Literal["local", "ray"]
-"""An engine, or the name of one with its defaults."""
-
-
-def as_engine(engine: Any) -> IndexingEngine:
-    """Return the engine for `"local"` or `"ray"`, or an engine unchanged.
-
-    Raises:
-        InvalidInputError: If the argument is neither.
-    """
-    if engine == "local":
-        return LocalEngine()
-    if engine == "ray":
-        from e2graphrag_integrations.indexing.ray.engine import RayEngine
-
-        return RayEngine()
-    if isinstance(engine, IndexingEngine) and not isinstance(engine, type):
-        return engine
-    raise InvalidInputError(
-        f'engine={short_repr(engine)} must be "local", "ray", or an engine such as RayEngine()'
-    )
