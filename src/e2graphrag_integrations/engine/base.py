@@ -24,13 +24,13 @@ from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.index_state import IndexState, read_state
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.queue import queue_states, queued_ids
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.indexing.pending import PendingDocuments
+    from e2graphrag_integrations.store.index_state import IndexState
 
 T = TypeVar("T")
 
@@ -182,6 +182,8 @@ class OpenEngine(IndexReader):
         Args:
             is_writing: Whether this process is indexing documents of the queue.
         """
+        from e2graphrag_integrations.store.index_state import read_state
+
         return read_state(self._store, is_writing=is_writing)
 
     def queued_ids(self) -> set[str]:

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import CallerLoop, run_in_thread
 from e2graphrag_integrations.engine.base import OpenEngine
-from e2graphrag_integrations.entities.edit_arguments import (
-    AliasArgument,
-    SeparateArgument,
-    StopArgument,
-    UndoArgument,
-)
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.indexing.run import IndexingRun
-from e2graphrag_integrations.retrieval.filters.where import Where
-from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
-from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
 
 if TYPE_CHECKING:
+    from e2graphrag_integrations.entities.edit_arguments import (
+        AliasArgument,
+        SeparateArgument,
+        StopArgument,
+        UndoArgument,
+    )
     from e2graphrag_integrations.indexing.stages.community_reports import Reports, ReportWriter
     from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
+    from e2graphrag_integrations.retrieval.filters.where import Where
+    from e2graphrag_integrations.text.tags import Tag, Tags
 
 T = TypeVar("T")
 
@@ -63,6 +62,7 @@ class EntityMethods(OpenEngine):
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
         from e2graphrag_integrations.retrieval.entities.entity_editing import changed_edits
+        from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
 
         with self.write_lock():
             current = read_edits(self._store)
@@ -94,6 +94,8 @@ class EntityMethods(OpenEngine):
 
     def edits(self) -> EntityEdits:
         """Return the corrections that `edit_entities` made."""
+        from e2graphrag_integrations.store.tables.entity_edits import read_edits
+
         return read_edits(self._store)
 
     def set_tags(self, tags: Tags | None) -> None:
@@ -113,6 +115,8 @@ class EntityMethods(OpenEngine):
             EmbeddingError: If the embedder fails. Nothing was written.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
+        from e2graphrag_integrations.text.tags import TagSet, as_tags
+
         tag_set = TagSet()
         if tags is not None:
             checked, components = as_tags(tags), self._index.components
@@ -127,7 +131,8 @@ class EntityMethods(OpenEngine):
 
     def tag_set(self) -> tuple[Tag, ...]:
         """Return the tags that chunks can have; see `set_tags`."""
-        return self._store.tag_set().tags
+        stored = self._store.tag_set()
+        return () if stored is None else stored.tags
 
     def communities(
         self,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_seconds, reject_unknown_arguments
 from e2graphrag_integrations.engine.entity_methods import EntityMethods
-from e2graphrag_integrations.engine.opening import open_parts
+from e2graphrag_integrations.engine.graph_exports import GraphExports
+from e2graphrag_integrations.engine.opening import arguments_of, open_parts
 from e2graphrag_integrations.engine.writing import DocumentWrites
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import Documents, as_documents
@@ -26,16 +27,8 @@ from e2graphrag_integrations.options import (
     WriteOptions,
     grouped,
 )
-from e2graphrag_integrations.portability.graph_exports import GraphExports
-from e2graphrag_integrations.portability.reopening import (
-    absolute_path,
-    arguments_of,
-    check_exists,
-    picklable_arguments,
-)
 from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import CostEstimate, VectorReport, VerifyReport
-from e2graphrag_integrations.retrieval.scopes import Scope, Statistics
 from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.connection import MEMORY
@@ -45,6 +38,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.engine.scoped_reader import ScopedReader
     from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
     from e2graphrag_integrations.retrieval.entities.communities import CommunitySelection
+    from e2graphrag_integrations.retrieval.scopes import Statistics
     from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 T = TypeVar("T")
@@ -180,6 +174,7 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
             InvalidInputError: If `statistics` is invalid.
         """
         from e2graphrag_integrations.engine.scoped_reader import ScopedReader
+        from e2graphrag_integrations.retrieval.scopes import Scope
 
         return ScopedReader(*self.parts_for_scopes(), Scope.of(where, statistics))
 
@@ -264,6 +259,7 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
         """Return the result of a function of the property graph; see `GraphExports`."""
         from e2graphrag_integrations.portability.property_graph import PropertyGraph
+        from e2graphrag_integrations.portability.reopening import absolute_path
 
         name = absolute_path(self.path)
         return self._session.read(
@@ -304,6 +300,11 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
         Raises:
             NotPicklableError: If an argument cannot be pickled and a search needs it.
         """
+        from e2graphrag_integrations.portability.reopening import (
+            absolute_path,
+            picklable_arguments,
+        )
+
         manifest = self._store.manifest()
         arguments, not_recorded = picklable_arguments(repr(self), self._arguments, manifest)
         path, content = absolute_path(self.path), self.content()
@@ -317,6 +318,8 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
         content: bytes | None,
         not_recorded: tuple[str, ...],
     ) -> Self:
+        from e2graphrag_integrations.portability.reopening import check_exists
+
         check_exists(path)
         index = cls.open(path, **grouped(arguments))
         index.restore(content, not_recorded)

@@ -159,6 +159,17 @@ def open_parts(
     return IndexParts(index, strategy, options, node_search, opened_vectors)
 
 
+def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
+    """Return the arguments of the calling function, to open an equal object later.
+
+    Args:
+        names: The `locals()` at the start of the function, so that no parameter can be forgotten.
+        excluded: Parameters to leave out, besides `self` and `cls`.
+    """
+    excluded = ("self", "cls", "__class__", *excluded)
+    return {name: value for name, value in names.items() if name not in excluded}
+
+
 def _opened_vectors(vectors: VectorsArgument | None, store: Store) -> OpenVectors | None:
     if vectors is None:
         return None

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 from e2graphrag_integrations.entities.grammar import grammar_of
 from e2graphrag_integrations.entities.normalize import ADDRESSES
-from e2graphrag_integrations.entities.quoted_titles import quoted_titles
 
 _JOINERS = frozenset(
     "of the & de la le du des von van der den di da del el al bin ibn ben y 's ’s".split()
@@ -274,6 +273,8 @@ def _first_word(words: Sequence[_Word]) -> int:
 
 def _titles_of_any_language(sentence: Any) -> list[NameSpan]:
     """Return the quoted titles that consist of complete tokens."""
+    from e2graphrag_integrations.entities.quoted_titles import quoted_titles
+
     titles = []
     for start, end in quoted_titles(sentence.text):
         first = sentence.start_char

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from e2graphrag_integrations.entities.chinese.names import without_chinese_address
+from e2graphrag_integrations.text.letters import has_han
 from e2graphrag_integrations.text.words import has_unspaced
 
 ARTICLES = frozenset({"the", "a", "an"})
@@ -170,7 +170,11 @@ def without_honorifics(form: str) -> str:
 
     In Chinese, forms of address follow the name: of 李先生, 李 remains.
     """
-    words = without_chinese_address(form).split(" ")
+    if has_han(form):
+        from e2graphrag_integrations.entities.chinese.names import without_chinese_address
+
+        form = without_chinese_address(form)
+    words = form.split(" ")
     last = len(words) - 1
     first = next((i for i, word in enumerate(words) if word.rstrip(".") not in _BEFORE_NAMES), last)
     return " ".join(words[min(first, last) :])

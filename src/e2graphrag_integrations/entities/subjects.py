@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from e2graphrag_integrations.entities.chinese.definitions import chinese_defined_names
 from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
+from e2graphrag_integrations.text.letters import has_han
 from e2graphrag_integrations.types import (
     DEFINITION,
     HEADING,
@@ -179,7 +179,11 @@ def subject_candidates(text: str) -> list[Mention]:
         if not text[start : own.start].strip():  # the sentence comes after all headings
             start = max(start, own.end)
     body = text[start:]
-    names = defined_names(body) or chinese_defined_names(body)
+    names = defined_names(body)
+    if not names and has_han(body):
+        from e2graphrag_integrations.entities.chinese.definitions import chinese_defined_names
+
+        names = chinese_defined_names(body)
     candidates += [Mention(name, start, start, DEFINITION) for name in names]
     candidates += [
         Mention(own.name, own.start, own.end, SECTION_LABELS[own.level - 1]) for own in sections

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
 from e2graphrag_integrations.languages.detection import main_script
 from e2graphrag_integrations.languages.language import (
     ENGLISH,
@@ -65,8 +64,7 @@ def warn_about_languages(documents: Iterable[SourceDocument], components: Compon
     for language, own in by_language.items():
         _warn_about_scripts(language, own, components)
         if components.has_default_extractor(language):
-            extractor = components.chunk_extractor(language).extractor
-            if isinstance(extractor, RuleBasedExtractor):
+            if _has_rules(language, components):
                 without_pipeline[language] = len(own)
         else:
             _warn_about_pipeline(language, len(own), components)
@@ -75,6 +73,15 @@ def warn_about_languages(documents: Iterable[SourceDocument], components: Compon
     if unwarned:
         counts = {language: without_pipeline[language] for language in unwarned}
         notices.warn("extractor", unwarned, _fallback(counts))
+
+
+def _has_rules(language: str, components: Components) -> bool:
+    """Return whether the default extractor of a language finds names by rules alone."""
+    if language == ENGLISH:
+        return False
+    from e2graphrag_integrations.entities.rule_extractor import RuleBasedExtractor
+
+    return isinstance(components.chunk_extractor(language).extractor, RuleBasedExtractor)
 
 
 def _warn_about_scripts(

@@ -38,7 +38,12 @@ from e2graphrag_integrations.indexing.inputs import (
 )
 from e2graphrag_integrations.indexing.language_checks import warn_about_languages
 from e2graphrag_integrations.indexing.open_index import IndexingContext, OpenIndex
-from e2graphrag_integrations.indexing.planning import Batch, count_items, plan_batches
+from e2graphrag_integrations.indexing.planning import (
+    Batch,
+    DocumentPlanner,
+    count_items,
+    plan_batches,
+)
 from e2graphrag_integrations.indexing.run import (
     FailurePolicy,
     IndexingRun,
@@ -46,8 +51,6 @@ from e2graphrag_integrations.indexing.run import (
     StageTimer,
     WorkStopped,
 )
-from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
-from e2graphrag_integrations.indexing.splitting import split_remotely
 from e2graphrag_integrations.indexing.stages.embedding import embed_nodes
 from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
 from e2graphrag_integrations.indexing.stages.llm_calls import (
@@ -56,7 +59,6 @@ from e2graphrag_integrations.indexing.stages.llm_calls import (
     plan_llm_calls,
 )
 from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
-from e2graphrag_integrations.indexing.stages.summary_waves import summarize_in_waves
 from e2graphrag_integrations.indexing.stages.work import StageRunner
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
@@ -80,7 +82,7 @@ def add_documents(
     on_copy: OnCopy = "keep",
 ) -> IndexReport:
     """Index documents with unique ids; see `E2GraphRAG.add`."""
-    check_scope_keys(documents, index.settings.scope_keys)
+    _check_scope_keys(documents, index)
     declared = declare_language(documents, index.language)
     if not run.wait:
         return _enqueue(
@@ -99,7 +101,7 @@ def update_documents(
     documents: Sequence[SourceDocument], index: OpenIndex, run: IndexingRun
 ) -> IndexReport:
     """Replace documents with unique ids; see `E2GraphRAG.update`."""
-    check_scope_keys(documents, index.settings.scope_keys)
+    _check_scope_keys(documents, index)
     declared = declare_language(documents, index.language)
     if not run.wait:
         return _enqueue(declared, lambda stored: classify_for_update(declared, stored), index, run)
@@ -172,7 +174,7 @@ def estimate_documents(
     added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
 ) -> CostEstimate:
     """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
-    check_scope_keys((*added, *updated), index.settings.scope_keys)
+    _check_scope_keys((*added, *updated), index)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
     to_add = classify_for_add(added, stored, "replace", "keep")
@@ -214,7 +216,7 @@ def _index_with(
     """Enqueue documents and index them."""
     store, summaries = index.store, index.summary_builder(run)
     entries: QueueEntries = Queued(store) if run.queued else Unqueued()
-    planner = split_remotely(documents, index.planner, runner)
+    planner = _planner(documents, index, runner)
     # Before `check_for_writing`, which may call a paid embedder.
     cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
     manifest = checked_manifest(documents, index)
@@ -241,6 +243,24 @@ def _index_with(
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
+
+
+def _check_scope_keys(documents: Sequence[SourceDocument], index: OpenIndex) -> None:
+    if keys := index.settings.scope_keys:
+        from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
+
+        check_scope_keys(documents, keys)
+
+
+def _planner(
+    documents: Sequence[SourceDocument], index: OpenIndex, runner: StageRunner
+) -> DocumentPlanner:
+    """Return the planner of a run, for which a remote engine may have split the documents."""
+    if not runner.is_remote("chunk"):
+        return index.planner.for_run()
+    from e2graphrag_integrations.indexing.splitting import split_remotely
+
+    return split_remotely(documents, index.planner, runner)
 
 
 def checked_manifest(documents: Sequence[SourceDocument], index: OpenIndex) -> dict[str, str]:
@@ -373,6 +393,8 @@ def _summarize(
 
     summaries = context.summaries
     if control.runner.is_remote("summarize", uses_llm=summaries.uses_llm):
+        from e2graphrag_integrations.indexing.stages.summary_waves import summarize_in_waves
+
         return summarize_in_waves(trees, summaries, context.concurrency, on_summary, control)
     return summarize_trees(
         trees,

@@ -86,8 +86,10 @@ def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) ->
             "embedding again was stopped and the index is as before: call reembed() to continue"
         ) from error
     entries = embedder_entries(embedder, new.embedder_fingerprint, new.embedder.dimension)
-    tags = store.tag_set().tags
-    tag_set = embed_tags(tags, new.embedder_fingerprint, new.embedder.embed) if tags else None
+    stored = store.tag_set()
+    tags = None
+    if stored is not None:
+        tags = embed_tags(stored.tags, new.embedder_fingerprint, new.embedder.embed)
     with control.timer.timed("write"):
         store.replace_vectors(
             windows,
@@ -95,7 +97,7 @@ def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) ->
                 **{name: value for name, value in recorded.items() if name not in EMBEDDER_ENTRIES},
                 **entries,
             },
-            tag_set,
+            tags,
         )
     control.timer.advance("write", len(documents))
     components.replace_embedder(embedder, new.embedder_fingerprint)

@@ -45,7 +45,8 @@ from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.engine.opening import FaceHooks, open_parts
+from e2graphrag_integrations.engine.graph_exports import GraphExports
+from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of, open_parts
 from e2graphrag_integrations.entities.edit_arguments import (
     AliasArgument,
     SeparateArgument,
@@ -116,11 +117,9 @@ from e2graphrag_integrations.options import (
     WriteOptions,
     grouped,
 )
-from e2graphrag_integrations.portability.graph_exports import GraphExports
 from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
-    arguments_of,
     check_exists,
     picklable_arguments,
     reduces_itself,

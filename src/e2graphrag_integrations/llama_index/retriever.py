@@ -22,6 +22,7 @@ from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.opening import arguments_of
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.chat_history import (
     ChatHistory,
@@ -39,7 +40,6 @@ from e2graphrag_integrations.llama_index.readers import (
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.portability.reopening import (
-    arguments_of,
     check_fields,
     reduces_itself,
     reject,

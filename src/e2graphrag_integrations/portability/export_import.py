@@ -139,8 +139,8 @@ def _lines(
     nodes: Sequence[StoredNode],
     rows: Mapping[bytes, int],
 ) -> Iterator[str]:
-    tag_set = store.tag_set().to_json()
-    tags = {"tags": tag_set} if tag_set else {}
+    tag_set = store.tag_set()
+    tags = {} if tag_set is None else {"tags": tag_set.to_json()}
     manifest = used_entries(store.manifest(), {header.language for header in headers})
     yield canonical_json({"e2graphrag": FORMAT, "manifest": manifest, **tags})
     for header in headers:

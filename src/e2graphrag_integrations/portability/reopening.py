@@ -39,17 +39,6 @@ MODELS = {
 them, if any."""
 
 
-def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
-    """Return the arguments of the calling function, to open an equal object later.
-
-    Args:
-        names: The `locals()` at the start of the function, so that no parameter can be forgotten.
-        excluded: Parameters to leave out, besides `self` and `cls`.
-    """
-    excluded = ("self", "cls", "__class__", *excluded)
-    return {name: value for name, value in names.items() if name not in excluded}
-
-
 def picklable_arguments(
     what: str, arguments: Mapping[str, Any], manifest: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query, Strategy
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 
 
 @dataclass(frozen=True)

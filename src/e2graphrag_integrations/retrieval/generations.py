@@ -29,7 +29,6 @@ from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.reports import Freshness
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.files import merge_segments
-from e2graphrag_integrations.snapshot.incremental import needs_merge
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
@@ -329,7 +328,7 @@ class GenerationKeeper:
         built = Generation(snapshot, base, now)
         with self._state_lock:
             self._last, self._failure, self._was_asked = built, None, False
-        if needs_merge(base) and self._merged is None:
+        if base.has_segments and self._merged is None and _needs_merge(base):
             self._merge_task.request(self._merge)
         return built
 
@@ -405,3 +404,9 @@ class GenerationKeeper:
         store, self._background_store = self._background_store, None
         if store is not None:
             store.close(merge_log=False)
+
+
+def _needs_merge(snapshot: Snapshot) -> bool:
+    from e2graphrag_integrations.snapshot.incremental import needs_merge
+
+    return needs_merge(snapshot)

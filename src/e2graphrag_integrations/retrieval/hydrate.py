@@ -18,7 +18,6 @@ from e2graphrag_integrations.retrieval.results.selection import children
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import RelevanceKind, Trace, measure
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
-from e2graphrag_integrations.snapshot.tags import tags_of_nodes
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 
@@ -105,7 +104,7 @@ def hydrate(
     """
     rows = [one.row for one in candidates]
     mentioned = _mentioned_entities(reader.snapshot, rows, links)
-    tags = tags_of_nodes(reader.snapshot, np.asarray(rows, dtype=np.int64))
+    tags = _tags(reader.snapshot, rows)
     columns = (reader.read(rows), mentioned, tags)
     found = []
     for candidate, node, entities, own in zip(candidates, *columns, strict=True):
@@ -114,6 +113,14 @@ def hydrate(
         result = _result_node(candidate, reader.snapshot, node, entities, relevance)
         found.append(replace(result, tags=own) if own else result)
     return found
+
+
+def _tags(snapshot: Snapshot, rows: Sequence[int]) -> list[tuple[str, ...]]:
+    if snapshot.tags is None:
+        return [()] * len(rows)
+    from e2graphrag_integrations.snapshot.tags import tags_of_nodes
+
+    return tags_of_nodes(snapshot, np.asarray(rows, dtype=np.int64))
 
 
 def hydrate_in_batches(

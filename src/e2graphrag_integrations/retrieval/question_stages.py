@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from e2graphrag_integrations.embedders.windowed import mean_unit_vector
-from e2graphrag_integrations.entities.matching.alias_mentions import translated, with_alias_mentions
 from e2graphrag_integrations.entities.matching.known_names import (
     as_written,
     known_names,
@@ -40,6 +39,10 @@ def apply_filter(draft: Draft) -> Draft:
 
 def translate_aliases(draft: Draft) -> Draft:
     """Replace the user's aliases in other scripts by the names that they mean."""
+    if not draft.snapshot.edits:
+        return draft
+    from e2graphrag_integrations.entities.matching.alias_mentions import translated
+
     question = draft.query.question
     translation = translated(question, draft.snapshot.edits)
     if translation == question:
@@ -64,7 +67,10 @@ def find_names(draft: Draft) -> Draft:
             mentions = components.find_mentions(read, "the question", extractors)
         mentions = as_written(query.question, mentions)
         mentions = without_function_words(mentions, lambda: snapshot.bm25)
-        mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
+        if snapshot.edits:
+            from e2graphrag_integrations.entities.matching.alias_mentions import with_alias_mentions
+
+            mentions = with_alias_mentions(query.question, mentions, snapshot.edits)
         mentions = with_known_names(query.question, mentions, known)
         languages = tuple(code for code, _ in extractors)
         return replace(draft, query=replace(query, mentions=mentions, languages=languages))

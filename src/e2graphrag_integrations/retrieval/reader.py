@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
-from e2graphrag_integrations.retrieval.history.turns import History, as_turns
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.snapshot.tags import count_tags
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.filters.where import Where
+    from e2graphrag_integrations.retrieval.history.turns import History
     from e2graphrag_integrations.retrieval.known_ids import KnownIds
+    from e2graphrag_integrations.retrieval.ranking.boosts import Boost
+    from e2graphrag_integrations.retrieval.strategy import NodeFilter
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class IndexReader(abc.ABC):
             CorruptStoreError: If a stored row does not match its checksum.
         """
         strategy = self.strategy if strategy is None else strategy
-        node_filter = None if where is None else metadata_filter(where)
+        node_filter = None if where is None else _compiled(where)
         query = Query(
             question,
             DEFAULT_K if k is None else k,
@@ -118,8 +118,12 @@ class IndexReader(abc.ABC):
             max_nodes=k,
         )
         if boost is not None:
+            from e2graphrag_integrations.retrieval.ranking.boosts import as_boosts
+
             query = replace(query, boosts=as_boosts(boost))
         if history is not None:
+            from e2graphrag_integrations.retrieval.history.turns import as_turns
+
             query = replace(query, history=as_turns(history))
         return self.answer(query, strategy)
 
@@ -172,7 +176,7 @@ class IndexReader(abc.ABC):
         """
         from e2graphrag_integrations.retrieval.entities.entity_view import list_entities
 
-        node_filter = None if where is None else metadata_filter(where)
+        node_filter = None if where is None else _compiled(where)
         return self.read_snapshot(
             lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top)
         )
@@ -200,7 +204,7 @@ class IndexReader(abc.ABC):
         """
         from e2graphrag_integrations.retrieval.entities.entity_view import describe_entity
 
-        node_filter = None if where is None else metadata_filter(where)
+        node_filter = None if where is None else _compiled(where)
         return self.read_snapshot(
             lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
         )
@@ -213,6 +217,8 @@ class IndexReader(abc.ABC):
 
     def tag_counts(self) -> dict[str, int]:
         """Return the number of chunks with each tag, by name."""
+        from e2graphrag_integrations.snapshot.tags import count_tags
+
         return self.read_snapshot(lambda snapshot, _: count_tags(snapshot))
 
     def known_ids(self) -> KnownIds:
@@ -220,3 +226,10 @@ class IndexReader(abc.ABC):
         from e2graphrag_integrations.retrieval.known_ids import KnownIds
 
         return self.read_snapshot(lambda snapshot, _: KnownIds(snapshot))
+
+
+def _compiled(where: Where) -> NodeFilter:
+    """Return a filter on the nodes of a snapshot; raise FilterError if it is invalid."""
+    from e2graphrag_integrations.retrieval.filters.where import metadata_filter
+
+    return metadata_filter(where)

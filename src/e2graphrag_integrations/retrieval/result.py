@@ -17,12 +17,13 @@ from e2graphrag_integrations._utils.display import (
 )
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import describe_pages, merge_metadata
-from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.trace import Mixture, Route, Trace
 from e2graphrag_integrations.types import Segment, Span
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 
 GAP = " … "
 """Separates the spans of a chunk that a token budget has shortened."""

@@ -110,11 +110,11 @@ def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
         return is_overview(rest, snapshot.bm25)
     if others:
         return False
-    if asks_for_aspect(rest) or (request_kind(rest) != "other" and not query.carried.terms):
+    if asks_for_aspect(rest) or (request_kind(rest) != "other" and not query.carried_terms):
         return True
     if seeds.ranked and not asks_for_overview(rest):
         return False
-    return is_overview(rest, snapshot.bm25, query.carried.terms)
+    return is_overview(rest, snapshot.bm25, query.carried_terms)
 
 
 def without_titles(question: str, snapshot: Snapshot) -> str:

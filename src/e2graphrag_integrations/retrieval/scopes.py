@@ -292,7 +292,7 @@ class ScopedSnapshots:
             snapshot,
             generation=_name(scope, whole, snapshot),
             prebuilt_bm25=bm25,
-            tag_set=replace(whole.tag_set, is_listed=False),
+            tags=replace(whole.tag_set, is_listed=False),
             question_languages=frozenset(snapshot.languages),
         )
 

@@ -9,11 +9,12 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError, StoreError
 from e2graphrag_integrations.options import FreshnessPolicy
@@ -26,19 +27,20 @@ from e2graphrag_integrations.retrieval.generations import (
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.scopes import Scope, ScopedNodes, ScopedSnapshots
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
-from e2graphrag_integrations.search.dense import NodeSearch
-from e2graphrag_integrations.search.vector_index import VectorIndexSearch
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.index_state import RESUME, count_unfinished, read_state
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.queue import count_unfinished
 from e2graphrag_integrations.types import Node, Sentences
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.scopes import Scope, ScopedSnapshots
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class UnfinishedDocuments:
         self._checked_at = generation
         self.recount()
         if self.count and not self._has_warned:
+            from e2graphrag_integrations.store.index_state import RESUME, read_state
+
             self._has_warned = True
             path = self._store.path
             command = "" if path == MEMORY else f", or run `{RESUME} {shlex.quote(path)}`"
@@ -120,7 +124,8 @@ class RetrievalSession:
         self._node_search = node_search
         policy = FreshnessPolicy() if policy is None else policy
         self._generations = GenerationKeeper(store, self._build, policy)
-        self._scopes = ScopedSnapshots()
+        self._scopes: ScopedSnapshots | None = None
+        self._scopes_lock = process_lock()
         self._unfinished = UnfinishedDocuments(store)
 
     def snapshot(self) -> Snapshot:
@@ -236,7 +241,7 @@ class RetrievalSession:
             nodes = source.nodes_at(generation.name, ids)
             return build_bm25(window_texts(snapshot, (nodes[id_].text for id_ in ids)))
 
-        snapshot = self._scopes.get(scope, generation.base, bm25_of)
+        snapshot = self._scoped_snapshots().get(scope, generation.base, bm25_of)
         changed = {generation.snapshot.documents[row] for row in generation.left_out}
         left_out = frozenset(
             row for row, id_ in enumerate(snapshot.documents if changed else ()) if id_ in changed
@@ -244,9 +249,22 @@ class RetrievalSession:
         seen = replace(generation, snapshot=snapshot, base=snapshot, left_out=left_out)
         return _View(generation, seen)
 
+    def _scoped_snapshots(self) -> ScopedSnapshots:
+        """Return the snapshots of scopes, which the first question in a scope needs."""
+        from e2graphrag_integrations.retrieval.scopes import ScopedSnapshots
+
+        with self._scopes_lock:
+            if self._scopes is None:
+                self._scopes = ScopedSnapshots()
+            return self._scopes
+
     def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
         source, snapshot = view.source(self._store), view.seen.snapshot
         dense = snapshot.dense
+        if isinstance(dense, DenseIndex):
+            return retrieve(query, strategy, snapshot, source, self._components)
+        from e2graphrag_integrations.search.vector_index import VectorIndexSearch
+
         if not isinstance(dense, VectorIndexSearch):
             return retrieve(query, strategy, snapshot, source, self._components)
         with dense.recording() as use:
@@ -314,6 +332,8 @@ class _View:
         unchanged = _UnchangedDocuments(store, self.generation)
         if self.seen is self.generation:
             return unchanged
+        from e2graphrag_integrations.retrieval.scopes import ScopedNodes
+
         return ScopedNodes(unchanged, self.generation.name, self.seen.snapshot)
 
     def without(self, documents: frozenset[int], generation: Generation) -> Generation:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,14 @@ from e2graphrag_integrations._utils.validation import check_fraction, check_int,
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
-from e2graphrag_integrations.retrieval.history.turns import NOTHING, Carried, Turn
 from e2graphrag_integrations.retrieval.question_words import search_terms
-from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.history.turns import Carried, Turn
+    from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
 
 T = TypeVar("T")
 
@@ -68,7 +70,8 @@ class Query:
         options: Options of further stages of the pipeline, each of a class of its own.
         vector: Unit vector of the question, shape (dimension,). None until the pipeline embeds the
             question. If anything is carried over, it includes the topic of the earlier turns.
-        carried: Names and words that are carried over from `history`, and their weights.
+        carried: Names and words that are carried over from `history`, and their weights; None
+            without a history.
         translation: The question with the user's aliases in other scripts replaced by the names
             that they mean; empty if there are none.
         mentions: Names and nouns in the question, and names carried over, without duplicates.
@@ -96,7 +99,7 @@ class Query:
     max_nodes: int | None = None
     options: tuple[object, ...] = ()
     vector: FloatArray | None = None
-    carried: Carried = NOTHING
+    carried: Carried | None = None
     translation: str = ""
     mentions: tuple[Mention, ...] = ()
     allowed: NDArray[np.bool_] | None = None
@@ -153,7 +156,18 @@ class Query:
     @property
     def question_in_context(self) -> str:
         """The question after the turns of the user from which something is carried over."""
-        return "\n".join([*self.carried.context, self.question])
+        context = () if self.carried is None else self.carried.context
+        return "\n".join([*context, self.question])
+
+    @property
+    def carried_names(self) -> Mapping[str, float]:
+        """The names that are carried over from the history, with their weights in (0, 1]."""
+        return {} if self.carried is None else self.carried.names
+
+    @property
+    def carried_terms(self) -> Mapping[str, float]:
+        """The BM25 terms that are carried over from the history, with their weights in (0, 1]."""
+        return {} if self.carried is None else self.carried.terms
 
     @property
     def packs_windows(self) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,11 @@ from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import Freshness
-from e2graphrag_integrations.retrieval.history.turns import Carried, describe
 from e2graphrag_integrations.search.fusion import first_occurrences
-from e2graphrag_integrations.search.vector_index import VectorUse
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.history.turns import Carried
+    from e2graphrag_integrations.search.vector_index import VectorUse
 
 Route = Literal["local", "global"]
 
@@ -308,7 +310,7 @@ class Trace:
         lines += [f"codes: {', '.join(self.codes)}"] if self.codes else []
         lines += self._describe_graph()
         if self.carried is not None:
-            lines.append(f"history: {describe(self.carried)}")
+            lines.append(f"history: {self.carried.describe()}")
         if self.unlinked:
             unknown = (
                 f"{name} ({' or '.join(self.ties[name])}?)" if name in self.ties else name

@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -16,11 +17,10 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
-from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph.builder import graph_from_mentions, mention_table
-from e2graphrag_integrations.graph.edited_mentions import apply_edits
+from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.sections import SubjectTableBuilder
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.languages.language import ENGLISH
@@ -33,7 +33,6 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
-from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -41,7 +40,6 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.types import Node, Segment
 
 logger = logging.getLogger(__name__)
@@ -65,14 +63,14 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
     """
     with store.read_transaction():
         headers = store.document_headers(document_ids)
-        edits = read_edits(store)
+        edits = stored_edits(store)
         columns = _ColumnBuilder(headers, edits)
         with invalid_rows(store.path, "a row or one that it references"):
             names, mentions = mention_table(columns.read(store))
         generation, made_with = store.generation, store.manifest()
-        tag_set = store.tag_set()
+        tags = store.tag_set()
     table = columns.node_table()
-    return Snapshot(
+    snapshot = Snapshot(
         generation=generation,
         made_with=made_with,
         documents=[header.id for header in headers],
@@ -80,7 +78,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         nodes=table,
         chunk_nodes=np.flatnonzero(table.level == 0).astype(np.int64),
         chunk_words=_concatenate(columns.chunk_words),
-        graph=graph_from_mentions(*apply_edits(names, mentions, edits)),
+        graph=graph_from_mentions(*_edited(names, mentions, edits)),
         dense=DenseIndex(columns.vectors, _concatenate(columns.window_nodes)),
         window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.window_spans]),
         records=_metadata_records(headers, columns.segments, columns.text_starts, table),
@@ -90,9 +88,36 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
         mention_names=names if edits else None,
         edits=edits,
         subject_candidates=columns.subjects.table(),
-        tag_set=tag_set,
-        tags_factory=assign_tags,
     )
+    if tags is None:
+        return snapshot
+    from e2graphrag_integrations.snapshot.tags import assign_tags
+
+    return replace(snapshot, tags=tags, tags_factory=assign_tags)
+
+
+def stored_edits(store: Store) -> EntityEdits:
+    """Return the user's edits of the entities.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum, or the edits contradict each other.
+    """
+    if not store.read("SELECT 1 FROM entity_edits LIMIT 1"):
+        return NO_EDITS
+    from e2graphrag_integrations.store.tables.entity_edits import read_edits
+
+    return read_edits(store)
+
+
+def _edited(
+    names: Sequence[str], mentions: MentionTable, edits: EntityEdits
+) -> tuple[Sequence[str], MentionTable]:
+    """Return the names and mentions after the edits."""
+    if not edits:
+        return names, mentions
+    from e2graphrag_integrations.graph.edited_mentions import apply_edits
+
+    return apply_edits(names, mentions, edits)
 
 
 class _ColumnBuilder:

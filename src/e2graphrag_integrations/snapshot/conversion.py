@@ -7,7 +7,7 @@ or crafted snapshot lies outside its array.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,6 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 from e2graphrag_integrations.graph.sections import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import InvertedLists
-from e2graphrag_integrations.search.segmented import SegmentedVectors
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
 from e2graphrag_integrations.snapshot.snapshot import (
@@ -33,8 +31,11 @@ from e2graphrag_integrations.snapshot.snapshot import (
     NodeTable,
     Snapshot,
 )
-from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK
 from e2graphrag_integrations.text.headings import MAX_LEVEL
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.search.ivf import InvertedLists
+    from e2graphrag_integrations.search.segmented import SegmentedVectors
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
 _MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
@@ -68,8 +69,8 @@ def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
     fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
     fields |= {"form_rules": FORM_RULES}
-    tag_set = snapshot.tag_set.to_json()
-    fields |= {"tag_set": tag_set} if tag_set else {}
+    tags = "" if snapshot.tags is None else snapshot.tags.to_json()
+    fields |= {"tag_set": tags} if tags else {}
     languages = dict(snapshot.records.languages)
     return fields | {"languages": languages} if languages else fields
 
@@ -204,15 +205,6 @@ def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
         and centroids.shape[1] == vectors.shape[1]
         and 0 < len(centroids) <= max(1, len(vectors))
         and _are_rows(ivf.assignments, len(centroids), len(vectors))
-    )
-
-
-def is_consistent_tags(tags: Any, snapshot: Snapshot) -> bool:
-    """Return whether the tags of chunks fit a snapshot and its tag set."""
-    return (
-        tags.shape == (len(snapshot.chunk_nodes), TAGS_PER_CHUNK)
-        and tags.dtype == np.int16
-        and bool(((tags >= -1) & (tags < len(snapshot.tag_set.tags))).all())
     )
 
 

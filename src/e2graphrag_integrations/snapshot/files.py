@@ -23,7 +23,6 @@ from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists
-from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
     Part,
@@ -31,30 +30,20 @@ from e2graphrag_integrations.snapshot.array_files import (
     remove_temporary_folders,
     save_arrays,
 )
-from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot
+from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot, stored_edits
 from e2graphrag_integrations.snapshot.conversion import (
     bm25_arrays,
     has_current_forms,
     is_consistent,
     is_consistent_bm25,
     is_consistent_ivf,
-    is_consistent_tags,
     restore_bm25,
     restore_snapshot,
     snapshot_arrays,
     snapshot_meta,
 )
-from e2graphrag_integrations.snapshot.incremental import (
-    SnapshotMerger,
-    is_large,
-    merged_segments,
-)
-from e2graphrag_integrations.snapshot.segments import followed_by, join_segments
 from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
-from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.entity_edits import read_edits
-from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.text.words import TERM_RULES
 
 _MIN_UNCHANGED = 0.1
@@ -92,16 +81,22 @@ def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snaps
         # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
     files = _SnapshotFiles(store, store.snapshot_folder)
-    if older is None or not is_large(older):  # otherwise, an update takes less time than loading
+    if older is None or not _is_large(older):  # otherwise, an update takes less time than loading
         loaded = files.load(store.generation)
         if loaded is not None:
             return loaded
     older = older if older is not None else files.load_any()
     bm25 = None if older is None else older.loaded_bm25 or files.load_bm25(older)
     updated, newer = _update(store, older, bm25)
-    if older is not None and newer is not None and isinstance(updated.dense, SegmentedIndex):
+    if older is not None and newer is not None and updated.has_segments:
         return files.save_segment(updated, newer, older)
     return files.save(updated)
+
+
+def _is_large(snapshot: Snapshot) -> bool:
+    from e2graphrag_integrations.snapshot.incremental import is_large
+
+    return is_large(snapshot)
 
 
 def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
@@ -115,6 +110,8 @@ def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
         The snapshot; None if it cannot be saved, because it would then need too much memory.
     """
     if store.snapshot_folder is None:
+        from e2graphrag_integrations.snapshot.incremental import merged_segments
+
         return merged_segments(snapshot)
     return _SnapshotFiles(store, store.snapshot_folder).save_in_one(snapshot)
 
@@ -148,12 +145,14 @@ def _update(
             for id_, stamp in zip(older.documents, older.stamps, strict=True)
             if stamps.get(id_) == stamp
         }
-        reads_alike = older.edits.spelled_apart == read_edits(store).spelled_apart
+        reads_alike = older.edits.spelled_apart == stored_edits(store).spelled_apart
         if len(unchanged) < _MIN_UNCHANGED * len(stamps) or not reads_alike:
             return build_snapshot(store), None
         newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in unchanged])
         if bm25 is not None:
             _ = newer.bm25  # reads texts, so it must run in this transaction
+    from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
+
     merger = SnapshotMerger(older, newer, list(stamps))
     return merger.merge(newer.generation, newer.made_with, bm25), newer
 
@@ -181,7 +180,7 @@ def find_stale_parts(store: Store) -> list[str]:
         words, built_words = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
         if not all(np.array_equal(words[name], built_words[name]) for name in built_words):
             stale.append("words")
-    tags = files.load_tags(built)
+    tags = None if built.tags is None else files.load_tags(built)
     if tags is not None and not np.array_equal(tags, built.chunk_tags):
         stale.append("tags")
     return stale
@@ -222,10 +221,14 @@ class _SnapshotFiles:
         )
         snapshot = replace(
             restore_snapshot(arrays, meta, dense, self._load_or_build_bm25),
-            tag_set=TagSet.from_json(meta.get("tag_set", "")),
-            tags_factory=self._load_or_assign_tags,
             segments=Segments((generation,)),
         )
+        if tags := meta.get("tag_set"):
+            from e2graphrag_integrations.text.tags import TagSet
+
+            snapshot = replace(
+                snapshot, tags=TagSet.from_json(tags), tags_factory=self._load_or_assign_tags
+            )
         if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
             dense.ivf = None
         is_valid = snapshot.generation == generation and is_consistent(snapshot)
@@ -250,6 +253,8 @@ class _SnapshotFiles:
             generations: The generations of the other folders, oldest first.
             deleted: Ids of the documents in the folders that are not in the snapshot.
         """
+        from e2graphrag_integrations.snapshot.segments import join_segments
+
         words = self.load_bm25(own)
         segments = [self._load_segment(generation) for generation in generations]
         valid = [segment for segment in segments if segment is not None]
@@ -282,6 +287,8 @@ class _SnapshotFiles:
             The snapshot, which remains in memory. If it cannot be saved, the next process derives
             it from an older one.
         """
+        from e2graphrag_integrations.snapshot.segments import followed_by, join_segments
+
         folder = self._folder / snapshot.generation
         generations = older.segments.generations if older.segments is not None else ()
         saved = [self._folder / generation for generation in generations]
@@ -365,18 +372,21 @@ class _SnapshotFiles:
 
     def load_tags(self, snapshot: Snapshot) -> NDArray[np.int16] | None:
         """Return the tags of the chunks of a snapshot, or None if they are missing or damaged."""
+        from e2graphrag_integrations.snapshot.tags import are_consistent
+
         arrays = self._load_part(snapshot.generation, "tags")
         tags = None if arrays is None else arrays.get("tags")
-        is_valid = tags is not None and is_consistent_tags(tags, snapshot)
+        is_valid = tags is not None and are_consistent(tags, snapshot)
         return tags if is_valid else None
 
     def _load_or_assign_tags(self, snapshot: Snapshot) -> NDArray[np.int16]:
         loaded = self.load_tags(snapshot)
         if loaded is not None:
             return loaded
+        from e2graphrag_integrations.snapshot.tags import assign_tags
+
         tags = assign_tags(snapshot)
-        if snapshot.tag_set.tags:
-            self._save_part(snapshot.generation, "tags", {"tags": tags})
+        self._save_part(snapshot.generation, "tags", {"tags": tags})
         return tags
 
     def _save_bm25(self, generation: str, bm25: BM25Index) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.aliases import Aliases
 from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable
-from e2graphrag_integrations.graph.communities import Communities, find_communities
-from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
@@ -36,10 +34,13 @@ from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.name_evidence import NameEvidence
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.text.tags import TagSet
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.graph.communities import Communities
+    from e2graphrag_integrations.search.segmented import SegmentedIndex
+    from e2graphrag_integrations.text.tags import TagSet
 
 _MAX_CACHED_COLUMNS = 64
 """Maximum number of metadata keys whose columns are cached for later filters."""
@@ -310,7 +311,7 @@ class Snapshot:
         bm25_factory: Builds or loads the BM25 index on first use.
         prebuilt_bm25: The BM25 index, if it was built together with the snapshot.
         subject_candidates: The candidates for the subjects of the chunks.
-        tag_set: The tags that chunks can have.
+        tags: The tags that chunks can have; None if the user has set none.
         tags_factory: Assigns or loads the tags of the chunks on first use; none by default.
         title_forms: The entities of titles, which a later snapshot need not compute again; None to
             forget them.
@@ -339,7 +340,7 @@ class Snapshot:
     mentions_factory: Callable[[Sequence[str]], MentionTable] | None = None
     prebuilt_bm25: BM25Index | None = None
     subject_candidates: SubjectTable = field(default_factory=SubjectTable.empty)
-    tag_set: TagSet = field(default_factory=TagSet)
+    tags: TagSet | None = None
     tags_factory: Callable[[Snapshot], NDArray[np.int16]] = _no_tags
     title_forms: TitleForms | None = None
     segments: Segments | None = None
@@ -355,6 +356,13 @@ class Snapshot:
     def bm25(self) -> BM25Index:
         """Return the BM25 index over all windows, built or loaded on first use."""
         return self.bm25_factory(self) if self.prebuilt_bm25 is None else self.prebuilt_bm25
+
+    @property
+    def tag_set(self) -> TagSet:
+        """The tags that chunks can have; an empty set if there are none."""
+        from e2graphrag_integrations.text.tags import TagSet
+
+        return TagSet() if self.tags is None else self.tags
 
     @lazy
     def chunk_tags(self) -> NDArray[np.int16]:
@@ -373,9 +381,24 @@ class Snapshot:
         Raises:
             TypeError: If there are none, for example because the vectors are in an external store.
         """
-        if self.mentions is None or not isinstance(self.dense, DenseIndex | SegmentedIndex):
+        dense = self.own_vectors
+        if self.mentions is None or dense is None:
             raise TypeError("a snapshot without its mentions and vectors cannot be saved or merged")
-        return self.mentions, self.dense
+        return self.mentions, dense
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether the vectors of recent documents are a segment of their own."""
+        return self.own_vectors is not None and not isinstance(self.dense, DenseIndex)
+
+    @property
+    def own_vectors(self) -> DenseIndex | SegmentedIndex | None:
+        """The search in the vectors of the snapshot; None if they are in an external store."""
+        if isinstance(self.dense, DenseIndex):
+            return self.dense
+        from e2graphrag_integrations.search.segmented import SegmentedIndex
+
+        return self.dense if isinstance(self.dense, SegmentedIndex) else None
 
     @property
     def has_names(self) -> bool:
@@ -399,12 +422,21 @@ class Snapshot:
     @lazy
     def sentences(self) -> SentenceTable:
         """Return the entities of each sentence, prepared on first use."""
-        _, mentions = apply_edits(self.unedited_names, self.unedited_mentions, self.edits)
-        return SentenceTable(mentions, len(self.graph.names))
+        return SentenceTable(self._edited_mentions(), len(self.graph.names))
+
+    def _edited_mentions(self) -> MentionTable:
+        """Return the mentions after the edits, whose entities are those of the graph."""
+        if not self.edits:
+            return self.unedited_mentions
+        from e2graphrag_integrations.graph.edited_mentions import apply_edits
+
+        return apply_edits(self.unedited_names, self.unedited_mentions, self.edits)[1]
 
     @cached_method(_CACHED_SEEDS)
     def communities(self, seed: int) -> Communities:
         """Return the communities of the graph for a seed."""
+        from e2graphrag_integrations.graph.communities import Communities, find_communities
+
         labels = find_communities(self.graph.edges, seed)
         return Communities(labels, self.sentences, len(self.chunk_nodes))
 
@@ -499,7 +531,7 @@ class Snapshot:
     def _shares_named(self) -> NDArray[np.float32]:
         """The share of the mentions of each subject that are names, not common nouns."""
         count = len(self.graph.names)
-        _, mentions = apply_edits(self.unedited_names, self.unedited_mentions, self.edits)
+        mentions = self._edited_mentions()
         named = np.bincount(mentions.entities[mentions.named], minlength=count)
         total = np.bincount(mentions.entities, minlength=count)
         shares = np.ones(len(self.subjects.names), dtype=np.float32)

@@ -6,6 +6,8 @@ their names. The assignment of a chunk depends only on its own windows and on th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,6 +59,15 @@ def assign_tags(snapshot: Snapshot) -> NDArray[np.int16]:
     best = np.take_along_axis(scores, order, axis=1)
     assigned[:, : order.shape[1]] = np.where(best >= _THRESHOLD, order, -1)
     return assigned
+
+
+def are_consistent(tags: Any, snapshot: Snapshot) -> bool:
+    """Return whether the stored tags of chunks fit a snapshot and its tag set."""
+    return (
+        tags.shape == (len(snapshot.chunk_nodes), TAGS_PER_CHUNK)
+        and tags.dtype == np.int16
+        and bool(((tags >= -1) & (tags < len(snapshot.tag_set.tags))).all())
+    )
 
 
 def has_tag_vectors(snapshot: Snapshot) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import pending_ids
-from e2graphrag_integrations.store.tables.queue import queued_ids
 
 RESUME = "e2graphrag documents resume"
 """The command that indexes the documents in the queue."""
@@ -146,9 +145,3 @@ def read_state(store: Store, *, is_writing: bool = False) -> IndexState:
             failed += 1
     pending = len(rows) - processing - failed + len(stored)
     return IndexState(indexed, pending, processing, failed, len(stored), writer)
-
-
-def count_unfinished(store: Store) -> int:
-    """Return the number of documents that are stored but not indexed, failed ones included."""
-    with store.read_transaction():
-        return len(queued_ids(store) | pending_ids(store))

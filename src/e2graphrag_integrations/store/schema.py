@@ -17,11 +17,21 @@ vectors that a user's vector store holds.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sqlite3
 import zlib
 
 from e2graphrag_integrations.errors import CorruptStoreError
+
+REPORT = "report"
+"""Kind of the content that is a community report."""
+
+REPORT_INDEX = "report index"
+"""Kind of the content that lists the chunks of each report."""
+
+REPORT_INDEX_KEY = hashlib.sha256(REPORT_INDEX.encode()).digest()
+"""Key of the content that lists the chunks of each report."""
 
 SCHEMA_VERSION = 6
 """Version of the tables below, stored in the `user_version` pragma. Other versions are refused."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.errors import (
@@ -45,15 +45,12 @@ from e2graphrag_integrations.store.rows import (
     row_to_header,
     row_to_node,
 )
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.schema import REPORT, REPORT_INDEX, REPORT_INDEX_KEY, checksum
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
-from e2graphrag_integrations.store.tables.community_reports import (
-    REPORT,
-    REPORT_INDEX,
-    drop_stale_reports,
-)
-from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.text.tags import TagSet
 
 _MADE_WITH = "made_with"
 """Manifest key for the settings and model fingerprints of the indexed documents."""
@@ -224,15 +221,17 @@ class Store:
                 return {}
             return self._model_entries(QUEUE_MANIFEST)
 
-    def tag_set(self) -> TagSet:
-        """Return the tags that chunks can have.
+    def tag_set(self) -> TagSet | None:
+        """Return the tags that chunks can have; None if the user has set none.
 
         Raises:
             CorruptStoreError: If the row is damaged.
         """
         rows = self.read("SELECT * FROM manifest WHERE key = ?", (_TAGS,))
         if not rows:
-            return TagSet()
+            return None
+        from e2graphrag_integrations.text.tags import TagSet
+
         _, text = checked_row(rows[0], self.path, "tags in the manifest")
         with invalid_rows(self.path, "tags in the manifest"):
             return TagSet.from_json(text)
@@ -751,4 +750,8 @@ class Store:
             db.execute(_DROP_UNUSED)
         else:
             db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
-        drop_stale_reports(db, self.path)
+        listed = "SELECT 1 FROM content WHERE key = ?"
+        if db.execute(listed, (REPORT_INDEX_KEY,)).fetchone() is not None:
+            from e2graphrag_integrations.store.tables.community_reports import drop_stale_reports
+
+            drop_stale_reports(db, self.path)

@@ -27,6 +27,7 @@ from e2graphrag_integrations.store.tables.queue import (
     set_queue_status,
 )
 from e2graphrag_integrations.testing.fakes import CapitalizedWordExtractor
+from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import SourceDocument
 
 _HARD = "NUL \0, SOH \1, \1\2, % ? %s ', \u00e9, \U0001f600, \n"
@@ -177,7 +178,7 @@ def _check_isolation(store: Store) -> None:
 
 
 def _change_generation(store: Store) -> None:
-    store.put_tag_set(store.tag_set())
+    store.put_tag_set(TagSet())
 
 
 class _Listener:

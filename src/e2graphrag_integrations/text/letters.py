@@ -76,6 +76,14 @@ _OTHER_SCRIPTS = re.compile(
 """Letters and marks with rules of their own, and others beside them, but no emoji."""
 
 
+_HAN = re.compile(f"[{HAN_LETTERS}]")
+
+
+def has_han(text: str) -> bool:
+    """Return whether a text contains a Chinese character."""
+    return not text.isascii() and _HAN.search(text) is not None
+
+
 def is_written_in_latin(text: str) -> bool:
     """Return whether no letter or mark of a text has rules of its own.
 

@@ -9,18 +9,12 @@ from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import MissingDependencyError
-from e2graphrag_integrations.text.letters import HAN_LETTERS
+from e2graphrag_integrations.text.letters import has_han
 
 INSTALL = "pip install 'e2graphrag-integrations[zh]'"
 """The command that installs what Chinese texts need."""
 
-_HAN = re.compile(f"[{HAN_LETTERS}]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def has_han(text: str) -> bool:
-    """Return whether a text contains a Chinese character."""
-    return _HAN.search(text) is not None
 
 
 class Simplifier:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
-from e2graphrag_integrations.entities.chinese.names import LONGEST_PERSON, chinese_aliases
 from e2graphrag_integrations.entities.matching.name_keys import (
     SPACE,
     CodePoints,
@@ -26,6 +25,7 @@ from e2graphrag_integrations.entities.matching.name_keys import (
     plain_table,
 )
 from e2graphrag_integrations.entities.normalize import ARTICLES, HONORIFICS
+from e2graphrag_integrations.text.letters import has_han
 
 _JOINERS = frozenset({"of", "the", "and", "for", "in", "on", "at", "de", "la", "von", "van", "&"})
 _LONGEST_JOINER = max(map(len, _JOINERS))
@@ -39,6 +39,9 @@ _BEFORE_NAMES = _JOINERS | HONORIFICS | ARTICLES
 
 _BLOCK = 50_000
 """Number of names that are hashed at a time."""
+
+_LONGEST_CHINESE = 4
+"""Maximum length of a name of a person in Chinese characters; see `chinese.names`."""
 
 _Hashed = tuple[Keys, IntArray]
 """The hash of each alias, and the row of its name."""
@@ -54,7 +57,10 @@ def aliases_of(name: str) -> Iterator[str]:
     """
     if ":" in name and (head := name.partition(":")[0].strip()):
         yield head
-    yield from chinese_aliases(name)
+    if has_han(name):
+        from e2graphrag_integrations.entities.chinese.names import chinese_aliases
+
+        yield from chinese_aliases(name)
     words = name.replace(".", "").split(" ")
     if len(words) == 1:
         return
@@ -228,7 +234,7 @@ class _Words:
         """Return the first and the last two characters of short names, and ends after a dot."""
         starts, ends = self._names.starts, self._names.ends
         lengths = ends - starts
-        short = np.flatnonzero((lengths > 1) & (lengths <= LONGEST_PERSON))
+        short = np.flatnonzero((lengths > 1) & (lengths <= _LONGEST_CHINESE))
         short = short[self._codes[starts[short]] >= _FIRST_IDEOGRAPH]
         dots = np.flatnonzero(self._codes == ord("·"))
         dotted = self._names.owners(dots)

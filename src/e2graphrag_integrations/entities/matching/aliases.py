@@ -16,7 +16,6 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.bounded_cache import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import StringArray, index_strings
-from e2graphrag_integrations.entities.chinese.han import has_han
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.alias_index import AliasIndex, aliases_of, parts_of
 from e2graphrag_integrations.entities.matching.name_keys import (
@@ -26,7 +25,7 @@ from e2graphrag_integrations.entities.matching.name_keys import (
     key_letters,
 )
 from e2graphrag_integrations.entities.matching.similar_names import FuzzyNames, NameWords, typos
-from e2graphrag_integrations.text.letters import simplified
+from e2graphrag_integrations.text.letters import has_han, simplified
 
 _CACHED_ALIASES = 1024
 """Number of aliases whose entities are cached."""

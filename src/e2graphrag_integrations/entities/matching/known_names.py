@@ -21,7 +21,6 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.chinese.han import has_han
 from e2graphrag_integrations.entities.matching.alias_index import aliases_of, parts_of
 from e2graphrag_integrations.entities.matching.aliases import Aliases, own_form, plural_endings
 from e2graphrag_integrations.entities.matching.name_keys import (
@@ -32,7 +31,7 @@ from e2graphrag_integrations.entities.matching.name_keys import (
     key_letters,
 )
 from e2graphrag_integrations.entities.normalize import fold_letters
-from e2graphrag_integrations.text.letters import simplified
+from e2graphrag_integrations.text.letters import has_han, simplified
 from e2graphrag_integrations.text.words import is_common_word
 from e2graphrag_integrations.types import Mention
 

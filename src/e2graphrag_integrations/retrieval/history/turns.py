@@ -127,24 +127,21 @@ class Carried:
     context: tuple[str, ...] = ()
     antecedents: tuple[Antecedent, ...] = ()
 
-
-NOTHING = Carried()
-"""A question without history takes nothing over."""
-
-
-def describe(carried: Carried) -> str:
-    """Return what was carried over, and why, as text."""
-    why = f"incompleteness {carried.incompleteness:.2f}, because {carried.reason}"
-    if not carried.turns:
-        return f"nothing carried over; {why}"
-    turns = ", ".join(f"{one.role} {one.turns_back} back {one.weight:.2f}" for one in carried.turns)
-    shown = list(carried.names.items())[:_MAX_SHOWN]
-    names = ", ".join(f"{name} {weight:.2f}" for name, weight in shown) or "none"
-    more = len(carried.names) - len(shown)
-    more_names = f", {more} more" if more else ""
-    for one in carried.antecedents:
-        why += f"; {one.words!r} means {one.name} ({one.role} {one.turns_back} back)"
-    return f"{why}; turns: {turns}; names: {names}{more_names}; words: {len(carried.terms)}"
+    def describe(self) -> str:
+        """Return what was carried over, and why, as text."""
+        why = f"incompleteness {self.incompleteness:.2f}, because {self.reason}"
+        if not self.turns:
+            return f"nothing carried over; {why}"
+        turns = ", ".join(
+            f"{one.role} {one.turns_back} back {one.weight:.2f}" for one in self.turns
+        )
+        shown = list(self.names.items())[:_MAX_SHOWN]
+        names = ", ".join(f"{name} {weight:.2f}" for name, weight in shown) or "none"
+        more = len(self.names) - len(shown)
+        more_names = f", {more} more" if more else ""
+        for one in self.antecedents:
+            why += f"; {one.words!r} means {one.name} ({one.role} {one.turns_back} back)"
+        return f"{why}; turns: {turns}; names: {names}{more_names}; words: {len(self.terms)}"
 
 
 def as_turns(history: History | None) -> tuple[Turn, ...]:

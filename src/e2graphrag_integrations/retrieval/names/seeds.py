@@ -92,7 +92,7 @@ class Seeds:
     def ranked(self) -> Sequence[Seed]:
         """At most 32 seeds, rarest first."""
         index = self._snapshot.subjects.index
-        seeds, carried = [], self._query.carried.names
+        seeds, carried = [], self._query.carried_names
         for one in self.linking.links:
             entity = index[one.entity]
             doc_freq = self._count_allowed(self._snapshot.personalized_pagerank.chunks_of(entity))
@@ -131,7 +131,7 @@ class Seeds:
     @lazy
     def coverage(self) -> float:
         """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
-        bm25, carried = self._snapshot.bm25, self._query.carried.terms
+        bm25, carried = self._snapshot.bm25, self._query.carried_terms
         terms = {*content_words(self._query.terms, bm25), *carried}
         names = {t for one in self.linking.links for t in terms_of(one.mention)}
         names.update(

@@ -102,7 +102,7 @@ class Relevance:
 
     @property
     def _carried(self) -> Mapping[str, float]:
-        return self.query.carried.terms
+        return self.query.carried_terms
 
     @lazy
     def forms(self) -> Mapping[str, tuple[str, ...]]:

@@ -21,7 +21,6 @@ from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.names.bridges import NAME as BRIDGES
 from e2graphrag_integrations.retrieval.names.bridges import BridgedQuestion, find_bridges
 from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
-from e2graphrag_integrations.retrieval.names.paths import path_closeness
 from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
 from e2graphrag_integrations.retrieval.names.title_links import title_links
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_question, is_overview
@@ -328,6 +327,8 @@ class _HybridSearch:
         if mode != "local" and strategy.joined_weight and (joined := self.joined_names()):
             lists.append(joined)
         if weight and strategy.use_path_chunks:
+            from e2graphrag_integrations.retrieval.names.paths import path_closeness
+
             entities = [seed.entity for seed in self.seeds.paired]
             closeness = path_closeness(self.snapshot.graph, entities)
             ranked = self.best_chunks(np.arange(len(closeness)), closeness)
@@ -429,7 +430,7 @@ class _HybridSearch:
     @property
     def is_overview(self) -> bool:
         """Whether the question asks about an entire text."""
-        return is_overview(self.query.question, self.snapshot.bm25, self.query.carried.terms)
+        return is_overview(self.query.question, self.snapshot.bm25, self.query.carried_terms)
 
     def mixture(self) -> Mixture | None:
         """Return why summaries are added to a token budget; None if they are not."""

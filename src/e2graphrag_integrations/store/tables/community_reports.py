@@ -7,7 +7,6 @@ was derived from a deleted document remains.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +15,7 @@ from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.store.rows import checked_row
-from e2graphrag_integrations.store.schema import checksum
-
-REPORT = "report"
-"""Kind of the content that is a community report."""
-
-REPORT_INDEX = "report index"
-"""Kind of the content that lists the chunks of each report."""
-
-_INDEX_KEY = hashlib.sha256(REPORT_INDEX.encode()).digest()
+from e2graphrag_integrations.store.schema import REPORT, REPORT_INDEX, REPORT_INDEX_KEY, checksum
 
 _PUT = (
     "INSERT INTO content VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
@@ -80,7 +71,7 @@ def drop_stale_reports(db: Transaction, path: str) -> None:
 
 
 def _read_index(db: Transaction, path: str) -> dict[str, list[str]]:
-    row = db.execute("SELECT * FROM content WHERE key = ?", (_INDEX_KEY,)).fetchone()
+    row = db.execute("SELECT * FROM content WHERE key = ?", (REPORT_INDEX_KEY,)).fetchone()
     if row is None:
         return {}
     _, _, value = checked_row(row, path, "the list of community reports")
@@ -93,7 +84,7 @@ def _read_index(db: Transaction, path: str) -> dict[str, list[str]]:
 
 def _write_index(db: Transaction, index: dict[str, list[str]]) -> None:
     value = canonical_json(index).encode()
-    row = (_INDEX_KEY, REPORT_INDEX, value, checksum(_INDEX_KEY, REPORT_INDEX, value))
+    row = (REPORT_INDEX_KEY, REPORT_INDEX, value, checksum(REPORT_INDEX_KEY, REPORT_INDEX, value))
     db.execute(_PUT, row)
 
 

@@ -161,6 +161,13 @@ def queued_ids(store: Store) -> set[str]:
     return {id_ for (id_,) in store.read("SELECT id FROM queue")}
 
 
+def count_unfinished(store: Store) -> int:
+    """Return the number of documents that are stored but not indexed, failed ones included."""
+    waiting = "SELECT id FROM queue UNION SELECT id FROM pending"
+    [(count,)] = store.read(f"SELECT count(*) FROM ({waiting}) AS waiting")  # noqa: S608 - constant
+    return int(count)
+
+
 def has_unfinished(store: Store) -> bool:
     """Return whether the queue has documents that have not failed."""
     return bool(store.read("SELECT 1 FROM queue WHERE status <> 'failed' LIMIT 1"))

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from e2graphrag_integrations._utils.new_path import check_new
-from e2graphrag_integrations.portability.graph_formats import GraphFormat, graph_format
 from e2graphrag_integrations.settings import checked_path
 
 if TYPE_CHECKING:
+    from e2graphrag_integrations.portability.graph_formats import GraphFormat
     from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 
 T = TypeVar("T")
@@ -69,7 +68,9 @@ class GraphExports:
             MissingDependencyError: If pyarrow is needed and not installed.
             StoreError: If the path cannot be written. Nothing remains there.
         """
+        from e2graphrag_integrations._utils.new_path import check_new
         from e2graphrag_integrations.portability.graph_files import write_graph
+        from e2graphrag_integrations.portability.graph_formats import graph_format
         from e2graphrag_integrations.portability.property_graph import GraphOptions
 
         options = GraphOptions(bool(texts), bool(communities), min_weight)
