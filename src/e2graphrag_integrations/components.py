@@ -60,8 +60,7 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     SettingsMismatchError,
 )
-from e2graphrag_integrations.languages.language import ENGLISH, describe_languages
-from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.languages.language import ENGLISH, LanguageNotices, describe_languages
 from e2graphrag_integrations.options import PASSED_IN
 from e2graphrag_integrations.protocols import (
     Embedder,

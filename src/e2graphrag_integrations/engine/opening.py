@@ -15,7 +15,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_engine, check_language
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, IsChunk
-from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.languages.language import LanguageNotices
 from e2graphrag_integrations.options import MayShareChunk, Options
 from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
