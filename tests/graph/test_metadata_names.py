@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
-from e2graphrag_integrations.graph.sections import Section
+from e2graphrag_integrations.graph.titles import Section
 
 
 def names_in(*documents, ids=None):

@@ -9,14 +9,18 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.subjects import subject_candidates
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
-from e2graphrag_integrations.graph.sections import Section, SubjectTableBuilder, sections_in_texts
 from e2graphrag_integrations.graph.subjects import (
     Subject,
     SubjectChoice,
     Subjects,
     choose_subjects,
 )
-from e2graphrag_integrations.graph.titles import title_form
+from e2graphrag_integrations.graph.titles import (
+    Section,
+    SubjectTableBuilder,
+    sections_in_texts,
+    title_form,
+)
 
 
 def graph_of(*chunks):

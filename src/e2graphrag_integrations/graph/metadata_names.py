@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
-from e2graphrag_integrations.graph.sections import Section
+from e2graphrag_integrations.graph.titles import Section
 from e2graphrag_integrations.text.headings import MAX_LEVEL, is_junk_title, name_of_file
 from e2graphrag_integrations.types import HEADINGS
 

@@ -22,15 +22,15 @@ from e2graphrag_integrations._utils.strings import ExtendedIndex, StringArray, f
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import NamesInMetadata
-from e2graphrag_integrations.graph.sections import (
+from e2graphrag_integrations.graph.titles import (
     MIN_DEFINITIONS,
     Section,
     SubjectTable,
+    TitleForms,
     are_entries,
     named_sections,
     sections_in_texts,
 )
-from e2graphrag_integrations.graph.titles import TitleForms
 from e2graphrag_integrations.text.letters import simplified
 
 SubjectSource = Literal["title", "metadata", "heading", "file", "definition", "section"]

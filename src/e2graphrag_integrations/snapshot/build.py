@@ -21,8 +21,7 @@ from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, mention_table
-from e2graphrag_integrations.graph.sections import SubjectTableBuilder
-from e2graphrag_integrations.graph.titles import with_title
+from e2graphrag_integrations.graph.titles import SubjectTableBuilder, with_title
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex

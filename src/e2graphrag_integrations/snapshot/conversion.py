@@ -18,7 +18,7 @@ from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
-from e2graphrag_integrations.graph.sections import SubjectTable
+from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.term_postings import TermPostings

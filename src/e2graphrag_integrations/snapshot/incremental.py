@@ -33,8 +33,7 @@ from e2graphrag_integrations.graph.builder import MentionTable, graph_from_menti
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.incremental import updated_pairs, weights_of_sentences
-from e2graphrag_integrations.graph.sections import SubjectTable
-from e2graphrag_integrations.graph.titles import TitleForms
+from e2graphrag_integrations.graph.titles import SubjectTable, TitleForms
 from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists

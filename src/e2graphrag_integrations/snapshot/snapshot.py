@@ -27,9 +27,8 @@ from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
-from e2graphrag_integrations.graph.sections import SubjectTable
 from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
-from e2graphrag_integrations.graph.titles import TextTitles, TitleForms
+from e2graphrag_integrations.graph.titles import SubjectTable, TextTitles, TitleForms
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.search.bm25 import BM25Index

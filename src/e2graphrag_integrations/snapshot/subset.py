@@ -14,7 +14,7 @@ from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
-from e2graphrag_integrations.graph.sections import SubjectTable
+from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.segmented import SegmentedIndex

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations.graph.sections import Section
+from e2graphrag_integrations.graph.titles import Section
 from e2graphrag_integrations.retrieval.trace import FollowedSubject
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
