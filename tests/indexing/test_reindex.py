@@ -17,7 +17,7 @@ from e2graphrag_integrations.errors import (
     StoppedError,
 )
 from e2graphrag_integrations.indexing.stages import extraction
-from e2graphrag_integrations.store.tables.queue import enqueue
+from e2graphrag_integrations.store.queue import enqueue
 from fakes import (
     STORY,
     CountingExtractor,

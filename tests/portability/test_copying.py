@@ -17,8 +17,8 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.store.location import index_exists
 from e2graphrag_integrations.store.postgres.lock import lock_key
+from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.queue import enqueue
 from fakes import numbered
 
 

@@ -25,7 +25,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability.export_import import FORMAT
-from e2graphrag_integrations.store.tables.queue import enqueue
+from e2graphrag_integrations.store.queue import enqueue
 from fakes import STORY, CountingExtractor, CountingLLM, NameExtractor, numbered
 from strategies import examples, texts
 

@@ -14,8 +14,8 @@ import pytest
 from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
+from e2graphrag_integrations.store.queue import enqueue
 from e2graphrag_integrations.store.schema import checksum
-from e2graphrag_integrations.store.tables.queue import enqueue
 from fakes import CountingLLM, damage_file, numbered
 
 

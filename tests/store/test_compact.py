@@ -10,8 +10,8 @@ import pytest
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import ClosedError, StoreError, SummaryError
 from e2graphrag_integrations.reports import CompactReport
+from e2graphrag_integrations.store.queue import dequeue, enqueue
 from e2graphrag_integrations.store.tables.pending_documents import drop_pending, put_pending
-from e2graphrag_integrations.store.tables.queue import dequeue, enqueue
 from fakes import CountingLLM, numbered
 
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}

@@ -7,7 +7,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.store.index_state import IndexState, read_state
-from e2graphrag_integrations.store.tables.queue import set_queue_status
+from e2graphrag_integrations.store.queue import set_queue_status
 from fakes import NameExtractor
 
 

@@ -24,8 +24,8 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.indexing import planning
 from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport
+from e2graphrag_integrations.store.queue import enqueue, read_queue
 from e2graphrag_integrations.store.tables.pending_documents import put_pending
-from e2graphrag_integrations.store.tables.queue import enqueue, read_queue
 from fakes import (
     BlockingLLM,
     CountingEmbedder,

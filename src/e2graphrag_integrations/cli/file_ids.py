@@ -120,7 +120,7 @@ class FileIds:
 
 def _document_ids(store: Store) -> set[str]:
     """Return the ids of all documents, also of those in the queue."""
-    from e2graphrag_integrations.store.tables.queue import queued_ids
+    from e2graphrag_integrations.store.queue import queued_ids
 
     return {*store.content_hashes(), *queued_ids(store)}
 

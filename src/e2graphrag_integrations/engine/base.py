@@ -24,8 +24,8 @@ from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.queue import queue_states, queued_ids
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from e2graphrag_integrations.store.queue import enqueue, requeue, set_queue_status
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.queue import enqueue, requeue, set_queue_status
 from e2graphrag_integrations.types import SourceDocument
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import DocumentHeader
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.queue import read_queue
 from e2graphrag_integrations.types import SourceDocument
 
 

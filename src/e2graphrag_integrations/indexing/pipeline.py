@@ -62,13 +62,13 @@ from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
 from e2graphrag_integrations.indexing.stages.work import StageRunner
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.store.records import content_hash
-from e2graphrag_integrations.store.tables.queue import (
+from e2graphrag_integrations.store.queue import (
     dequeue,
     enqueue_selected,
     queued_documents,
     read_queue,
 )
+from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 

@@ -41,15 +41,15 @@ from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, SummaryUsage
 from e2graphrag_integrations.reports import IndexReport, ProgressListener
 from e2graphrag_integrations.store.database import Leases, Transaction
-from e2graphrag_integrations.store.records import StoredNode, content_hash
-from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.queue import (
+from e2graphrag_integrations.store.queue import (
     dequeue,
     has_unfinished,
     queued_documents,
     queued_ids,
     set_queue_status,
 )
+from e2graphrag_integrations.store.records import StoredNode, content_hash
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.reports import VerifyReport
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.files import find_stale_parts
+from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.store.tables.pending_documents import read_pending
-from e2graphrag_integrations.store.tables.queue import read_queue
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import Grouping, plan_tree
 from e2graphrag_integrations.types import Span

@@ -34,9 +34,9 @@ from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.connection import MEMORY
+from e2graphrag_integrations.store.queue import count_unfinished
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.queue import count_unfinished
 from e2graphrag_integrations.types import Node, Sentences
 
 if TYPE_CHECKING:

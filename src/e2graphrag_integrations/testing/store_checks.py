@@ -12,6 +12,12 @@ from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import ClosedError, StoreLockedError
 from e2graphrag_integrations.options import IndexSettings, Models
+from e2graphrag_integrations.store.queue import (
+    dequeue,
+    enqueue,
+    queue_states,
+    set_queue_status,
+)
 from e2graphrag_integrations.store.schema import checksum
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import (
@@ -19,12 +25,6 @@ from e2graphrag_integrations.store.tables.pending_documents import (
     file_state,
     put_pending,
     read_pending,
-)
-from e2graphrag_integrations.store.tables.queue import (
-    dequeue,
-    enqueue,
-    queue_states,
-    set_queue_status,
 )
 from e2graphrag_integrations.testing.fakes import CapitalizedWordExtractor
 from e2graphrag_integrations.text.tags import TagSet

@@ -22,7 +22,7 @@ from cli_helpers import (
 )
 from e2graphrag_integrations import E2GraphRAG, WriteOptions, components
 from e2graphrag_integrations.store.lock import IndexLock
-from e2graphrag_integrations.store.tables.queue import enqueue
+from e2graphrag_integrations.store.queue import enqueue
 from fakes import numbered
 
 

@@ -41,8 +41,8 @@ from e2graphrag_integrations.server.web.uploads import (
     form_schema,
     receive_upload,
 )
+from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import content_hash
-from e2graphrag_integrations.store.tables.queue import read_queue
 from e2graphrag_integrations.types import SourceDocument
 from e2graphrag_integrations.views.documents import (
     DocumentPage,
