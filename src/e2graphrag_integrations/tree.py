@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.text.content_defined import content_boundaries, text_hash
+from e2graphrag_integrations.text.chunking import content_boundaries, text_hash
 from e2graphrag_integrations.types import Node, Span
 
 _HASHED_PREFIX = 64
