@@ -251,7 +251,7 @@ def _text_limit(model: Any, tokens: TokenCounter, prompts: Sequence[object] = ()
 def _load_model(name: str, device: str | None) -> Any:
     """Return `BertFiles` if they can represent the model on a CPU, or a SentenceTransformer."""
     with _extra_needed():
-        from e2graphrag_integrations.embedders.bert_files import read_bert
+        from e2graphrag_integrations.embedders.packed_bert import read_bert
     folder = find_model(name)
     if folder is None:
         name = f"sentence-transformers/{DEFAULT_MODEL}" if name in _DEFAULT_NAMES else name

@@ -208,7 +208,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
     """Split `text` at content-defined boundaries.
 
     A chunk begins at a sentence whose hash is the smallest within a third of `chunk_size` on both
-    sides (see `content_defined.py`); a sentence longer than a chunk is split between tokens by the
+    sides (see `content_boundaries`); a sentence longer than a chunk is split between tokens by the
     same rule. A chunk has between a third of `chunk_size` and `chunk_size` tokens, 0.6 times
     `chunk_size` on average. Chunks do not overlap. An edit changes the chunk that contains it, and
     rarely more than the adjacent ones.
