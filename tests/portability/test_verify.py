@@ -15,7 +15,7 @@ from e2graphrag_integrations import HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
 from e2graphrag_integrations.store.queue import enqueue
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checksum
 from fakes import CountingLLM, damage_file, numbered
 
 

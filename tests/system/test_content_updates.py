@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.options import grouped
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checksum
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
 

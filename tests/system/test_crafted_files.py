@@ -31,7 +31,7 @@ from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability.export_import import import_folder
 from e2graphrag_integrations.snapshot.array_files import load_arrays
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checksum
 from fakes import STORY, NameExtractor
 from strategies import examples
 

@@ -17,7 +17,7 @@ from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.files import find_stale_parts
 from e2graphrag_integrations.store.queue import read_queue
 from e2graphrag_integrations.store.records import StoredNode, decode_sentences
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checksum
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.entity_edits import read_edits
 from e2graphrag_integrations.store.tables.pending_documents import read_pending

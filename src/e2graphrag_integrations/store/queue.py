@@ -22,8 +22,7 @@ from e2graphrag_integrations.store.records import (
     document_fields,
     document_from_fields,
 )
-from e2graphrag_integrations.store.rows import checked_row, put_manifest
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checked_row, checksum, put_manifest
 from e2graphrag_integrations.store.store import QUEUE_MANIFEST, Store
 from e2graphrag_integrations.types import SourceDocument
 

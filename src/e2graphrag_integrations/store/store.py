@@ -31,7 +31,11 @@ from e2graphrag_integrations.store.records import (
 )
 from e2graphrag_integrations.store.rows import (
     GENERATION,
+    REPORT,
+    REPORT_INDEX,
+    REPORT_INDEX_KEY,
     checked_row,
+    checksum,
     delete_document,
     forget_source_file,
     insert_document,
@@ -45,7 +49,6 @@ from e2graphrag_integrations.store.rows import (
     row_to_header,
     row_to_node,
 )
-from e2graphrag_integrations.store.schema import REPORT, REPORT_INDEX, REPORT_INDEX_KEY, checksum
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument, Span
 

@@ -18,7 +18,7 @@ from e2graphrag_integrations.store.queue import (
     queue_states,
     set_queue_status,
 )
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checksum
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import (
     drop_pending,

@@ -1,6 +1,6 @@
 """The tables of an index in a schema of a Postgres database.
 
-The tables are those of an index file; see `schema.py`. The table `e2graphrag` contains the version
+The tables are those of an index file; see `store/rows.py`. The table `e2graphrag` contains the version
 of the schema, and identifies the schema as an index.
 """
 
@@ -15,8 +15,7 @@ from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
 from e2graphrag_integrations.errors import NotAnIndexError
 from e2graphrag_integrations.store.postgres.connection import Statements
-from e2graphrag_integrations.store.rows import new_generation
-from e2graphrag_integrations.store.schema import TABLES
+from e2graphrag_integrations.store.rows import TABLES, new_generation
 
 POSTGRES_VERSION = 3
 """Version of the tables in a Postgres database, in the table `e2graphrag`. Other versions are

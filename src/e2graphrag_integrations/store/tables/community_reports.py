@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import checked_row
-from e2graphrag_integrations.store.schema import REPORT, REPORT_INDEX, REPORT_INDEX_KEY, checksum
+from e2graphrag_integrations.store.rows import (
+    REPORT,
+    REPORT_INDEX,
+    REPORT_INDEX_KEY,
+    checked_row,
+    checksum,
+)
 
 _PUT = (
     "INSERT INTO content VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "

@@ -7,8 +7,7 @@ import json
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import checked_row
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import checked_row, checksum
 from e2graphrag_integrations.store.store import Store
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import GENERATION, checked_row, put_manifest
-from e2graphrag_integrations.store.schema import checksum
+from e2graphrag_integrations.store.rows import GENERATION, checked_row, checksum, put_manifest
 from e2graphrag_integrations.store.store import Store
 
 _PUT = (
