@@ -24,7 +24,7 @@ from e2graphrag_integrations.options import TreePer
 from e2graphrag_integrations.pages import DOCUMENT_ID, PAGE_ID, SOURCE_ID, user_metadata
 from e2graphrag_integrations.retrieval.filters.tree import Filter
 from e2graphrag_integrations.retrieval.filters.where import NodeMask, Predicate, compile_where
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.store.records import canonical_json
 
 _MISSING = object()

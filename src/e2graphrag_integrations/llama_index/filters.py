@@ -42,7 +42,8 @@ from e2graphrag_integrations.retrieval.filters.where import (
     ordered_kind,
 )
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import nodes_with_tags
 
 _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")

@@ -38,7 +38,7 @@ from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, merge_metadata
 from e2graphrag_integrations.protocols import object_fingerprint
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.settings import Cut, Settings
-from e2graphrag_integrations.snapshot.snapshot import MetadataSections
+from e2graphrag_integrations.snapshot.metadata import MetadataSections
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.summarizers.retry import RetryPolicy

@@ -17,7 +17,8 @@ from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.selection import children
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import RelevanceKind, Trace, measure
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, NodeTable, Snapshot
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
+from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.types import Node, Segment, Sentences, Span
 

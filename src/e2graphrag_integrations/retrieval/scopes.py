@@ -29,7 +29,8 @@ from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
-from e2graphrag_integrations.snapshot.snapshot import LANGUAGE_KEY, MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.metadata import LANGUAGE_KEY, MetadataRecords
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.subset import SnapshotSubsets, with_edits
 from e2graphrag_integrations.store.records import canonical_json
 from e2graphrag_integrations.text.span_sets import is_covered

@@ -25,13 +25,8 @@ from e2graphrag_integrations.graph.titles import SubjectTableBuilder, with_title
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.snapshot.snapshot import (
-    NODE_ARRAYS,
-    MetadataRecords,
-    MetadataSections,
-    NodeTable,
-    Snapshot,
-)
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
+from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, NodeTable, Snapshot
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,

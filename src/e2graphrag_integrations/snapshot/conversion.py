@@ -23,14 +23,12 @@ from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
-from e2graphrag_integrations.snapshot.snapshot import (
-    NODE_ARRAYS,
+from e2graphrag_integrations.snapshot.metadata import (
     SECTION_ARRAYS,
     MetadataRecords,
     MetadataSections,
-    NodeTable,
-    Snapshot,
 )
+from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, NodeTable, Snapshot
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 if TYPE_CHECKING:

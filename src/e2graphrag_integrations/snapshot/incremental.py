@@ -38,12 +38,8 @@ from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
 from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors, segmented
-from e2graphrag_integrations.snapshot.snapshot import (
-    MetadataRecords,
-    MetadataSections,
-    NodeTable,
-    Snapshot,
-)
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
+from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
 
 Ints = NDArray[np.int64]
 Rows = NDArray[Any] | SegmentedVectors

@@ -19,12 +19,8 @@ from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.search.subset import SubsetSearch
-from e2graphrag_integrations.snapshot.snapshot import (
-    MetadataRecords,
-    MetadataSections,
-    NodeTable,
-    Snapshot,
-)
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
+from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
 
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import CHUNK, NODE_FIELDS, PAGE_ID
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 Kind = Literal["text", "number", "date", "boolean", "mixed"]
 """What the values of a key are; a date is a text in ISO form, and so sorts as a text does."""

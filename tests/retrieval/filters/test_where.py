@@ -18,7 +18,7 @@ from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.pages import with_pages_of
 from e2graphrag_integrations.retrieval.filters import where as filters
 from e2graphrag_integrations.retrieval.filters.where import allowed_nodes, compile_where
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from fakes import STORY, LineCounter
 from strategies import examples, quick
 

@@ -9,7 +9,7 @@ import pytest
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.server.web import Client, WebOptions
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.types import Segment
 from e2graphrag_integrations.views.metadata import MAX_KEYS, MAX_LENGTH, metadata_view
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations.pages import with_pages_of
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 
 TestRecords = Callable[[Sequence[Mapping[str, Any]]], NDArray[np.bool_]]
 """Tests metadata records; returns one boolean per record."""

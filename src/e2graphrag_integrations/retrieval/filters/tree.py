@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 
 ConditionTest = Callable[[Any], bool]
 """Tests a record's value for one key; `MISSING` represents a missing key."""

@@ -29,7 +29,8 @@ from e2graphrag_integrations.retrieval.filters.tree import (
     Not,
     Part,
 )
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import nodes_with_tags
 
 Predicate = Callable[[Mapping[str, Any]], bool]

@@ -16,7 +16,8 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import BoostError, TagError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK, has_tag_vectors, tags_of_nodes
 
 BoostScale = Literal["linear", "log"]

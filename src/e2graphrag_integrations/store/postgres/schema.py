@@ -1,7 +1,7 @@
 """The tables of an index in a schema of a Postgres database.
 
-The tables are those of an index file; see `store/rows.py`. The table `e2graphrag` contains the version
-of the schema, and identifies the schema as an index.
+The tables are those of an index file; see `store/rows.py`. The table `e2graphrag` contains the
+version of the schema, and identifies the schema as an index.
 """
 
 from __future__ import annotations
