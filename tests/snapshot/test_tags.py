@@ -130,7 +130,7 @@ def test_damaged_assignments_are_computed_again(rag, open_index, tmp_path, how):
 
 def test_verify_finds_assignments_that_do_not_belong_to_the_tag_set(rag, monkeypatch):
     monkeypatch.setattr(
-        "e2graphrag_integrations.snapshot.files.assign_tags", lambda s: 1 - abs(assign_tags(s))
+        "e2graphrag_integrations.snapshot.tags.assign_tags", lambda s: 1 - abs(assign_tags(s))
     )
     rag.tag_counts()
     monkeypatch.undo()
