@@ -22,7 +22,7 @@ from e2graphrag_integrations.text.letters import (
 )
 from e2graphrag_integrations.text.simplified import simplified
 
-TERM_RULES = 4
+TERM_RULES = 5
 """Version of the terms of BM25 indexes, which are built again if it is another one."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED

@@ -46,3 +46,23 @@ def test_text_outside_the_table_has_no_header(shop):
     result = rag.retrieve("Is the shop closed on Sundays?", token_budget=900)
     closed = next(one for one in result.nodes if "Sundays" in one.text)
     assert HEADER not in closed.text or closed.text.startswith(HEADER)
+
+
+ORDERS = [
+    f"{2000 + n};{('Ann', 'Bob', 'Cid')[n % 3]} Dahl;{n * 7 % 90},{n % 10}0;open"
+    for n in range(120)
+]
+
+
+@pytest.mark.parametrize("number", [2003, 2031, 2032, 2058, 2119])
+def test_real_vectors_find_the_row_of_a_plain_number(number, orders):
+    context = orders.retrieve(f"What is the amount of order {number}?", token_budget=400).context()
+    assert ORDERS[number - 2000] in context
+    assert "order;customer;amount;state" in context
+
+
+@pytest.fixture(scope="module")
+def orders(real_embedder):
+    with E2GraphRAG.open(":memory:", embedder=real_embedder) as rag:
+        rag.add(SourceDocument("orders", "\n".join(["order;customer;amount;state", *ORDERS])))
+        yield rag
