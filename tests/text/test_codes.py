@@ -53,6 +53,10 @@ def found(question, text):
         ("commit d863386c", "fixed in d863386c4e5f60718293a4b5c6d7e8f901234567"),
         ("commit d863386c4e5f60718293a4b5c6d7e8f901234567", "fixed in d863386c"),
         ("What does Article 12(3) say?", "Article 12\n(3) Members vote in writing."),
+        ("who lives in N31BG", "12 Elm Road, N3 1BG, London"),
+        ("who lives in K1A 0B1", "Ottawa K1A0B1"),
+        ("which crate weighs 62.5kg", "It weighs 62.5 kg."),
+        ("which crate weighs 62.5 kg", "It weighs 62.5kg."),
         ("What does Article 12(3) say?", "as required by Article 12 (3)"),
     ],
 )

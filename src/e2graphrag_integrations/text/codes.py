@@ -54,11 +54,16 @@ _SPACED = re.compile(
 _GROUPED = re.compile(
     r"""
       (?<![\w+.,-])(?:(?P<country>\+\d{1,3})[\ -])?\(?\+?\d{1,4}\)?(?:[\ -]\d{2,5}){2,6}(?![.,-]?\w)
-    | (?<!\w)(?P<account>[A-Z]{2}\d{2}(?:\ [A-Z\d]{4}){2,7}(?:\ [A-Z\d]{1,4})?)(?!\w)
+    | (?<!\w)(?P<mixed>[A-Z]{2}\d{2}(?:\ [A-Z\d]{4}){2,7}(?:\ [A-Z\d]{1,4})?
+        | (?:[A-Z]{1,2}\d[A-Z\d]?\ \d[A-Z]{2}|[A-Z]\d[A-Z]\ \d[A-Z]\d))(?!\w)
     """,
     re.VERBOSE,
 )
-"""A number in groups, such as that of a telephone or a card, or of an account (IBAN)."""
+"""A number in groups, such as that of a telephone or a card, or of an account (IBAN), or the postal
+code of an address in Britain or Canada."""
+
+_UNIT = re.compile(r"(\d+(?:[.,]\d+)?)[^\W\d_]{1,3}")
+"""A number and its unit, as in `62.5kg`."""
 
 _MIN_GROUPED = 7
 """Minimum number of digits of a number in groups."""
@@ -227,8 +232,8 @@ def _groups(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
 
 def _forms_of_groups(match: re.Match[str]) -> list[str]:
     """Return the characters of all groups, and of those after the prefix of a country."""
-    if match["account"]:
-        return [match["account"].replace(" ", "").casefold()]
+    if match["mixed"]:
+        return [match["mixed"].replace(" ", "").casefold()]
     country = match["country"] or ""
     local = _NOT_DIGIT.sub("", match.group()[len(country) :])
     if len(local) < _MIN_GROUPED:
@@ -249,6 +254,7 @@ def _forms_of_word(raw: str) -> Iterator[str]:
     if _DIGIT.search(raw) and _LETTER.search(raw) and not _ORDINAL.fullmatch(raw):
         form = _normal(raw)
         yield form
+        yield from _forms_without_unit(form)
         if _HASH.fullmatch(form):
             yield form[:_SHORT_HASH]
 
@@ -256,8 +262,14 @@ def _forms_of_word(raw: str) -> Iterator[str]:
 def _forms_of_parts(raw: str) -> Iterator[str]:
     if _DIGIT.search(raw) or _NAME.fullmatch(raw):
         yield _normal(raw)
+        yield from _forms_without_unit(_normal(raw))
         if "(" in raw:
             yield _normal(raw.partition("(")[0].rstrip())
+
+
+def _forms_without_unit(form: str) -> Iterator[str]:
+    if (number := _UNIT.fullmatch(form)) is not None:
+        yield number[1]
 
 
 def _normal(raw: str) -> str:
