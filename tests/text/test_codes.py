@@ -95,6 +95,19 @@ def found(question, text):
         ("in March 2024", "2024-03-05 10:30:00 started"),
         ("ticket INV-2024-0012", "(inv-2024-0012)"),
         ("SKU_00153", "SKU-00153,sofa,glass,769"),
+        ("Whose number is +4777817684?", "Call +47 77 81 76 84."),
+        ("Whose number is +47 77 81 76 84?", "Call 77 81 76 84 in the morning."),
+        ("Who has (555) 123-4567?", "Tel.: 555-123-4567"),
+        ("whose account is NO7885742962980", "Pay to NO78 8574 2962 980."),
+        ("card 4111111111111111", "The card 4111 1111 1111 1111 was lost."),
+        ("commit d863386c", "fixed in d863386c4e5f60718293a4b5c6d7e8f901234567"),
+        ("commit d863386c4e5f60718293a4b5c6d7e8f901234567", "fixed in d863386c"),
+        ("What does Article 12(3) say?", "Article 12\n(3) Members vote in writing."),
+        ("who lives in N31BG", "12 Elm Road, N3 1BG, London"),
+        ("who lives in K1A 0B1", "Ottawa K1A0B1"),
+        ("which crate weighs 62.5kg", "It weighs 62.5 kg."),
+        ("which crate weighs 62.5 kg", "It weighs 62.5kg."),
+        ("What does Article 12(3) say?", "as required by Article 12 (3)"),
     ],
 )
 def test_a_code_is_found_in_another_spelling(question, text):
@@ -113,10 +126,28 @@ def test_a_code_is_found_in_another_spelling(question, text):
         ("on 2024-03-05", "2024-03-06, 2024-05-30 and 2023-03-05"),
         ("on 5 March 2024", "4 March 2024"),
         ("a1b2c3d", "a1b2c3e4e5f60718293a"),
+        ("clause 1(12)", "11(2)"),
+        ("part 12-34-567", "123-45-67"),
+        ("Call 77 81 76 84", "77 81 76 85"),
     ],
 )
 def test_another_code_is_not_found(question, text):
     assert not found(question, text)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_word"),
+    [
+        ("the amount of order 20451", True),
+        ("the amount of order 2045", True),
+        ("what happened in 2045", False),
+        ("what happened in May 2045?", False),
+        ("the films of the year 1984", False),
+    ],
+)
+def test_a_number_is_looked_up_as_a_word_unless_it_is_a_year(question, is_word):
+    terms = [term for code in question_codes(question) for term in code.terms]
+    assert any(term.isdigit() for term in terms) is is_word
 
 
 def test_prose_has_no_codes():

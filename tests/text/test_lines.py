@@ -11,7 +11,7 @@ from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.text.chunking import chunk_spans
-from e2graphrag_integrations.text.lines import name_ends, row_blocks
+from e2graphrag_integrations.text.lines import RowHeaders, name_ends, row_blocks
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 
@@ -57,6 +57,28 @@ def test_a_table_or_log_is_found_with_its_header(text, header, rows):
 )
 def test_prose_has_no_rows(text):
     assert row_blocks(text) == []
+
+
+def test_rows_have_the_header_of_their_table_in_an_earlier_text():
+    headers = RowHeaders()
+    for text, expected in [
+        (csv(",", rows=5), "sku,product,price"),
+        ("SKU-00005,lamp,5\nSKU-00006,lamp,6\nSKU-00007,lamp,7\n", "sku,product,price"),
+        ("SKU-00008,lamp,8\n", "sku,product,price"),
+        ("SKU-00009,lamp,9\nSKU-00010,lamp,10\nSKU-00011,lamp,11\nSold out.", "sku,product,price"),
+        ("The prices of next year are not known.", ""),
+        ("1,2,3\n4,5,6\n7,8,9", ""),
+    ]:
+        headers.read(text)
+        assert headers.above(text.find("\n") + 1) == expected or len(text.splitlines()) == 1
+        assert headers.above(0) == ("" if text.startswith("sku") else expected)
+
+
+def test_only_places_below_a_header_in_its_table_have_it():
+    headers = RowHeaders()
+    headers.read(MARKDOWN)
+    rows = {at for at in range(len(MARKDOWN)) if headers.above(at)}
+    assert rows == set(range(MARKDOWN.index("\n| A1"), MARKDOWN.index("\n\nPrices")))
 
 
 def test_prose_keeps_its_chunks_and_windows():

@@ -64,6 +64,9 @@ _RULED = re.compile(
     rf"[{_IGNORED}{''.join(_VARIANTS)}]|i\u0307|(?<=[{_CJK}])\s*[·・•‧∙⋅]|(?![0-9])\d"
 )
 _LATIN_MARK = re.compile("([a-z])[\u0300-\u036f]+")
+_STROKES = str.maketrans("øłđðħŧ", "olddht")
+"""Letters with a stroke, which Unicode does not divide into a letter and a mark."""
+
 _IGNORED_RUN = re.compile(f"[{_IGNORED}]+")
 
 
@@ -93,14 +96,14 @@ def fold_letters(text: str) -> str:
 
 
 def without_marks(form: str) -> str:
-    """Return a normal form without the marks of its Latin letters.
+    """Return a normal form without the marks and strokes of its Latin letters.
 
-    >>> without_marks("natásha"), without_marks("brontë")
-    ('natasha', 'bronte')
+    >>> without_marks("brontë"), without_marks("søren"), without_marks("łukasz")
+    ('bronte', 'soren', 'lukasz')
     """
-    return (
-        _LATIN_MARK.sub(r"\1", unicodedata.normalize("NFD", form)) if not form.isascii() else form
-    )
+    if form.isascii():
+        return form
+    return _LATIN_MARK.sub(r"\1", unicodedata.normalize("NFD", form)).translate(_STROKES)
 
 
 def cased_form(name: str) -> str:

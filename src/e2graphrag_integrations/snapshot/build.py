@@ -34,6 +34,7 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.text.lines import RowHeaders
 from e2graphrag_integrations.types import Node, Segment
 
 logger = logging.getLogger(__name__)
@@ -284,7 +285,10 @@ def bm25_from_store(store: Store, snapshot: Snapshot) -> BM25Index:
 
 
 def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the text that BM25 indexes for each window: the document's title and the window.
+    """Yield the text that BM25 indexes for each window: what it is about, and the window.
+
+    A window needs the title of its document, and rows need the header of their table: without it,
+    the words of a question about a column are found in the header only.
 
     Args:
         snapshot: The snapshot.
@@ -293,10 +297,15 @@ def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
     bounds = exclusive_sums(
         np.bincount(snapshot.dense.window_nodes, minlength=len(snapshot.nodes.ids))
     )
+    headers, last = RowHeaders(), -1
     for node, text in enumerate(texts):
-        title = snapshot.titles[int(snapshot.nodes.document[node])]
-        spans = snapshot.window_spans[bounds[node] : bounds[node + 1]].tolist()
-        yield from (with_title(title, text[start:end]) for start, end in spans)
+        document = int(snapshot.nodes.document[node])
+        if document != last or snapshot.nodes.level[node]:
+            headers, last = RowHeaders(), document
+        headers.read(text)
+        title = snapshot.titles[document]
+        for start, end in snapshot.window_spans[bounds[node] : bounds[node + 1]].tolist():
+            yield with_title(title, with_title(headers.above(start), text[start:end]))
 
 
 # Metadata

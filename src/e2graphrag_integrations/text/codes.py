@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 _MONTHS = """
 january jan januar janvier enero gennaio janeiro januari января stycznia
@@ -155,14 +156,40 @@ _SPACED = re.compile(
 )
 """A name before a number, such as `RTX 4090`."""
 
+_GROUPED = re.compile(
+    r"""
+      (?<![\w+.,-])(?:(?P<country>\+\d{1,3})[\ -])?\(?\+?\d{1,4}\)?(?:[\ -]\d{2,5}){2,6}(?![.,-]?\w)
+    | (?<!\w)(?P<mixed>[A-Z]{2}\d{2}(?:\ [A-Z\d]{4}){2,7}(?:\ [A-Z\d]{1,4})?
+        | (?:[A-Z]{1,2}\d[A-Z\d]?\ \d[A-Z]{2}|[A-Z]\d[A-Z]\ \d[A-Z]\d))(?!\w)
+    """,
+    re.VERBOSE,
+)
+"""A number in groups, such as that of a telephone or a card, or of an account (IBAN), or the postal
+code of an address in Britain or Canada."""
+
+_UNIT = re.compile(r"(\d+(?:[.,]\d+)?)[^\W\d_]{1,3}")
+"""A number and its unit, as in `62.5kg`."""
+
+_MIN_GROUPED = 7
+"""Minimum number of digits of a number in groups."""
+
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _BEFORE = re.compile(rf"({_ALNUM}+)[\ .#§]+\Z")
+_TIMES = frozenset(
+    "around autumn circa early eve fall late mid season spring summer winter year years".split()
+)
+"""Words before a year, besides function words and months."""
+
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
+_NOT_DIGIT = re.compile(r"\D")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[-_\ ](?=\d)|(?<=\d)[-_\ ](?=[^\W\d_])")
+_BRACKETED_DIGIT = re.compile(r"(?<=\d)\((?=\d)")
+_NO_BRACKETS = str.maketrans("", "", "()")
+_CLAUSE_PART = re.compile(r" ?\(.*")
 _VERSION = re.compile(r"v(?=\d+(?:\.|\Z))")
 _LONG_NUMBER = re.compile(r"[\d-]{11,}")
-_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}")
+_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}")
 _SHORT_HASH = 7
 """Number of digits to which hashes are often shortened."""
 
@@ -213,6 +240,7 @@ def code_terms(text: str) -> list[str]:
         terms.update(_terms_of_date(date))
         if _begins_line(text, date.start):
             terms.update(START + one for one in date.forms)
+    terms.update(MARK + form for match in _groups(text, dates) for form in _forms_of_groups(match))
     for match in _SPACED.finditer(text):
         if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
             terms.add(MARK + _normal(match[1] + match[2]))
@@ -235,16 +263,33 @@ def question_codes(question: str) -> list[QuestionCode]:
     """
     dates = list(find_dates(question))
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in dates]
+    groups = list(_groups(question, dates))
+    codes += [QuestionCode(one.group(), _number_terms(_forms_of_groups(one))) for one in groups]
     for match in _codes(question, dates):
+        if any(one.start() <= match.start() < one.end() for one in groups):
+            continue
         raw, forms = match.group(), _forms(match)
-        if not forms and raw.isdigit():
-            forms = [raw] if len(raw) >= _MIN_NUMBER else []
         before = _BEFORE.search(question, 0, match.start()) if raw[:1].isdigit() else None
-        if before is not None and not before[1].isdigit():
-            forms = [_normal(before[1] + raw), *forms]
+        named = [before[1]] if before is not None and not before[1].isdigit() else []
+        terms = _marked([*(_normal(one + raw) for one in named), *forms])
         if forms:
-            codes.append(QuestionCode(raw, _marked(forms)))
+            terms += _marked([_normal(one + _CLAUSE_PART.sub("", raw)) for one in named])
+        elif raw.isdigit() and len(raw) >= _MIN_NUMBER:
+            is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
+            terms += _marked([raw]) if is_year else _number_terms([raw])
+        if terms:
+            codes.append(QuestionCode(raw, tuple(dict.fromkeys(terms))))
     return codes
+
+
+def _is_label(word: str) -> bool:
+    """Return whether a word may name what a number identifies, as in "order 2045"."""
+    return word.casefold() not in FUNCTION_WORDS | _TIMES and not is_month(word)
+
+
+def _number_terms(forms: Sequence[str]) -> tuple[str, ...]:
+    """Return the terms of a number: as a code, and as the word that an undivided number is."""
+    return (*_marked(forms), *forms)
 
 
 def _codes(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
@@ -281,6 +326,26 @@ def _forms(match: re.Match[str]) -> list[str]:
     return list(dict.fromkeys(_FORMS[match.lastgroup or ""](match.group())))
 
 
+def _groups(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
+    """Yield the numbers in groups, except dates, in order."""
+    for match in _GROUPED.finditer(text):
+        is_date = any(one.start < match.end() and match.start() < one.end for one in dates)
+        # Hyphens alone are part of a number: 12-34-567 is not 123-45-67.
+        if not is_date and " " in match.group() and _forms_of_groups(match):
+            yield match
+
+
+def _forms_of_groups(match: re.Match[str]) -> list[str]:
+    """Return the characters of all groups, and of those after the prefix of a country."""
+    if match["mixed"]:
+        return [match["mixed"].replace(" ", "").casefold()]
+    country = match["country"] or ""
+    local = _NOT_DIGIT.sub("", match.group()[len(country) :])
+    if len(local) < _MIN_GROUPED:
+        return []
+    return list(dict.fromkeys([country[1:] + local, local]))
+
+
 def _forms_of_url(raw: str) -> Iterator[str]:
     yield raw.casefold().rstrip("./,;:!?").removeprefix("https://").removeprefix("http://")
 
@@ -294,6 +359,7 @@ def _forms_of_word(raw: str) -> Iterator[str]:
     if _DIGIT.search(raw) and _LETTER.search(raw) and not _ORDINAL.fullmatch(raw):
         form = _normal(raw)
         yield form
+        yield from _forms_without_unit(form)
         if _HASH.fullmatch(form):
             yield form[:_SHORT_HASH]
 
@@ -301,15 +367,23 @@ def _forms_of_word(raw: str) -> Iterator[str]:
 def _forms_of_parts(raw: str) -> Iterator[str]:
     if _DIGIT.search(raw) or _NAME.fullmatch(raw):
         yield _normal(raw)
+        yield from _forms_without_unit(_normal(raw))
         if "(" in raw:
             yield _normal(raw.partition("(")[0].rstrip())
+
+
+def _forms_without_unit(form: str) -> Iterator[str]:
+    if (number := _UNIT.fullmatch(form)) is not None:
+        yield number[1]
 
 
 def _normal(raw: str) -> str:
     """Return the normal form of a code: without case, and without marks where spellings differ."""
     form = re.sub(f"[{_HYPHENS}]", "-", raw.casefold())
     form = _VERSION.sub("", form) if form.startswith("v") else form
-    form = _BETWEEN.sub("", re.sub(r"[()]|\s+(?=\()", "", form).replace(" ", ""))
+    form = _BETWEEN.sub(
+        "", _BRACKETED_DIGIT.sub(".", form.replace(" ", "")).translate(_NO_BRACKETS)
+    )
     if _LONG_NUMBER.fullmatch(form) and sum(map(str.isdigit, form)) >= _MIN_LONG_NUMBER:
         return form.replace("-", "")
     return form

@@ -93,6 +93,42 @@ def may_continue(text: str, block: RowBlock) -> bool:
     return (block.kind, block.columns) in _kinds(line.rstrip())
 
 
+class RowHeaders:
+    """The headers of rows, in texts of one document that follow each other.
+
+    The table of a text may begin in an earlier one.
+    """
+
+    def __init__(self) -> None:
+        self._headers: list[tuple[Span, str]] = []
+        self._unfinished: tuple[RowBlock, str] | None = None
+
+    def read(self, text: str) -> None:
+        """Read the next text of the document."""
+        blocks = row_blocks(text)
+        before = self._unfinished
+        if before is not None and not may_continue(text, before[0]):
+            before = None
+        self._headers = []
+        for block in blocks:
+            header = "" if block.header is None else text[slice(*block.header)]
+            if block.header is not None:
+                self._headers.append((Span(block.header.end, block.end), header))
+            elif before is not None and not text[: block.start].strip():
+                header = before[1]
+                self._headers.append((Span(0, block.end), header))
+            self._unfinished = (block, header) if header else None
+        if not blocks:  # too few rows to be recognized
+            self._headers = [(Span(0, 1), before[1])] if before is not None else []
+            self._unfinished = before
+        elif text[blocks[-1].end :].strip():
+            self._unfinished = None
+
+    def above(self, at: int) -> str:
+        """Return the header of the table to which a place in the last text belongs, or ""."""
+        return next((header for span, header in self._headers if span.start <= at < span.end), "")
+
+
 def _runs(text: str) -> Iterator[tuple[list[Span], tuple[str, int]]]:
     """Yield consecutive lines with equally many cells, with the separator and the number."""
     lines: list[Span] = []

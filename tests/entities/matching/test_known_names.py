@@ -74,6 +74,13 @@ def test_names_are_found_in_any_spelling(question, names):
     assert found(question) == names
 
 
+def test_letters_with_a_stroke_are_found_without_it():
+    assert found("did soren odegard meet lukasz?", "søren ødegård", "łukasz") == [
+        "soren odegard",
+        "lukasz",
+    ]
+
+
 def test_common_words_are_names_only_if_the_texts_say_so():
     common = Texts(common={"time", "tarn observatory"})
     assert found("what time is it?", texts=common) == []

@@ -352,6 +352,18 @@ def test_a_rare_form_is_worth_no_more_than_the_word_of_the_question(open_index):
     assert scores[-1] < scores[0]
 
 
+def test_a_word_with_a_typing_error_is_found_unless_the_index_contains_it(open_index):
+    rag = english(open_index, "the librarian left", "the libarian stayed")
+    assert relevance_of(rag, "librarien", BM25).forms == {"librarien": ("librarian",)}
+    assert relevance_of(rag, "libarian", BM25).forms == {}
+
+
+def test_absent_function_words_do_not_lower_the_confidence_in_bm25(open_index):
+    rag = english(open_index, "Anna needs oil by day 13", "Bert needs paint by day 14")
+    short = relevance_of(rag, "anna day 13", BM25).bm25_confidence
+    assert relevance_of(rag, "what should anna have by day 13", BM25).bm25_confidence >= 0.6 * short
+
+
 def test_an_index_in_another_language_has_no_inflected_forms(open_index):
     rag = open_index(**ONE_LINE_CHUNKS)
     rag.add(

@@ -561,3 +561,23 @@ def test_filled_nodes_fit_the_budget_without_duplicates(open_index):
         result = rag.retrieve("Emil?", mode="local", token_budget=budget, fill=True)
         assert ApproximateTokenCounter().count(result.context()) <= budget
         assert_windows([node for node in result.nodes if node.level == 0], lambda _: STORY)
+
+
+ORDERS = [
+    f"{2000 + n};{('Ann', 'Bob', 'Cid')[n % 3]} Dahl;{n * 7 % 90},{n % 10}0;open"
+    for n in range(120)
+]
+
+
+@pytest.mark.parametrize("number", [2003, 2031, 2032, 2058, 2119])
+def test_real_vectors_find_the_row_of_a_plain_number(number, orders):
+    context = orders.retrieve(f"What is the amount of order {number}?", token_budget=400).context()
+    assert ORDERS[number - 2000] in context
+    assert "order;customer;amount;state" in context
+
+
+@pytest.fixture(scope="module")
+def orders(real_embedder):
+    with E2GraphRAG.open(":memory:", embedder=real_embedder) as rag:
+        rag.add(SourceDocument("orders", "\n".join(["order;customer;amount;state", *ORDERS])))
+        yield rag

@@ -59,6 +59,9 @@ the first hop, so it comes first."""
 _TELLING = 0.2
 """Words of the question with a lower IDF, relative to its rarest word, are ignored."""
 
+_MAX_WORDS = 8
+"""Number of words of a name of which parts are formed."""
+
 _MAX_QUOTED = 200
 """Maximum number of characters of a sentence in a reason."""
 
@@ -101,8 +104,8 @@ class BridgedQuestion:
 
     Attributes:
         relevance: The relevance of windows to the question.
-        names: The entities of the question, as rows of the snapshot's subjects; they are no
-            bridges.
+        names: The entities of the question and of parts of its names, as rows of the snapshot's
+            subjects; they are no bridges.
         name_words: The words of these names.
         allowed: Mask over chunks, shape (chunks,); None allows all.
         texts: Reads the texts of nodes, given their rows; None weighs all sentences alike.
@@ -201,6 +204,21 @@ def find_bridges(
         links.entities[chosen],
         starts[links.sources[chosen]],
     )
+
+
+def parts_of_name(name: str) -> list[str]:
+    """Return a name and its parts of whole words.
+
+    A text calls Berit Ruud "Ruud" later, so "Ruud" leads to what the question names already.
+
+    >>> parts_of_name("berit ruud")
+    ['berit', 'berit ruud', 'ruud']
+    """
+    words = name.split(" ")[:_MAX_WORDS]
+    return [
+        *(" ".join(words[a:b]) for a in range(len(words)) for b in range(a + 1, len(words) + 1)),
+        *([name] if name.count(" ") >= _MAX_WORDS else []),
+    ]
 
 
 def _sentence_factors(

@@ -24,6 +24,7 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
+from e2graphrag_integrations.text.typos import corrections
 from e2graphrag_integrations.text.words import terms_of
 from e2graphrag_integrations.types import Span
 
@@ -108,17 +109,21 @@ class Relevance:
     def forms(self) -> Mapping[str, tuple[str, ...]]:
         """The inflected forms of the question's words that the index contains, by word.
 
-        A form that the question contains itself is left out. An index whose language is not
-        English has none.
+        For a word that the index does not contain in any form, these are the words that differ by
+        one typing error. A form that the question contains itself is left out. An index whose
+        language is not English has none.
         """
         bm25, own = self.snapshot.bm25, frozenset(self.terms)
         if not is_english(bm25):
             return {}
-        forms = {
-            term: tuple(one for one in inflections(term) if one not in own and bm25.doc_freq(one))
-            for term in dict.fromkeys(self.terms)
-        }
-        return {term: found for term, found in forms.items() if found}
+        forms: dict[str, tuple[str, ...]] = {}
+        for term in dict.fromkeys(self.terms):
+            found = tuple(one for one in inflections(term) if one not in own and bm25.doc_freq(one))
+            if not found and not bm25.doc_freq(term):
+                found = corrections(term, bm25.doc_freq)
+            if found:
+                forms[term] = found
+        return forms
 
     @lazy
     def searched(self) -> tuple[list[str], Mapping[str, float]]:

@@ -19,7 +19,11 @@ from e2graphrag_integrations.embedders.calibration import Calibration, check_cal
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.names.bridges import NAME as BRIDGES
-from e2graphrag_integrations.retrieval.names.bridges import BridgedQuestion, find_bridges
+from e2graphrag_integrations.retrieval.names.bridges import (
+    BridgedQuestion,
+    find_bridges,
+    parts_of_name,
+)
 from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
 from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
 from e2graphrag_integrations.retrieval.names.title_links import title_links
@@ -348,7 +352,9 @@ class _HybridSearch:
         links = self.seeds.linking.links
         question = BridgedQuestion(
             self.relevance,
-            names={index[one.entity] for one in links},
+            names={
+                index[part] for one in links for part in parts_of_name(one.entity) if part in index
+            },
             # A single word may be a common noun, which says what is asked.
             name_words={w for one in links if len(own := terms_of(one.mention)) > 1 for w in own},
             allowed=self.allowed,
