@@ -24,8 +24,7 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
-from e2graphrag_integrations.text.typos import corrections
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import corrections, terms_of
 from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
