@@ -27,6 +27,7 @@ from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import IndexReport, ReembedEstimate
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.text.tags import embed_tags
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node
 
@@ -86,7 +87,9 @@ def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) ->
         ) from error
     entries = embedder_entries(embedder, new.embedder_fingerprint, new.embedder.dimension)
     stored = store.tag_set()
-    tags = None if stored is None else new.embed_tags(stored.tags)
+    tags = None
+    if stored is not None:
+        tags = embed_tags(stored.tags, new.embedder_fingerprint, new.embedder.embed)
     with control.timer.timed("write"):
         store.replace_vectors(
             windows,
