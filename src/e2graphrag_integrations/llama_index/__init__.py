@@ -9,6 +9,7 @@ from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
     from e2graphrag_integrations.llama_index.agent_tools import create_e2graphrag_tools
+    from e2graphrag_integrations.llama_index.filters import where_of
     from e2graphrag_integrations.llama_index.graph_store import (
         aupdate_property_graph,
         update_property_graph,
@@ -50,4 +51,5 @@ __all__ = [
     "create_e2graphrag_tools",
     "pages_of",
     "update_property_graph",
+    "where_of",
 ]

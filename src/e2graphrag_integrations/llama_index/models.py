@@ -181,16 +181,27 @@ def index_embedder(
     Raises:
         InvalidInputError: If it is anything else.
     """
-    if isinstance(model, type) or not isinstance(model, BaseEmbedding | Embedder | str | None):
-        raise InvalidInputError(
-            f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
-            "or an object with dimension, max_tokens, embed and embed_query"
-        )
     if model is None and Settings._embed_model is not None:  # noqa: SLF001 - the property would look for OpenAI
         model = Settings.embed_model  # the property attaches the callback manager of Settings
         # `Settings.embed_model = None` stores a one-dimensional mock.
         if isinstance(model, MockEmbedding) and model.embed_dim == 1:
             model = None
+    return None if model is None else as_embedder(model, max_tokens, callback_manager)
+
+
+def as_embedder(
+    model: Any, max_tokens: int | None, callback_manager: CallbackManager | None
+) -> Embedder | str:
+    """Return an embedding model of LlamaIndex as an `Embedder`; `index_embedder` has the arguments.
+
+    Raises:
+        InvalidInputError: If it is none, and neither an `Embedder` nor a name.
+    """
+    if isinstance(model, type) or not isinstance(model, BaseEmbedding | Embedder | str):
+        raise InvalidInputError(
+            f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
+            "or an object with dimension, max_tokens, embed and embed_query"
+        )
     if isinstance(model, BaseEmbedding):
         if callback_manager is not None:
             model.callback_manager = callback_manager
