@@ -21,26 +21,26 @@ async def test_entities_are_edited_browsed_and_saved(lc_index_of, tmp_path, is_a
     index = lc_index_of(DOCUMENTS[:1])
     index.upsert(DOCUMENTS[1:])
     if is_async:
-        edits = await index.aedit_entities(alias={"Bob": "Robert"})
-        details = await index.aentity("Bob", where={"year": 2})
-        listed = await index.aentities(prefix="bo")
+        edits = await index.rag.aedit_entities(alias={"Bob": "Robert"})
+        details = await index.rag.aentity("Bob", where={"year": 2})
+        listed = await index.rag.aentities(prefix="bo")
     else:
-        edits = index.edit_entities(alias={"Bob": "Robert"})
-        details = index.entity("Bob", where={"year": 2})
-        listed = index.entities(prefix="bo")
-    assert index.edits() == edits
+        edits = index.rag.edit_entities(alias={"Bob": "Robert"})
+        details = index.rag.entity("Bob", where={"year": 2})
+        listed = index.rag.entities(prefix="bo")
+    assert index.rag.edits() == edits
     assert [one.text for one in details.mentions] == ["Bob"]
     assert [(one.name, one.mentions, one.aliases) for one in listed] == [("robert", 2, ("Bob",))]
     index.save_local(tmp_path / "saved")
     with E2GraphRAGIndex.load_local(tmp_path / "saved", **grouped(SMALL)) as loaded:
-        assert loaded.edits() == edits
-        assert loaded.edit_entities(undo=edits).edits == ()
-        assert loaded.entity("Bob").info.mentions == 1
+        assert loaded.rag.edits() == edits
+        assert loaded.rag.edit_entities(undo=edits).edits == ()
+        assert loaded.rag.entity("Bob").info.mentions == 1
 
 
 def test_errors_reach_the_caller(lc_index_of):
     index = lc_index_of(DOCUMENTS)
     with pytest.raises(UnknownEntityError, match="no entity 'Zoe'"):
-        index.edit_entities(alias={"Bob": "Zoe"})
+        index.rag.edit_entities(alias={"Bob": "Zoe"})
     with pytest.raises(InvalidInputError, match="must be a list of names"):
-        index.edit_entities(stop=3)
+        index.rag.edit_entities(stop=3)

@@ -10,7 +10,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
-from e2graphrag_integrations.langchain import E2GraphRAGIndex
+from e2graphrag_integrations.langchain import E2GraphRAGIndex, LangChainEmbedder
 from e2graphrag_integrations.options import grouped
 from fakes import FailingEmbedder, OldExtractor
 
@@ -33,16 +33,16 @@ async def test_a_reindexed_index_equals_a_new_one(tmp_path, names, is_async):
         with pytest.raises(SettingsMismatchError, match=r"fake:old.*reindex\(\)"):
             index.similarity_search("Who was a sailor?")
         index.upsert([NEW])
-        report = await index.areindex() if is_async else index.reindex()
+        report = await index.rag.areindex() if is_async else index.rag.reindex()
         assert report.documents == 2
-        assert index.corpus.rag.stats().settings["extractor"].startswith("fake:names")
+        assert index.rag.stats().settings["extractor"].startswith("fake:names")
         assert index.corpus.is_dirty  # pending documents remain pending
     with (
         E2GraphRAGIndex.open(path, **grouped(options)) as index,
         E2GraphRAGIndex.from_documents([*DOCUMENTS, NEW], **grouped(options)) as fresh,
     ):
         index.build()
-        assert list(index.corpus.rag.export()) == list(fresh.corpus.rag.export())
+        assert list(index.rag.export()) == list(fresh.rag.export())
 
 
 def test_the_vector_store_does_not_change(tmp_path, names):
@@ -53,7 +53,7 @@ def test_the_vector_store_does_not_change(tmp_path, names):
         before = dict(store.store)
         assert before
     with E2GraphRAGIndex.open(tmp_path / "i.e2g", **grouped(options)) as index:
-        index.reindex()
+        index.rag.reindex()
         assert index.similarity_search("Who was a sailor?")
     assert store.store == before
 
@@ -63,22 +63,23 @@ async def test_the_embeddings_of_an_index_are_replaced(lc_index_of, pages, tmp_p
     index = lc_index_of(pages, path=path)
     texts = sorted(one.page_content for one in index.get([page.id for page in pages]))
     embeddings = DeterministicFakeEmbedding(size=24)
-    assert index.reembed(embeddings).documents == 2
-    assert index.corpus.rag.stats().dimension == 24
+    assert index.rag.reembed(embeddings).documents == 2
+    assert index.rag.stats().dimension == 24
     assert index.invoke("Anna?")
     assert sorted(one.page_content for one in index.get([page.id for page in pages])) == texts
-    assert (await index.areembed("hashing")).llm_calls == 0
-    with pytest.raises(InvalidInputError, match="embeddings is None"):
-        index.reembed(None)
-    with copy.deepcopy(index).corpus.rag as other:
-        assert other.stats().dimension == 256
-    windows = index.corpus.rag.stats().windows
-    assert index.reembed(embeddings, embed_max_tokens=16).embedded > 0
-    assert index.corpus.rag.stats().windows > windows
-    assert index.reembed(embeddings, embed_max_tokens=16).skipped
-    assert index._arguments["models"].embed_max_tokens == 16
-    assert index.reembed(embeddings, embed_max_tokens=400).embedded > 0
-    assert index.corpus.rag.stats().windows == windows
+    assert (await index.rag.areembed("hashing")).llm_calls == 0
+    with pytest.raises(InvalidInputError, match="embedder"):
+        index.rag.reembed(None)
+    with copy.deepcopy(index) as other:
+        assert other.rag.stats().dimension == 256
+    windows = index.rag.stats().windows
+    assert index.rag.reembed(LangChainEmbedder(embeddings, 16)).embedded > 0
+    assert index.rag.stats().windows > windows
+    assert index.rag.reembed(LangChainEmbedder(embeddings, 16)).skipped
+    with copy.deepcopy(index) as other:
+        assert other.rag.embedder.max_tokens == 16
+    assert index.rag.reembed(LangChainEmbedder(embeddings, 400)).embedded > 0
+    assert index.rag.stats().windows == windows
     assert index.invoke("Anna?")
 
 
@@ -87,5 +88,5 @@ def test_an_index_with_a_vector_store_keeps_its_embeddings(lc_index_of, pages):
     store = InMemoryVectorStore(embeddings)
     index = lc_index_of(pages, embeddings=embeddings, vector_store=store)
     with pytest.raises(InvalidInputError, match="without the vector store"):
-        index.reembed("hashing")
+        index.rag.reembed("hashing")
     assert index.invoke("Anna?")

@@ -155,7 +155,7 @@ def test_expansion_replaces_summaries_by_the_nodes_below(index):
     assert ids(found("children")) == list(dict.fromkeys(children))
     leaves = found("leaves")
     assert {node.metadata["e2_level"] for node in leaves} == {0}
-    assert len(leaves) == len(set(ids(leaves))) == index.last_report.chunks
+    assert len(leaves) == len(set(ids(leaves))) == index.report.chunks
 
 
 # Modes, strategy, trace
@@ -612,7 +612,7 @@ def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
         dense, node = snapshot.dense, snapshot.nodes.row_of[node_id]
         return dense.vectors[dense.window_nodes.tolist().index(node)].tolist()
 
-    return index.reader.read_snapshot(read)
+    return index.rag.read_snapshot(read)
 
 
 # Unknown arguments
@@ -945,9 +945,9 @@ async def test_no_question_calls_the_language_model(documents):
         embed_model="hashing",
         settings=IndexSettings(chunk_size=16, chunk_overlap=4, group_size=3),
     )
-    assert index.last_report.llm_calls > 0
+    assert index.report.llm_calls > 0
     llm.is_asked = True
     retriever = index.as_retriever()
     assert retriever.retrieve(LOCAL)
     assert await retriever.aretrieve(LOCAL)
-    assert index.entities()
+    assert index.rag.entities()

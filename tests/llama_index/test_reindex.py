@@ -42,7 +42,7 @@ def old():
 
 
 def is_current(index):
-    return index.made_with["extractor"].startswith("fake:names")
+    return index.rag.made_with["extractor"].startswith("fake:names")
 
 
 def open_again(index, **options):
@@ -52,19 +52,18 @@ def open_again(index, **options):
 @SYNC_AND_ASYNC
 async def test_a_reindexed_index_equals_a_new_one(old, is_async):
     events = []
-    report = await call(is_async, old, "reindex", events.append)
+    report = await call(is_async, old.rag, "reindex", progress=events.append)
     fresh = build(DOCUMENTS)
     assert is_current(old)
-    assert old.made_with == fresh.made_with
+    assert old.rag.made_with == fresh.rag.made_with
     assert export(old) == export(fresh)
-    assert (report.documents, report.chunks) == (2, fresh.last_report.chunks)
-    assert report.entities == fresh.last_report.entities
-    assert old.last_report == report
+    assert (report.documents, report.chunks) == (2, fresh.report.chunks)
+    assert report.entities == fresh.report.entities
     assert {event.stage: event.done for event in events} == {"extract": report.chunks, "write": 2}
     old.insert(NEW)
     fresh.insert(NEW)
     assert export(old) == export(fresh)
-    assert (await call(is_async, old, "reindex")).skipped == ("anna", "emil", "new")
+    assert (await call(is_async, old.rag, "reindex")).skipped == ("anna", "emil", "new")
 
 
 def test_only_the_extractor_is_called(old):
@@ -73,7 +72,7 @@ def test_only_the_extractor_is_called(old):
             raise RuntimeError("no memory")
 
     index = open_again(old, embed_model=Failing())
-    assert index.reindex().documents == 2
+    assert index.rag.reindex().documents == 2
 
 
 def test_a_failed_run_changes_nothing(old, monkeypatch):
@@ -84,7 +83,7 @@ def test_a_failed_run_changes_nothing(old, monkeypatch):
             raise RuntimeError("no memory")
 
     with pytest.raises(ExtractionError, match="no memory"):
-        open_again(old, extractor=Failing()).reindex()
+        open_again(old, extractor=Failing()).rag.reindex()
     assert not is_current(open_again(old))
     assert export(open_again(old)) == before
 
@@ -94,8 +93,8 @@ def test_a_failed_run_changes_nothing(old, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(old.storage_context.index_store, "add_index_struct", fail)
         with pytest.raises(StoreError, match="disk full"):
-            old.reindex()
-    old.reindex()  # nothing to do, except to save
+            old.rag.reindex()
+    old.rag.reindex()  # nothing to do, except to save
     assert is_current(open_again(old))
 
 
@@ -106,26 +105,26 @@ def test_another_handle_continues_with_the_new_rules(tmp_path):
     first = build(documents, extractor=OldExtractor(), path=path)
     first = E2GraphRAGIndex.open(path, **grouped(OPEN))
     other = E2GraphRAGIndex.open(path, **grouped(OPEN))
-    other.reindex()
+    other.rag.reindex()
     assert export(other) == export(first)
     first.insert(NEW)
     assert is_current(first)
     fresh = build([*documents, NEW])
     assert export(first) == export(fresh)
-    assert first.made_with == fresh.made_with
+    assert first.rag.made_with == fresh.rag.made_with
 
 
 def test_another_extractor_can_replace_that_of_the_index(old):
     index = open_again(old, extractor=OtherExtractor())
     with pytest.raises(SettingsMismatchError, match=r"fake:old, not fake:other.*reindex\(\)"):
         index.as_retriever().retrieve("Anna Berg")
-    index.reindex()
+    index.rag.reindex()
     assert index.as_retriever().retrieve("Anna Berg")
-    assert index.made_with["extractor"].startswith("fake:other")
+    assert index.rag.made_with["extractor"].startswith("fake:other")
 
 
 def test_a_copy_keeps_the_extractor(old, tmp_path):
-    old.copy_to(tmp_path / "i.e2g")
+    old.rag.copy_to(tmp_path / "i.e2g")
     options = {"embedder": SETTINGS["embed_model"], "extractor": OldExtractor()}
     with E2GraphRAG.open(tmp_path / "i.e2g", **grouped(options)) as rag:
         assert rag.retrieve("Anna Berg").nodes
@@ -136,19 +135,19 @@ def test_a_copy_keeps_the_extractor(old, tmp_path):
 
 
 def test_an_empty_index_has_nothing_to_reindex():
-    assert build([]).reindex().documents == 0
+    assert build([]).rag.reindex().documents == 0
 
 
 async def test_the_embedding_model_of_an_index_is_replaced(index_of, documents, tmp_path):
     index = index_of(documents)
-    assert index.reembed(MockEmbedding(24)).llm_calls == 0
-    assert index.reader.stats().dimension == 24
+    assert index.rag.reembed(MockEmbedding(24)).llm_calls == 0
+    assert index.rag.stats().dimension == 24
     index.persist(tmp_path)
     loaded = E2GraphRAGIndex.from_persist_dir(
         tmp_path, embed_model=MockEmbedding(24), models=Models(extractor=NameExtractor())
     )
     assert loaded.as_retriever().retrieve("Anna")
-    assert (await loaded.areembed("hashing")).documents == len(documents)
+    assert (await loaded.rag.areembed("hashing")).documents == len(documents)
     assert copy.deepcopy(loaded).as_retriever().retrieve("Anna")
 
 
@@ -156,4 +155,4 @@ def test_an_index_with_a_vector_store_keeps_its_embedding_model(index_of, docume
     context = StorageContext.from_defaults(vector_store=new_store("faiss-map", None, None))
     index = index_of(documents, storage_context=context)
     with pytest.raises(InvalidInputError, match="without the vector store"):
-        index.reembed(MockEmbedding(24))
+        index.rag.reembed(MockEmbedding(24))

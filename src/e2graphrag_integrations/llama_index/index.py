@@ -960,9 +960,26 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             self._is_saving.reset(token)
             await asyncio.to_thread(self._save)
 
-    def _around_write(self) -> AbstractContextManager[None]:
-        """Save the index after a write of the engine, unless a block of this object will."""
-        return nullcontext() if self._is_saving.get() else self._saving()
+    @contextmanager
+    def _around_write(self) -> Iterator[None]:
+        """Save the index after a write of the engine, unless a block of this object will.
+
+        A write that failed is saved if it changed documents.
+        """
+        if self._is_saving.get():
+            yield
+            return
+        self._check_saved()
+        before = self._rag.pending.state()
+
+        def save_part(_: BaseException) -> None:
+            with suppress(E2GraphRAGError):  # the first error says more
+                if self._rag.pending.state() != before:
+                    self._save()
+
+        with on_error(save_part):
+            yield
+        self._save()
 
     def _around_caching(self) -> AbstractContextManager[None]:
         """Save what the engine caches, unless another object has changed the index since.
