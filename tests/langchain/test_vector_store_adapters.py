@@ -294,7 +294,7 @@ def test_a_vector_store_without_add_embeddings_embeds_the_texts():
         ":memory:",
         Options.of(settings, Models(extractor=NameExtractor()), None, None),
         embedder=LangChainEmbedder(embeddings),
-        hooks=FaceHooks(VectorStoreMirror(VectorStoreAdapter(store), "TextStore").search),
+        hooks=FaceHooks(VectorStoreMirror(VectorStoreAdapter(store)).search),
     )
     with E2GraphRAG(parts) as rag:
         rag.add(SourceDocument("story", STORY))

@@ -51,9 +51,7 @@ def open_corpus(
     """
     tree_per = options.settings.tree_per
     tree_per = check_tree_per("source" if tree_per is None else tree_per)
-    mirror = None
-    if vector_store is not None:
-        mirror = VectorStoreMirror(vector_store, type(vector_store.store).__name__)
+    mirror = None if vector_store is None else VectorStoreMirror(vector_store)
     opened: list[Corpus[Any]] = []
 
     def drop_indexed() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -99,31 +98,6 @@ def update_property_graph(
     return rag.read_graph(
         lambda graph: update_graph(graph, target, take_over=bool(take_over), rebuild=bool(rebuild)),
         options,
-    )
-
-
-async def aupdate_property_graph(
-    index: E2GraphRAG | HasReader,
-    store: PropertyGraphStore,
-    *,
-    namespace: str = "",
-    texts: bool = True,
-    communities: bool = True,
-    min_weight: float = 0.0,
-    take_over: bool = False,
-    rebuild: bool = False,
-) -> GraphReport:
-    """Run `update_property_graph` in a thread."""
-    return await asyncio.to_thread(
-        update_property_graph,
-        index,
-        store,
-        namespace=namespace,
-        texts=texts,
-        communities=communities,
-        min_weight=min_weight,
-        take_over=take_over,
-        rebuild=rebuild,
     )
 
 

@@ -31,7 +31,6 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
-from llama_index.core.vector_stores import MetadataFilters
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
@@ -59,7 +58,6 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments, distinct_documents
 from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
 from e2graphrag_integrations.llama_index.models import (
@@ -71,6 +69,7 @@ from e2graphrag_integrations.llama_index.models import (
 from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
     EngineOptions,
+    IndexRetrieverOptions,
     LoadOptions,
     OpenOptions,
     PathOptions,
@@ -120,10 +119,8 @@ from e2graphrag_integrations.portability.reopening import (
     reject,
 )
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
-from e2graphrag_integrations.retrieval.ranking.boosts import Boost
-from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_BUDGET, TokenBudget
 from e2graphrag_integrations.retrieval.scopes import Statistics
-from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
@@ -544,57 +541,26 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def as_retriever(  # type: ignore[override] # the base class accepts any keyword
         self,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
-        *,
-        similarity_top_k: int | None = None,
-        token_budget: TokenBudget = DEFAULT_BUDGET,
-        strategy: Strategy | None = None,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-        node_ids: Sequence[str] | None = None,
-        tags: Sequence[str] | None = None,
-        expand: Expand = "none",
-        boost: Boost | None = None,
-        history: ChatHistory | None = None,
-        paths: bool = False,
-        min_relevance: float | None = None,
-        callback_manager: CallbackManager | None = None,
-        object_map: dict[str, Any] | None = None,
-        objects: list[IndexNode] | None = None,
-        verbose: bool = False,
-        **engine_options: Unpack[EngineOptions],
+        **options: Unpack[IndexRetrieverOptions],
     ) -> E2GraphRAGRetriever:
         """Return a retriever; `E2GraphRAGRetriever` describes the arguments.
 
-        `strategy`, `callback_manager` and `object_map` default to those of the index.
-        `as_query_engine` and `as_chat_engine` pass the options of their engines to this method,
-        which ignores them; `EngineOptions` lists the accepted names.
+        `callback_manager` and `object_map` default to those of the index. `as_query_engine` and
+        `as_chat_engine` pass the options of their engines to this method, which ignores them;
+        `EngineOptions` lists the accepted names.
 
         Raises:
             InvalidInputError: If an argument is unknown or out of range.
             FilterError: If a filter is invalid, or is passed under a name that other packages use.
         """
-        accepted = EngineOptions.__annotations__
-        reject_retriever_options(name for name in engine_options if name not in accepted)
-        return E2GraphRAGRetriever(
-            self,
-            mode=mode,
-            similarity_top_k=similarity_top_k,
-            token_budget=token_budget,
-            strategy=strategy,
-            filters=filters,
-            doc_ids=doc_ids,
-            node_ids=node_ids,
-            tags=tags,
-            expand=expand,
-            boost=boost,
-            history=history,
-            paths=paths,
-            min_relevance=min_relevance,
-            callback_manager=callback_manager or self._callback_manager,
-            object_map=self._object_map if object_map is None else object_map,
-            objects=objects,
-            verbose=verbose,
-        )
+        known = IndexRetrieverOptions.__annotations__
+        reject_retriever_options(name for name in options if name not in known)
+        own: Any = {k: v for k, v in options.items() if k not in EngineOptions.__annotations__}
+        if own.get("callback_manager") is None:
+            own["callback_manager"] = self._callback_manager
+        if own.get("object_map") is None:
+            own["object_map"] = self._object_map
+        return E2GraphRAGRetriever(self, mode=mode, **own)
 
     def as_query_engine(  # type: ignore[override] # the base class accepts any keyword
         self, llm: LLM | str | None = None, **options: Unpack[QueryEngineOptions]
