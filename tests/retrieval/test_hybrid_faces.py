@@ -293,6 +293,7 @@ def test_langchain_packs_the_windows_of_the_core(core, pages_index):
     for question in (*QUESTIONS, OVERVIEW):
         for strategy, budget in PACKING:
             options = {"strategy": strategy, "token_budget": budget}
-            found, expected = (rag.retrieve(question, **options) for rag in (pages_index, core))
+            found = pages_index.rag.retrieve(question, **options)
+            expected = core.retrieve(question, **options)
             assert [(n.text, n.score) for n in found.nodes] == of_core(expected.nodes)
             assert found.context() == expected.context()

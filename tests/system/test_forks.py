@@ -364,7 +364,7 @@ for path in (":memory:", PATH):
     held, release = threading.Event(), threading.Event()
 
     def hold():
-        with index._save_lock, index._corpus._lock, index._corpus._build_lock:
+        with index._saved.lock, index._corpus._lock, index._corpus._build_lock:
             held.set()
             release.wait()
 

@@ -416,7 +416,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         mirror = getattr(getattr(self.index, "corpus", None), "mirror", None)
         if not isinstance(mirror, VectorStoreMirror):
             raise InvalidInputError(
-                "store_filter needs an index of LangChain with a vector_store: use filter instead"
+                "store_filter needs an index with a vector_store: use filter instead"
             )
         return mirror.node_filter(store_filter, where)
 

@@ -6,16 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
-    AbstractContextManager,
-    asynccontextmanager,
     contextmanager,
-    nullcontext,
     suppress,
 )
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self, Unpack
@@ -34,7 +29,6 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from e2graphrag_integrations._utils.concurrency.processes import process_rlock
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
@@ -44,7 +38,6 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     reject_unknown_arguments,
     type_name,
-    wrap_errors,
 )
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.opening import open_corpus
@@ -55,7 +48,6 @@ from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     InvalidInputError,
     SettingsMismatchError,
-    StoreError,
 )
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments, distinct_documents
@@ -84,6 +76,7 @@ from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, R
 from e2graphrag_integrations.llama_index.scopes import ScopedIndex
 from e2graphrag_integrations.llama_index.storage.docstore import document_nodes
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.saved_struct import SavedStruct
 from e2graphrag_integrations.llama_index.storage.storage_context import (
     SafeStorageContext,
     check_storage_context,
@@ -265,7 +258,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 chunk_overlap=made.overlap if overlap is None else overlap,
             )
         writes = options.writes
-        self._is_saving = ContextVar(f"saving {struct.index_id}", default=False)
+        saved = SavedStruct(struct, storage_context.index_store)
         corpus = open_corpus(
             location,
             replace(
@@ -278,8 +271,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             FaceHooks(
                 parameter_names={"embedder": "embed_model", "summarizer": "llm"},
                 as_embedder=lambda model: as_embedder(model, None, callback_manager),
-                around_write=self._around_write,
-                around_caching=self._around_caching,
+                around_write=saved.around_write,
+                around_caching=saved.around_caching,
             ),
             embedder=index_embedder(embed_model, models.embed_max_tokens, callback_manager),
             summarizer=summarizer,
@@ -307,9 +300,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             # Assign every attribute before super().__init__(), which builds the index.
             self._rag = rag
             self._struct = struct
-            self._save_lock = process_rlock()
-            # Those that the index store may have; several after a save that failed.
-            self._revisions = {struct.revision}
+            self._saved = saved
             self._corpus: Corpus[BaseNode] = corpus
             self._user_transformations = list(transformations or ())
             self._has_warned = False
@@ -464,12 +455,10 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             IndexingError: If a model fails. The new version remains pending, and the old one is
                 found.
         """
-        _reject_options(update_kwargs)
         self.refresh_ref_docs([document], **update_kwargs)
 
     async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Update a document like `update_ref_doc`, without blocking the event loop."""
-        _reject_options(update_kwargs)
         await self.arefresh_ref_docs([document], **update_kwargs)
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
@@ -502,13 +491,11 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             LLMCallLimitError: If the build needs more than `max_llm_calls` calls.
             IndexingError: If a model failed again.
         """
-        with self._saving():
-            return self._corpus.build()
+        return self._corpus.build()
 
     async def abuild(self) -> IndexReport:
         """Build like `build`, with LLM calls in the caller's event loop."""
-        async with self._asaving():
-            return await self._corpus.abuild()
+        return await self._corpus.abuild()
 
     # Methods that the base class calls
 
@@ -523,11 +510,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     _build_index_from_nodes = build_index_from_nodes
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        _reject_options(insert_kwargs)
         self.insert_nodes(nodes, **insert_kwargs)
 
     def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
-        _reject_options(delete_kwargs)
         self.delete_nodes([node_id], **delete_kwargs)
 
     @property
@@ -870,7 +855,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     def _write(self, plan: Callable[[], Change], *, save: bool = True) -> frozenset[str]:
         """Make a change and return the ids of the new and changed documents."""
-        with self._saving(save=save):
+        with self._saved.saving(save=save):
             change = self._store(plan)
             if self._corpus.has_unbuilt():
                 self._corpus.build()
@@ -878,7 +863,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return change.changed
 
     async def _awrite(self, plan: Callable[[], Change]) -> frozenset[str]:
-        async with self._asaving():
+        async with self._saved.asaving():
             change = await asyncio.to_thread(self._store, plan)
             if await asyncio.to_thread(self._corpus.has_unbuilt):
                 await self._corpus.abuild()
@@ -902,91 +887,6 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         if change.summaries and not self._has_warned:
             self._has_warned = warn_about_unused(self._corpus, change.summaries)
 
-    @contextmanager
-    def _saving(self, *, save: bool = True) -> Iterator[None]:
-        """Save the index once, after all writes of a block."""
-        if save:
-            self._check_saved()
-        token = self._is_saving.set(True)
-        try:
-            yield
-        finally:
-            self._is_saving.reset(token)
-            if save:
-                self._save()
-
-    @asynccontextmanager
-    async def _asaving(self) -> AsyncIterator[None]:
-        """Save like `_saving`, in a thread."""
-        await asyncio.to_thread(self._check_saved)
-        token = self._is_saving.set(True)
-        try:
-            yield
-        finally:
-            self._is_saving.reset(token)
-            await asyncio.to_thread(self._save)
-
-    @contextmanager
-    def _around_write(self) -> Iterator[None]:
-        """Save the index after a write of the engine, unless a block of this object will.
-
-        A write that failed is saved if it changed documents.
-        """
-        if self._is_saving.get():
-            yield
-            return
-        self._check_saved()
-        before = self._rag.pending.state()
-
-        def save_part(_: BaseException) -> None:
-            with suppress(E2GraphRAGError):  # the first error says more
-                if self._rag.pending.state() != before:
-                    self._save()
-
-        with on_error(save_part):
-            yield
-        self._save()
-
-    def _around_caching(self) -> AbstractContextManager[None]:
-        """Save what the engine caches, unless another object has changed the index since.
-
-        A question to an older copy must not fail.
-        """
-        return nullcontext() if self._is_outdated() else self._around_write()
-
-    def _save(self) -> None:
-        """Save the struct: an index in memory has no other place than the index store."""
-        store = self._storage_context.index_store
-        hint = "the index has the change, and its next write saves it again"
-        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
-            self._struct.revision = uuid.uuid4().hex
-            self._revisions.add(self._struct.revision)
-            store.add_index_struct(self._struct)
-            self._revisions = {self._struct.revision}
-
-    def _check_saved(self) -> None:
-        """Check that the next save does not replace what another object has saved.
-
-        Raises:
-            StoreError: If it would.
-        """
-        if self._is_outdated():
-            raise StoreError(
-                f"another object has changed index {self.index_id} in the index store since this "
-                "one was opened: load it again, or write through one object"
-            )
-
-    def _is_outdated(self) -> bool:
-        """Return whether another object has saved an index in memory since."""
-        if self._struct.location != MEMORY:
-            return False
-        store = self._storage_context.index_store
-        hint = "nothing was changed"
-        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
-            saved = store.get_index_struct(self.index_id)
-            own = self._revisions
-        return isinstance(saved, E2GraphRAGIndexStruct) and saved.revision not in own
-
     def _built(self, documents: Sequence[Document]) -> Self:
         with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
             self._write(self._plan(documents))
@@ -1002,12 +902,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Remove the new index from its storage context if the block raises."""
 
         def remove(_: BaseException) -> None:
-            self._storage_context.index_store.delete_index_struct(self.index_id)
             self._hide_nodes()
             if self._rag.path == MEMORY and self._corpus.mirror is not None:
                 with suppress(E2GraphRAGError):  # the first error says more
                     self._rag.delete(self._rag.document_ids)
                     self._rag.refresh()
+            self._saved.remove()
             self.close()
 
         with on_error(remove):
@@ -1042,10 +942,6 @@ def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
         )
 
     return unknown, stored
-
-
-def _unsaved(store: object) -> str:
-    return f"{type_name(store)} could not be used to save the index"
 
 
 class _NoTransformation(TransformComponent):
