@@ -488,6 +488,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
         For example, `index.rag.retrieve(question)`, `index.rag.entities()`,
         `index.rag.edit_entities(...)`, `index.rag.work()`, `index.rag.reindex()` and
         `index.rag.freshness()`. Its documents are the sources of the index.
+        To copy or pickle it, copy or pickle this object.
         """
         return self.corpus.rag
 

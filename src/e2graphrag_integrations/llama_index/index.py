@@ -597,6 +597,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         For example, `index.rag.entities()`, `index.rag.edit_entities(...)`, `index.rag.reindex()`,
         `index.rag.copy_to(path)` and `index.rag.freshness()`. A `where` takes `where_of(filters)`.
         A write saves an index in memory, as the methods of this class do.
+        To copy or pickle it, copy or pickle this object.
         """
         return self._rag
 
