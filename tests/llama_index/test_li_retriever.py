@@ -664,7 +664,7 @@ def test_every_option_of_the_installed_engines_is_accepted(method):
 )
 def test_unknown_options_raise_with_a_suggestion(index, name, suggestion):
     hint = f"did you mean '{suggestion}'? The" if suggestion else "the"
-    allowed = f"{hint} arguments are mode, similarity_top_k, token_budget"
+    allowed = f"{hint} arguments are similarity_top_k, token_budget"
     message = re.escape(f"unknown argument '{name}': {allowed}")
     with pytest.raises(InvalidInputError, match=message):
         index.as_retriever(**{name: 3})
@@ -682,7 +682,9 @@ def test_engines_reject_what_neither_they_nor_the_retriever_know(index, engine):
         if not hasattr(part, engine):
             continue
         create = getattr(part, engine)
-        with pytest.raises(InvalidInputError, match=r"the arguments are mode, .*response_mode"):
+        with pytest.raises(
+            InvalidInputError, match=r"the arguments are similarity_top_k, .*response_mode"
+        ):
             create(llm=MockLLM(), colour=1)
         with pytest.raises(InvalidInputError, match="did you mean 'response_mode'"):
             create(llm=MockLLM(), response_mod="compact")
