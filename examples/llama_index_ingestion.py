@@ -32,7 +32,7 @@ SIZES = {"chunk_size": 300, "chunk_overlap": 30}  # the same for the pipeline an
 def report(step: str, index: E2GraphRAGIndex, changed: Sequence[str | None]) -> None:
     """Print the documents that a step processed and the contents of the index after it."""
     nodes = index.docstore.docs.values()
-    vectors = index.reader.stats().windows
+    vectors = index.rag.stats().windows
     mentions = sum("Weena" in node.get_content() for node in nodes)
     print(f"{step}: processed {', '.join(sorted({str(id_) for id_ in changed})) or 'nothing'}")
     counts = f"{len(index.ref_doc_info)} documents, {len(nodes)} nodes, {vectors} vectors"

@@ -64,7 +64,7 @@ with tempfile.TemporaryDirectory() as name:
         settings=IndexSettings(chunk_size=300, chunk_overlap=30),
     )
     index.persist(folder / "index")
-    count = index.reader.stats().windows
+    count = index.rag.stats().windows
     print(f"{len(index.ref_doc_info)} documents, {count} vectors")
     if store is not None:
         print(f"{store.client.count('time_machine').count} vectors in Qdrant")

@@ -92,12 +92,12 @@ def assert_same_results(index, other):
 
 def export(index):
     """Return the content of an index, apart from what is pending."""
-    return list(index.reader.export())
+    return list(index.rag.export())
 
 
 def assert_consistent(index):
     """Check that everything is built, and that all stores show the same nodes."""
-    reader = index.reader
+    reader = index.rag
     assert reader.verify().ok
     assert not reader.pending.read()
     nodes = index.docstore.docs
@@ -139,5 +139,5 @@ def find_traces(index):
     """Return the words of the marked text in the index and in all stores, also in free space."""
     context = index.storage_context
     texts = [*export(index), *docstore_texts(index), repr(stored_entries(context.vector_store))]
-    content = index.reader.content().decode("utf-8", "ignore")
+    content = index.rag.content().decode("utf-8", "ignore")
     return MARKS.findall(" ".join([*texts, content]))

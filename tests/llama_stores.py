@@ -135,8 +135,8 @@ def dump_index(index: Any) -> dict[str, Any]:
     """Return the content of an index and its stores, to compare or to search in."""
     return {
         "documents": {id_: one.to_dict() for id_, one in index.docstore.docs.items()},
-        "index": list(index.reader.export()),
-        "pending": index.reader.pending.read(),
+        "index": list(index.rag.export()),
+        "pending": index.rag.pending.read(),
         "vectors": stored_entries(index.vector_store),
     }
 

@@ -194,7 +194,7 @@ def test_copies_of_the_faces_keep_every_option(face):
         else face.from_documents([], **{name: "hashing"}, **options)
     )
     with index, copy.deepcopy(index) as other:
-        assert other.reader.settings == index.reader.settings
+        assert other.rag.settings == index.rag.settings
         assert other._arguments == index._arguments
 
 

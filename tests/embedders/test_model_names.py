@@ -37,7 +37,7 @@ def test_an_index_of_langchain_names_its_openai_model(tmp_path, openai, capsys):
     path = tmp_path / "i.e2g"
     with E2GraphRAGIndex.open(path, embeddings=openai("text-embedding-3-small")) as index:
         index.add_texts([TEXT], ids=["a"])
-        assert index.stats().settings["embedder_name"] == NAME
+        assert index.rag.stats().settings["embedder_name"] == NAME
     with pytest.raises(
         SettingsMismatchError, match=r"text-embedding-3-small\) \(vectors .*not .*ada"
     ):
@@ -77,7 +77,7 @@ def test_an_index_of_llama_index_names_its_model():
 
     small, large = (OpenAIEmbedding(model_name=f"text-embedding-3-{n}") for n in ("small", "large"))
     index = E2GraphRAGIndex.from_documents([Document(text=TEXT)], embed_model=small)
-    assert index.made_with["embedder_name"] == "OpenAIEmbedding(text-embedding-3-small)"
+    assert index.rag.made_with["embedder_name"] == "OpenAIEmbedding(text-embedding-3-small)"
     other = E2GraphRAGIndex.from_storage(index.storage_context, embed_model=large)
     with pytest.raises(SettingsMismatchError, match=r"3-small\) \(vectors .*not .*3-large"):
         other.as_retriever().retrieve("Who met Bert?")

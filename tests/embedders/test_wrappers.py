@@ -140,7 +140,7 @@ def test_a_file_opens_in_every_face_with_that_faces_class(tmp_path, model, real_
         [Document(id_="story", text=STORY)],
         **grouped({"embed_model": HuggingFaceEmbedding(model), "extractor": extractor, **SIZES}),
     )
-    index.copy_to(path)
+    index.rag.copy_to(path)
     with LangChainIndex.open(
         path, embeddings=HuggingFaceEmbeddings(model), models=Models(extractor=extractor)
     ) as opened:

@@ -210,8 +210,9 @@ def test_retrievers_of_llama_index_are_settings():
         {"recall": 1, "ndcg": 1},
         {"recall": 1, "ndcg": 1, "answer_in_context": 1},
     ]
-    with pytest.raises(EvaluationError, match="needs a retriever"):
-        evaluate(index, asked, {"one": Setting()})
+    assert evaluate(index, asked, {"one": Setting(k=1)}).scores == report.scores
+    with pytest.raises(EvaluationError, match="not an index"):
+        evaluate(pages, asked)
 
 
 def test_nodes_of_a_splitter_count_as_their_documents():

@@ -102,7 +102,7 @@ async def test_sync_and_async_builds_are_equal_and_no_file_contains_the_api_key(
     }
     indexes["sync"].build()
     await indexes["async"].abuild()
-    exports = [list(index.corpus.rag.export()) for index in indexes.values()]
+    exports = [list(index.rag.export()) for index in indexes.values()]
     assert exports[0] == exports[1]
     first, second = (index.as_retriever(k=6, include_scores=True) for index in indexes.values())
     expected = first.invoke(QUERY)

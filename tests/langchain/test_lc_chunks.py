@@ -61,7 +61,7 @@ def test_chunks_are_kept_with_their_spans_in_the_source(lc_index_of, warnings_of
         assert (own.page_content, own.metadata) == (chunk.page_content, chunk.metadata)
     stored = tree_text(index, "a.txt")
     assert stored.split() == text.split()
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
     assert not warnings_of_chunks.records
 
 
@@ -77,7 +77,7 @@ def test_numbered_chunks_keep_their_spans_in_the_source(
     assert [hit.metadata["chunk"] for hit in hits] == list(range(len(chunks)))
     spans = [slice(hit.metadata["e2_start"], hit.metadata["e2_end"]) for hit in hits]
     assert [STORY[span] for span in spans] == [hit.page_content for hit in hits]
-    assert len(index.corpus.rag.document("a.txt").text) == len(STORY)
+    assert len(index.rag.document("a.txt").text) == len(STORY)
     assert not warnings_of_chunks.records
 
 
@@ -93,7 +93,7 @@ def test_numbered_chunks_with_wrong_offsets_do_not_fill_the_file_with_spaces(
     ]
     chunks[9].metadata["start_index"] = chunks[8].metadata["start_index"]
     index = lc_index_of(chunks)
-    assert len(index.corpus.rag.document("a").text) < 5_000
+    assert len(index.rag.document("a").text) < 5_000
     assert len(leaves(index)) == len(chunks)
     assert "'start_index' contradicts their texts" in warnings_of_chunks.text
 
@@ -103,13 +103,13 @@ def test_documents_that_may_be_chunks_are_joined_with_a_warning(lc_index_of, war
     index = lc_index_of(split(page, shared=0, offsets=False))
     [record] = warnings_of_chunks.records
     assert "several documents of 'a' have the same metadata" in record.message
-    assert index.corpus.rag.document("a").text.split() == STORY.split()
+    assert index.rag.document("a").text.split() == STORY.split()
 
 
 def test_documents_without_a_position_stay_apart_with_a_warning(lc_index_of, warnings_of_chunks):
     chunks = split(Document(STORY, metadata={"source": "a"}), offsets=False)
     index = lc_index_of(chunks)
-    assert len(index.corpus.rag.document_ids) == len(chunks)
+    assert len(index.rag.document_ids) == len(chunks)
     [record] = warnings_of_chunks.records
     assert "equal metadata without a position" in record.message
     assert "add_start_index=True" in record.message
@@ -148,7 +148,7 @@ def test_unknown_offsets_join_chunks_without_repeating_overlaps(lc_index_of, war
     index = lc_index_of(chunks)
     hits = leaves(index)
     assert [hit.page_content for hit in hits] == [chunk.page_content for chunk in chunks]
-    stored = index.corpus.rag.document("a").text
+    stored = index.rag.document("a").text
     assert stored.split() == STORY.split()
     assert all(
         stored[h.metadata["e2_start"] : h.metadata["e2_end"]] == h.page_content for h in hits
@@ -168,7 +168,7 @@ def test_pages_and_chunks_share_a_tree(lc_index_of, pages):
     index = lc_index_of([*split(pages[0], size=60, shared=30), *pages[1:3]])
     stored = tree_text(index, "map.pdf")
     assert stored == "\n\n".join(page.page_content for page in pages[:3])
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
     assert len(index.get([page.id for page in pages[1:3]])) == 2
 
 
@@ -212,7 +212,7 @@ def test_index_keeps_chunks_equal_to_a_new_index(lc_index_of, cleanup, batch_siz
     target.build()
     run(target, EDITED)
     target.build()
-    stored = target.corpus.rag.document("a").text
+    stored = target.rag.document("a").text
     assert stored.split() == EDITED.split()
     counts = run(target, EDITED)
     report = target.build()

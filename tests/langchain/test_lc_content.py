@@ -50,7 +50,7 @@ def test_an_edit_regenerates_few_summaries_and_equals_a_rebuild(lc_index_of, spl
     report = index.report
     assert first_calls > 40
     assert 1 <= report.llm_calls == llm.calls - first_calls <= first_calls / 4
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
     assert exported(index) == exported(lc_index_of(pages, llm=DigestChatModel(), **options))
 
 
@@ -63,7 +63,11 @@ def test_chunking_and_grouping_are_stored_and_enforced(lc_index_of, tmp_path):
         with pytest.raises(SettingsMismatchError, match=f"{name}=content, not 'fixed'"):
             reopened(path, **{name: "fixed"})
     index = reopened(path)
-    assert index.stats().settings["chunking"] == index.stats().settings["grouping"] == "content"
+    assert (
+        index.rag.stats().settings["chunking"]
+        == index.rag.stats().settings["grouping"]
+        == "content"
+    )
     pages[7] = edited(pages[7])
     index.add_documents([pages[7]])
     assert 1 <= index.report.llm_calls <= first_calls / 4

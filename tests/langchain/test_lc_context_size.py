@@ -43,7 +43,7 @@ async def test_by_default_a_retriever_fills_the_token_budget(index):
 
 
 def test_k_gives_complete_nodes_and_both_at_most_k_within_the_budget(index):
-    nodes = {one.node_id: one for one in index.retrieve(QUERY, k=10).nodes}
+    nodes = {one.node_id: one for one in index.rag.retrieve(QUERY, k=10).nodes}
     whole = index.as_retriever(k=3).invoke(QUERY)
     assert [(one.id, one.page_content) for one in whole] == [
         (id_, node.text) for id_, node in list(nodes.items())[:3]
@@ -107,10 +107,10 @@ def test_offsets_and_segments_of_a_shortened_document_are_those_of_its_text(lc_i
         for page, text in enumerate(TEXT.split("\n\n")[:40])
     ]
     index = lc_index_of(pages, chunk_size=400, chunk_overlap=0)
-    [joined] = index.corpus.rag.document_ids
-    text = index.corpus.rag.document(joined).text
+    [joined] = index.rag.document_ids
+    text = index.rag.document(joined).text
     found = index.as_retriever(token_budget=150).invoke(QUERY)
-    whole = {node.node_id: node.text for node in index.retrieve(QUERY, k=50).nodes}
+    whole = {node.node_id: node.text for node in index.rag.retrieve(QUERY, k=50).nodes}
     shortened = [one for one in found if one.page_content != whole[one.id]]
     assert shortened
     for one in shortened:

@@ -68,7 +68,7 @@ def new_index(lc_open):
 
 def content_keys(index):
     """Return the keys of all cached content."""
-    return index.corpus.rag.store.read("SELECT key FROM content ORDER BY key")
+    return index.rag.store.read("SELECT key FROM content ORDER BY key")
 
 
 class HookedChatModel(DigestChatModel):
@@ -119,12 +119,12 @@ async def test_searches_answer_from_what_is_built_while_the_model_fails(lc_open,
         assert await index.ainvoke("Who is Anna?") == found
     assert llm.calls == calls
     assert exported(index) == before
-    assert index.freshness().pending == 1
+    assert index.rag.freshness().pending == 1
     [warning] = [message for message in caplog.messages if "not indexed yet" in message]
     assert warning.startswith(":memory:: Answers lack 1 document that is not indexed yet: call")
     llm.failing = set()
     index.upsert(pages[3:])  # a new attempt repairs everything that failed
-    assert index.freshness().pending == 0
+    assert index.rag.freshness().pending == 0
     assert sorted(index.ids()) == sorted(page.id for page in pages)
 
 
@@ -180,11 +180,11 @@ async def test_deleted_text_is_found_no_more_if_the_rest_cannot_be_built(
     deleted, kept = pages[0], pages[1:]
     llm.failing = set(range(llm.calls + 1, 999))
     await delete(index, [deleted.id])
-    for retrieve in (index.retrieve, index.scoped({"author": "Ann"}).retrieve, reader.retrieve):
+    for retrieve in (index.rag.retrieve, index.scoped({"author": "Ann"}).retrieve, reader.retrieve):
         texts = [node.text for node in retrieve(deleted.page_content, k=99, fill=True).nodes]
         assert not any(deleted.page_content[:20] in text for text in texts)
     assert index.invoke(pages[-1].page_content)  # the other source is as before
-    assert index.freshness().pending == 1
+    assert index.rag.freshness().pending == 1
     assert sorted(index.ids()) == sorted(page.id for page in kept)
     assert index.get([deleted.id]) == []
     llm.failing = set()
@@ -236,7 +236,7 @@ def test_a_document_that_has_moved_is_not_found_in_its_old_tree_if_that_cannot_b
     assert [(hit.page_content, hit.metadata["shelf"]) for hit in hits] == [
         ("Later. Zoe saw Yan.", "upper")
     ]
-    assert index.freshness().pending == 1
+    assert index.rag.freshness().pending == 1
 
 
 def test_a_failing_extractor_leaves_documents_pending(lc_open, pages):
@@ -281,7 +281,7 @@ def crash(when):
     if when == "before":
         die()
     if when == "written":
-        index.corpus.rag.delete = die
+        index.rag.delete = die
     if when == "end":
         pending.drop_pending = die
     index.build()
@@ -332,7 +332,7 @@ def test_a_killed_process_loses_no_document(lc_open, new_index, pages, crashed_f
     if when in {"written", "end"}:
         assert llm.calls == 0
     assert exported(index) == exported(new_index(remaining))
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
 
 
 # Several indexes of one file
@@ -626,7 +626,7 @@ def test_a_delete_does_not_remove_a_source_that_was_rebuilt_meanwhile(lc_open, t
     one.build()
     assert other.get(["old"]) == [page]
     with ThreadPoolExecutor(1) as pool:
-        with one.corpus.rag.write_lock():
+        with one.rag.write_lock():
             deleting = pool.submit(other.delete, ["old"])
             time.sleep(0.3)
             new = Document(id="new", page_content="Cleo left.", metadata={"source": "s", "page": 1})
@@ -634,5 +634,5 @@ def test_a_delete_does_not_remove_a_source_that_was_rebuilt_meanwhile(lc_open, t
             one.build()
         assert deleting.result()["succeeded"] == ["old"]
     assert one.ids() == other.ids() == ["new"]
-    assert len(one.corpus.rag.document_ids) == 1
+    assert len(one.rag.document_ids) == 1
     assert one.get(["new"]) == [new]

@@ -45,7 +45,7 @@ def test_a_search_does_not_wait_for_changes_of_other_users(index_file):
         assert "Greta" not in texts(reader)
         writer.add_documents([NEW])
         assert "Greta" not in texts(reader)
-        assert not reader.freshness().is_newest
+        assert not reader.rag.freshness().is_newest
         join_background_threads()
         assert "Greta met Hans" in texts(reader)
         writer.delete(["new"])
@@ -65,11 +65,11 @@ async def test_refresh_prepares_the_newest_state(index_file):
     with reader, writer:
         texts(reader)
         writer.add_documents([NEW])
-        await reader.arefresh()
+        await reader.rag.arefresh()
         assert "Greta met Hans" in texts(reader)
         writer.delete(["new"])
-        reader.refresh()
-        assert reader.freshness().is_newest
+        reader.rag.refresh()
+        assert reader.rag.freshness().is_newest
 
 
 def test_a_vector_store_follows_in_the_background(index_file):
@@ -83,7 +83,7 @@ def test_a_vector_store_follows_in_the_background(index_file):
         join_background_threads()
         assert len(store.store) > vectors
         assert "Greta met Hans" in texts(reader)
-        assert reader.freshness().is_newest
+        assert reader.rag.freshness().is_newest
 
 
 def test_a_failing_vector_store_stops_no_search(index_file, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_failing_vector_store_stops_no_search(index_file, monkeypatch):
         assert texts(reader, "Anna?") == expected
         join_background_threads()
         assert texts(reader, "Anna?") == expected
-        assert "no route to host" in reader.freshness().problem
+        assert "no route to host" in reader.rag.freshness().problem
 
 
 def test_a_reader_without_an_llm_answers_from_what_is_built(index_file, caplog):
@@ -115,12 +115,12 @@ def test_a_reader_without_an_llm_answers_from_what_is_built(index_file, caplog):
         for _ in range(2):
             assert texts(reader)
             assert "Greta" not in texts(reader)
-        assert reader.freshness().pending == 1
+        assert reader.rag.freshness().pending == 1
         assert len([m for m in caplog.messages if "Answers lack 1 document that" in m]) == 1
         writer.build()
-        reader.refresh()
+        reader.rag.refresh()
         assert "Greta met Hans" in texts(reader)
-        assert reader.freshness().pending == 0
+        assert reader.rag.freshness().pending == 0
     other = index_file.with_name("llm.e2g")
     with E2GraphRAGIndex.open(
         other, **grouped({"llm": DigestChatModel(), "auto_build": False, **SMALL})

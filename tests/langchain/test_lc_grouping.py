@@ -61,7 +61,7 @@ def test_rows_of_a_table_stay_rows(lc_index_of):
         number: row.page_content for number, row in enumerate(rows)
     }
     [tree] = tree_ids(target, "people.csv")
-    assert target.corpus.rag.document(tree).text.index("Anna") < 10  # in the order of the rows
+    assert target.rag.document(tree).text.index("Anna") < 10  # in the order of the rows
 
 
 def test_pages_of_one_file_with_other_metadata_share_no_tree(lc_index_of):

@@ -63,7 +63,7 @@ def retrieved(index):
 
 def sources(index):
     """Return the ids of the trees without the marks that tell trees of one source apart."""
-    return [id_.split(" #")[0] for id_ in index.corpus.rag.document_ids]
+    return [id_.split(" #")[0] for id_ in index.rag.document_ids]
 
 
 # Creating
@@ -86,7 +86,7 @@ def test_without_an_llm_summaries_are_extracted_sentences(lc_index_of, pages):
     index = lc_index_of(pages)
     assert index.report.summaries > 2
     assert index.report.llm_calls == 0
-    summary = next(s.node for s in index.corpus.rag.store.all_nodes() if s.node.level)
+    summary = next(s.node for s in index.rag.store.all_nodes() if s.node.level)
     assert summary.text.split(".")[0] in STORY
 
 
@@ -94,7 +94,7 @@ def test_documents_can_be_added_to_an_empty_index(lc_index_of, pages, tmp_path):
     index = lc_index_of([], path=tmp_path / "a.e2g")
     assert index.invoke("Who is Anna?") == []
     assert index.ids() == []
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
     assert index.add_documents(pages) == [page.id for page in pages]
     assert exported(index) == exported(lc_index_of(pages))
 
@@ -224,7 +224,7 @@ def test_pages_of_a_source_share_a_tree(lc_index_of, pages):
     index = lc_index_of(pages)
     assert sources(index) == ["map.pdf", "mill.pdf"]
     text = tree_text(index, "map.pdf")
-    summaries = [stored.node for stored in index.corpus.rag.store.all_nodes() if stored.node.level]
+    summaries = [stored.node for stored in index.rag.store.all_nodes() if stored.node.level]
     assert any(
         node.document_id.startswith("map.pdf #")
         and pages[1].page_content in text[node.start : node.end]
@@ -253,7 +253,7 @@ def test_pages_without_numbers_keep_their_insertion_order(lc_index_of):
 
     index = lc_index_of([row(id_, f"Row {id_}.") for id_ in "bca"])
     index.add_documents([row("c", "Row C.")])
-    assert index.corpus.rag.document("s").text == "Row b.\n\nRow C.\n\nRow a."
+    assert index.rag.document("s").text == "Row b.\n\nRow C.\n\nRow a."
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_tree_per_determines_which_documents_share_a_tree(lc_index_of, pages, tr
 def test_a_corpus_tree_keeps_the_pages_of_a_source_together(lc_index_of, pages):
     mixed = [pages[i] for i in (0, 3, 4, 2, 1)]
     index = lc_index_of(mixed, tree_per="corpus")
-    assert index.corpus.rag.document("corpus").text.split() == f"{STORY} {MILL}".split()
+    assert index.rag.document("corpus").text.split() == f"{STORY} {MILL}".split()
 
 
 @pytest.mark.parametrize("tree_per", ["chapter", 3])
@@ -296,11 +296,11 @@ def test_an_unknown_tree_per_is_rejected(tree_per):
 )
 def test_the_splitter_determines_the_chunks(lc_index_of, pages, splitter):
     index = lc_index_of(pages, splitter=splitter)
-    nodes = [s.node for s in index.corpus.rag.store.all_nodes() if s.node.level == 0]
+    nodes = [s.node for s in index.rag.store.all_nodes() if s.node.level == 0]
     text = "\n\n".join(page.page_content for page in pages[:3])
     split = getattr(splitter, "split_text", splitter)
     assert [n.text for n in nodes if n.document_id.startswith("map.pdf #")] == list(split(text))
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
 
 
 @pytest.mark.parametrize("overlap", [0, 7])
@@ -313,7 +313,7 @@ def test_a_splitter_works_on_repetitive_text(lc_index_of, overlap):
     for number, text in enumerate(texts):
         chunks = [
             stored.node.text
-            for stored in index.corpus.rag.store.all_nodes()
+            for stored in index.rag.store.all_nodes()
             if stored.node.document_id == str(number) and not stored.node.level
         ]
         assert chunks == splitter.split_text(text)
@@ -449,7 +449,7 @@ def test_a_file_of_the_engine_gives_the_same_results_and_accepts_documents(
     assert "Fay" not in "".join(exported(index))
     index.delete(["story"])
     assert {d.metadata["e2_source_id"] for d in index.invoke("Zoe")} == {"mill", "new"}
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
     index.close()
 
 
@@ -507,9 +507,9 @@ def test_without_auto_build_upserts_are_only_stored(lc_index_of, pages):
     found = index.invoke("Anna?")
     index.upsert(pages[3:])
     assert index.invoke("Anna?") == asyncio.run(index.ainvoke("Anna?")) == found
-    assert index.freshness().pending == 1
+    assert index.rag.freshness().pending == 1
     index.build()
-    assert index.freshness().pending == 0
+    assert index.rag.freshness().pending == 0
     assert any("Fay" in hit.page_content for hit in index.invoke("Who built a mill?"))
 
 
@@ -564,7 +564,7 @@ def test_embeddings_need_not_be_normalized(lc_index_of, pages):
     index = lc_index_of(pages, embeddings=DeterministicFakeEmbedding(size=24))
     found = index.similarity_search_with_score(QUERIES[2], k=5, mode="global")
     assert all(0 <= score <= 1 for _, score in found)
-    assert index.corpus.rag.verify().ok
+    assert index.rag.verify().ok
 
 
 def test_cached_embeddings_give_the_same_results(lc_index_of, pages):
@@ -718,7 +718,7 @@ def test_split_pages_gives_every_chunk_the_metadata_of_its_page(lc_index_of, pag
 def test_the_context_manager_closes_the_index(pages, tmp_path):
     with E2GraphRAGIndex.open(tmp_path / "a.e2g", embeddings="hashing") as index:
         index.add_documents(pages)
-        assert index.report.documents == index.stats().documents == 2
+        assert index.report.documents == index.rag.stats().documents == 2
     with pytest.raises(ClosedError):
         index.invoke("Anna?")
 

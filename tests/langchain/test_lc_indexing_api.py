@@ -42,7 +42,7 @@ class Indexer:
 
 def state(target):
     """Return the canonical lines of an index and the keys of all cached content."""
-    keys = target.corpus.rag.store.read("SELECT key FROM content ORDER BY key")
+    keys = target.rag.store.read("SELECT key FROM content ORDER BY key")
     return exported(target), keys
 
 
@@ -83,7 +83,7 @@ def test_an_updated_index_equals_a_new_index(lc_index_of, new_index, cleanup, ba
     is_restored = (batch_size, cleanup) == (2, "incremental")
     assert report.documents == 1 + is_restored
     assert llm.calls - first_calls < (first_calls / 2 if cleanup else first_calls)
-    text = target.corpus.rag.document("Oslo").text
+    text = target.rag.document("Oslo").text
     pages = [1, 2, 3, 4] if cleanup else [1, 2, 3, 3, 4, 5]
     assert [int(part[10]) for part in text.split("\n\n")] == pages
 

@@ -31,7 +31,7 @@ def index(lc_index_of):
 
 
 def test_metadata_names_the_language_of_a_source(index):
-    languages = index.corpus.rag.store.languages().items()
+    languages = index.rag.store.languages().items()
     assert sorted((id_.split(" #")[0], language) for id_, language in languages) == [
         ("dream", "zh"),
         ("forced", "de"),
@@ -62,9 +62,9 @@ async def test_an_index_has_a_language_for_other_documents(tmp_path):
         path=path,
         models=Models(language="nl"),
     )
-    assert list(index.corpus.rag.store.languages().values()).count("nl") == 1
+    assert list(index.rag.store.languages().values()).count("nl") == 1
     await index.aadd_documents([document(TEA + " It was hot.", "tea")])
-    assert list(index.corpus.rag.store.languages().values()).count("nl") == 2
+    assert list(index.rag.store.languages().values()).count("nl") == 2
     index.close()
     with pytest.raises(InvalidInputError, match="language='xx'"):
         E2GraphRAGIndex.open(path, models=Models(language="xx"))

@@ -103,7 +103,7 @@ def test_an_agent_with_the_tool_of_a_scope_sees_nothing_else(index):
 def test_a_vector_store_is_not_asked_on_behalf_of_a_scope(lc_index_of):
     store = InMemoryVectorStore(LangChainEmbedder)
     index = lc_index_of(documents(), split_segments=True, vector_store=store)
-    index.refresh()
+    index.rag.refresh()
     retriever = index.scoped(A).as_retriever(k=50)
     assert not secrets_in(retriever.invoke("Who met Bert in Oslo?"))
     with pytest.raises(InvalidInputError, match="store_filter is not available in a scope"):
@@ -164,7 +164,7 @@ def test_the_retriever_of_a_scope_can_be_copied_and_pickled(tmp_path):
 
 
 def test_a_retriever_of_the_core_scope_works_too(index):
-    reader = index.corpus.rag.scoped(A)
+    reader = index.rag.scoped(A)
     found = E2GraphRAGRetriever(index=reader, k=50).invoke("Who met Bert?")
     assert found == index.scoped(A).as_retriever(k=50).invoke("Who met Bert?")
     assert not secrets_in(found)
@@ -190,8 +190,8 @@ def test_scope_keys_give_each_tenant_its_summaries(lc_index_of, tree_per):
     mixed = lc_index_of(pages, **options)
     apart = lc_index_of(pages, scope_keys=["tenant"], **options)
     is_apart = tree_per == "source"  # trees of one source never span different metadata
-    assert len(mixed.corpus.rag.document_ids) == (2 if is_apart else 1)
-    assert len(apart.corpus.rag.document_ids) == 2
+    assert len(mixed.rag.document_ids) == (2 if is_apart else 1)
+    assert len(apart.rag.document_ids) == 2
     for index, has_summaries in ((mixed, is_apart), (apart, True)):
         found = index.scoped(A).as_retriever(k=50).invoke("Who met Bert?")
         assert any(document.metadata["e2_level"] for document in found) is has_summaries

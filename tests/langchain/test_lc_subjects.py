@@ -37,7 +37,7 @@ def test_headers_that_the_splitter_removed_are_subjects_of_their_chunks(lc_index
     for chunk in chunks:
         chunk.metadata["source"] = "guide"
     index, rag = indexed(lc_index_of, *chunks)
-    assert index.stats().sections > 0
+    assert index.rag.stats().sections > 0
     trace = rag.retrieve("What happened in London?").trace
     assert ("morlocks", "section") in [(one.subject, one.source) for one in trace.title_links]
     [link] = rag.retrieve("Who were the Eloi?").trace.links  # no text contains the name
@@ -58,7 +58,7 @@ def test_headers_that_the_splitter_removed_are_subjects_of_their_chunks(lc_index
 def test_common_metadata_keys_give_the_subject(lc_index_of, metadata, source):
     own = {"source": "a"} | metadata
     index, rag = indexed(lc_index_of, Document("She swam in the river.", metadata=own))
-    assert index.stats().subjects == {source: 1, "none": 1}
+    assert index.rag.stats().subjects == {source: 1, "none": 1}
     [link] = rag.retrieve("Who was Weena?").trace.links
     assert link.entity == "weena"
     followed = rag.retrieve("What happened in London?").trace.title_links

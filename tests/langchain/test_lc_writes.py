@@ -59,15 +59,15 @@ async def test_no_question_calls_the_language_model(lc_index_of, pages):
     assert target.invoke(QUESTION) == await target.ainvoke(QUESTION)
     assert "Fay built a mill" in tool.invoke({"query": QUESTION})
     assert "Fay built a mill" in await tool.ainvoke({"query": QUESTION})
-    assert target.retrieve(QUESTION).nodes
+    assert target.rag.retrieve(QUESTION).nodes
     assert target.search(QUESTION) == await target.asearch(QUESTION)
-    assert (await target.aretrieve(QUESTION)).nodes
+    assert (await target.rag.aretrieve(QUESTION)).nodes
     assert target.similarity_search(QUESTION)
     assert target.batch([QUESTION]) == await target.abatch([QUESTION])
-    assert target.retrieve(QUESTION).trace.freshness.pending == 1
-    assert target.entities()
-    assert target.entity("Fay")
-    assert target.communities() is not None
+    assert target.rag.retrieve(QUESTION).trace.freshness.pending == 1
+    assert target.rag.entities()
+    assert target.rag.entity("Fay")
+    assert target.rag.communities() is not None
     assert llm.calls == calls
 
 
@@ -96,7 +96,7 @@ async def test_a_batch_collects_all_writes_into_one_build(lc_index_of, pages, re
             assert target.invoke(QUESTION) == []
     assert len(reports) == 1
     assert exported(target) == exported(expected)
-    assert target.freshness().pending == 0
+    assert target.rag.freshness().pending == 0
 
 
 def test_a_batch_that_raises_builds_nothing_and_can_be_built(lc_index_of, pages):
@@ -110,13 +110,13 @@ def test_a_batch_that_raises_builds_nothing_and_can_be_built(lc_index_of, pages)
 
     with pytest.raises(ZeroDivisionError):
         write_and_fail()
-    assert (llm.calls, target.freshness().pending) == (0, 2)
+    assert (llm.calls, target.rag.freshness().pending) == (0, 2)
     target.build()
-    assert target.freshness().pending == 0
+    assert target.rag.freshness().pending == 0
     with target.batch():  # writes after it build again
         pass
     target.upsert([Document("Zoe left.", id="zoe")])
-    assert target.freshness().pending == 0
+    assert target.rag.freshness().pending == 0
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -134,9 +134,9 @@ def test_index_run_again_repairs_what_failed(lc_index_of, pages, is_async):
 
     with pytest.raises(IndexingError, match="call 2 failed"):
         run()
-    assert target.freshness().pending == 1
+    assert target.rag.freshness().pending == 1
     run()
-    assert target.freshness().pending == 0
+    assert target.rag.freshness().pending == 0
     assert run()["num_skipped"] == len(pages)
     calls = llm.calls
     fresh = lc_index_of([], llm=DigestChatModel(), llm_id="digests")

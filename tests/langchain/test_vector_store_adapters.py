@@ -153,7 +153,7 @@ def results(index: E2GraphRAGIndex, **options):
 
 def vector_ids(index, store):
     """Return the ids of the vectors that the index has copied to a vector store."""
-    return read_mirrored(index.corpus.rag.store, type(store).__name__)
+    return read_mirrored(index.rag.store, type(store).__name__)
 
 
 def test_a_vector_store_gets_the_pages_as_text(lc_index_of, pages):
@@ -294,7 +294,7 @@ def test_a_vector_store_without_add_embeddings_embeds_the_texts():
         ":memory:",
         Options.of(settings, Models(extractor=NameExtractor()), None, None),
         embedder=LangChainEmbedder(embeddings),
-        hooks=FaceHooks(VectorStoreMirror(VectorStoreAdapter(store), "TextStore").search),
+        hooks=FaceHooks(VectorStoreMirror(VectorStoreAdapter(store)).search),
     )
     with E2GraphRAG(parts) as rag:
         rag.add(SourceDocument("story", STORY))

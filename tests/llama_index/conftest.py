@@ -63,6 +63,6 @@ def index_with_rare_names(
     calm = " ".join(f"The sea was calm for {days} days." for days in range(100))
     index = index_of([*documents, Document(id_="calm", text=calm)], llm="extractive")
     for name in ("anna", "bert"):
-        assert len(index.graph.chunks(index.graph.index[name])[0]) == 2
-    assert index.last_report.chunks > 45
+        assert len(index.rag.graph.chunks(index.rag.graph.index[name])[0]) == 2
+    assert index.report.chunks > 45
     return index

@@ -546,8 +546,8 @@ def check_counts(request, documents, counter):
             index = await asyncio.to_thread(
                 E2GraphRAGIndex.from_documents, documents, **grouped(options)
             )
-        assert len(counter.llm_token_counts) == index.last_report.llm_calls > 0
-        assert counter.completion_llm_token_count == 5 * index.last_report.llm_calls
+        assert len(counter.llm_token_counts) == index.report.llm_calls > 0
+        assert counter.completion_llm_token_count == 5 * index.report.llm_calls
         words = [len(node.get_content().split()) for node in index.docstore.docs.values()]
         assert counter.total_embedding_token_count >= sum(words)
 

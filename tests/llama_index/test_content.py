@@ -62,10 +62,10 @@ def parsed(count=70, **options):
 
 def test_an_edit_writes_few_summaries_and_equals_a_rebuild(index_of):
     index = index_of([document()], llm=Digests(), **CONTENT)
-    build_calls = index.last_report.llm_calls
+    build_calls = index.report.llm_calls
     index.update_ref_doc(document(EDITED))
     assert build_calls > 30
-    assert 1 <= index.last_report.llm_calls <= build_calls / 4
+    assert 1 <= index.report.llm_calls <= build_calls / 4
     rebuilt = index_of([document(EDITED)], llm=Digests(), **CONTENT)
     assert contents(index) == contents(rebuilt)
     assert results(index) == results(rebuilt)
@@ -74,7 +74,7 @@ def test_an_edit_writes_few_summaries_and_equals_a_rebuild(index_of):
 def test_the_settings_are_persisted_and_enforced(index_of, tmp_path):
     index_of([document()], llm=Digests(), **CONTENT).persist(tmp_path)
     again = loaded(tmp_path, llm=Digests())
-    assert again.made_with["chunking"] == again.made_with["grouping"] == "content"
+    assert again.rag.made_with["chunking"] == again.rag.made_with["grouping"] == "content"
     again.update_ref_doc(document(EDITED))
     rebuilt = index_of([document(EDITED)], llm=Digests(), **CONTENT)
     assert contents(again) == contents(rebuilt)
@@ -85,7 +85,7 @@ def test_the_settings_are_persisted_and_enforced(index_of, tmp_path):
 
 def test_an_index_with_fixed_chunks_cannot_change_to_content_chunks(index_of, tmp_path):
     index_of([document()], llm="extractive").persist(tmp_path)
-    assert loaded(tmp_path).made_with["chunking"] == "fixed"
+    assert loaded(tmp_path).rag.made_with["chunking"] == "fixed"
     with pytest.raises(SettingsMismatchError, match="chunking=fixed, not 'content'"):
         loaded(tmp_path, chunking="content")
 
@@ -99,11 +99,11 @@ def test_invalid_settings_raise(index_of):
 
 def test_an_edit_after_loading_writes_few_summaries(index_of, tmp_path):
     index = index_of([document()], llm=Digests(), **CONTENT)
-    build_calls = index.last_report.llm_calls
+    build_calls = index.report.llm_calls
     index.persist(tmp_path)
     again = loaded(tmp_path, llm=Digests())
     again.update_ref_doc(document(EDITED))
-    assert 1 <= again.last_report.llm_calls <= build_calls / 4
+    assert 1 <= again.report.llm_calls <= build_calls / 4
 
 
 def test_a_parser_and_an_index_create_the_same_nodes(index_of):
@@ -130,25 +130,25 @@ def test_parsed_nodes_keep_their_summaries_under_the_same_grouping(
     is_same = grouping == index_grouping
     own = summaries(index.docstore.docs.values())
     assert (own == summaries(nodes)) == is_same
-    assert index.last_report.llm_calls == len(llm.prompts)
+    assert index.report.llm_calls == len(llm.prompts)
     assert (llm.prompts == []) == is_same
     assert any("do not fit the trees" in message for message in caplog.messages) != is_same
-    assert index.reader.verify().ok
+    assert index.rag.verify().ok
 
 
 def test_an_index_with_content_chunks_survives_an_index_file(index_of, tmp_path):
     index = index_of([document()], llm=Digests(), **CONTENT)
     path = tmp_path / "days.e2g"
-    index.copy_to(path)
+    index.rag.copy_to(path)
     with E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as rag:
         assert rag.settings.chunking == rag.settings.grouping == "content"
         assert rag.verify().ok
     again = E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor()), llm=Digests())
-    assert again.made_with["grouping"] == "content"
+    assert again.rag.made_with["grouping"] == "content"
     assert contents(again) == contents(index)
     assert results(again) == results(index)
     again.update_ref_doc(document(EDITED))
-    assert 1 <= again.last_report.llm_calls <= index.last_report.llm_calls / 4
+    assert 1 <= again.report.llm_calls <= index.report.llm_calls / 4
 
 
 def test_nodes_with_a_lone_surrogate_raise():

@@ -16,7 +16,7 @@ from llama_index.core.graph_stores.types import ChunkNode, EntityNode
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
 from e2graphrag_integrations.errors import GraphStoreError, InvalidInputError, UnknownEntityError
-from e2graphrag_integrations.llama_index import aupdate_property_graph, update_property_graph
+from e2graphrag_integrations.llama_index import update_property_graph
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.portability import graph_state
 from fakes import STORY, NameExtractor
@@ -389,13 +389,15 @@ def test_invalid_arguments_are_rejected(rag, options):
         update_property_graph(rag, store, **options)
     with pytest.raises(InvalidInputError, match="PropertyGraphStore"):
         update_property_graph(rag, object())
+    with pytest.raises(InvalidInputError, match="must be an E2GraphRAG"):
+        update_property_graph(rag.scoped({"a": 1}), store)
     assert not store.graph.nodes
 
 
-async def test_the_llama_index_index_is_kept_in_a_store(index_of, documents):
+def test_the_llama_index_index_is_kept_in_a_store(index_of, documents):
     index = index_of(documents)
     store = SimplePropertyGraphStore()
-    await aupdate_property_graph(index, store)
+    update_property_graph(index, store)
     nodes, _ = content(store)
     chunks = {id_: node for id_, node in nodes.items() if node[0] is ChunkNode}
     leaves = [id_ for id_, one in index.docstore.docs.items() if not one.metadata["e2_level"]]

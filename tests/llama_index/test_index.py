@@ -127,7 +127,7 @@ def chunks(index):
 
 def contents(index):
     """Return the contents of an index, apart from what is pending."""
-    return list(index.reader.export())
+    return list(index.rag.export())
 
 
 # Builds
@@ -263,7 +263,7 @@ def test_two_hundred_short_documents_give_two_hundred_chunks():
     ]
     index = E2GraphRAGIndex.from_documents(documents, **grouped(MODELS))
     assert len(index.docstore.docs) == len(index.ref_doc_info) == 200
-    assert index.last_report.llm_calls == 0
+    assert index.report.llm_calls == 0
     assert texts(index, f"{name(150, 'A')} and {name(150, 'B')}?", "local") == [documents[150].text]
     found = index.as_retriever("local").retrieve(f"{name(7, 'B')}?")
     assert [n.node.ref_doc_id for n in found] == ["d007"]
@@ -284,7 +284,7 @@ def test_empty_input_builds_an_empty_index():
     )
     assert set(index.ref_doc_info) == {"a"}  # as in LlamaIndex's own indexes
     assert index.refresh_ref_docs(blank) == [False] * 3
-    assert index.last_report.skipped == ("0", "1", "2")
+    assert index.report.skipped == ("0", "1", "2")
     index.delete_ref_doc("1")
     assert index.refresh_ref_docs(blank) == [False, True, False]
     assert index.refresh_ref_docs([Document(id_="2", text="Lea.")]) == [True]
@@ -367,7 +367,7 @@ def test_equal_duplicates_are_skipped_and_different_documents_with_one_id_raise(
     index = E2GraphRAGIndex.from_documents([*documents, same], **grouped({**MODELS, **SIZES}))
     assert set(index.ref_doc_info) == {"story", "other"}
     index.insert(same)
-    assert index.last_report.skipped == ("story",)
+    assert index.report.skipped == ("story",)
     context = StorageContext.from_defaults()
     other = Document(id_="story", text=OTHER)
     with pytest.raises(DuplicateDocumentError, match="'story' is given twice with different"):
@@ -497,7 +497,7 @@ def test_an_llm_is_called_only_if_it_is_passed(index_of, documents):
     index.refresh_ref_docs([Document(id_="story", text=STORY + " The end.")])
     E2GraphRAGIndex(index_of(documents).docstore.docs.values(), **grouped({**MODELS, **SIZES}))
     assert not llm.prompts
-    assert index_of(documents, llm=Settings.llm).last_report.llm_calls == len(llm.prompts) > 0
+    assert index_of(documents, llm=Settings.llm).report.llm_calls == len(llm.prompts) > 0
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -521,15 +521,13 @@ async def test_inserts_above_the_call_limit_are_refused(index_of, documents, is_
     assert (len(llm.prompts), contents(index)) == (calls, before)
     # Inserting a pipeline's nodes costs nothing, because they contain their summaries.
     nodes = SummaryTreeNodeParser(llm=Model(), **SIZES).get_nodes_from_documents([LONG])
-    assert (
-        E2GraphRAGIndex(nodes, **grouped(options | {"max_llm_calls": 0})).last_report.llm_calls == 0
-    )
+    assert E2GraphRAGIndex(nodes, **grouped(options | {"max_llm_calls": 0})).report.llm_calls == 0
     assert len(llm.prompts) == calls
 
 
 def test_progress_shows_the_llm_calls_before_the_first_one(index_of, documents, capsys):
     index = index_of(documents, llm=Model(), show_progress=True)
-    calls = f"summaries: {index.last_report.llm_calls} LLM call(s) to "
+    calls = f"summaries: {index.report.llm_calls} LLM call(s) to "
     assert capsys.readouterr().err.count(calls) == 1
 
 
@@ -546,15 +544,15 @@ def test_only_the_llm_that_wrote_its_summaries_can_write_to_an_index(index_of, d
         tmp_path, models=Models(extractor=NameExtractor()), llm=llm
     )
     again.insert(LONG)
-    assert again.last_report.llm_calls == len(llm.prompts) > 0
+    assert again.report.llm_calls == len(llm.prompts) > 0
 
 
 def test_the_embedder_of_settings_is_the_default(index_of, documents):
     from llama_index.core.embeddings import MockEmbedding
 
     Settings.embed_model = MockEmbedding(embed_dim=8)
-    assert index_of(documents, embed_model=None).made_with["dimension"] == "8"
-    assert index_of(documents).made_with["dimension"] == "256"
+    assert index_of(documents, embed_model=None).rag.made_with["dimension"] == "8"
+    assert index_of(documents).rag.made_with["dimension"] == "256"
 
 
 def test_the_estimate_equals_the_actual_calls(index_of, documents):
@@ -564,8 +562,8 @@ def test_the_estimate_equals_the_actual_calls(index_of, documents):
         estimate, before = index.estimate(batch), len(llm.prompts)
         assert len(llm.prompts) == before
         index.refresh_ref_docs(batch)
-        assert len(llm.prompts) - before == estimate.llm_calls == index.last_report.llm_calls
-        report = index.last_report
+        assert len(llm.prompts) - before == estimate.llm_calls == index.report.llm_calls
+        report = index.report
         assert (report.documents, report.chunks, report.summaries) == (
             estimate.documents,
             estimate.chunks,
@@ -603,7 +601,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
         return await made if is_async else made
 
     complete = await build(None, llm=Model())
-    calls = complete.last_report.llm_calls
+    calls = complete.report.llm_calls
     for store in (None, new_store("faiss-map", tmp_path, None)):
         context = StorageContext.from_defaults(vector_store=store)
         with pytest.raises(IndexingError, match=r"the model tripped over asyncio\.run"):
@@ -737,7 +735,7 @@ async def test_async_methods_build_the_same_index_as_sync_methods(index_of, docu
 
 async def test_sync_methods_work_inside_a_running_event_loop(index_of, documents):
     index = index_of(documents, llm=Model())
-    assert index.last_report.llm_calls
+    assert index.report.llm_calls
     index.insert(LONG)
     assert texts(index, f"{name(7)} and {name(8)}?")
     assert index.as_query_engine(llm=MockLLM(max_tokens=3)).query(f"{name(7)}?").source_nodes
@@ -800,7 +798,7 @@ async def test_a_canceled_insert_changes_nothing_and_a_retry_reuses_its_summarie
     finished = len(llm.prompts) - calls
     assert 0 < finished <= 4
     await getattr(index, method)(LONG)
-    assert index.last_report.llm_calls == index.last_report.summaries - finished
+    assert index.report.llm_calls == index.report.summaries - finished
 
 
 async def test_an_insert_that_waits_for_another_writer_can_be_canceled(documents, tmp_path):
@@ -844,7 +842,7 @@ def test_nodes_of_an_ingestion_pipeline_can_be_inserted(documents):
     pipeline = IngestionPipeline(transformations=[SummaryTreeNodeParser(llm=Model(), **SIZES)])
     index = E2GraphRAGIndex([], **grouped({"llm": Model(), **MODELS, **SIZES}))
     index.insert_nodes(pipeline.run(documents=documents))
-    assert index.last_report.llm_calls == 0
+    assert index.report.llm_calls == 0
     expected = E2GraphRAGIndex.from_documents(
         documents, **grouped({"llm": Model(), **MODELS, **SIZES})
     )

@@ -116,7 +116,7 @@ def test_an_opened_index_returns_equal_results_and_copies_an_equal_file(tmp_path
     path, copy = file_of(tmp_path / "a.e2g"), tmp_path / "b.e2g"
     with E2GraphRAGIndex.open(path, models=Models(extractor=NameExtractor())) as index:
         assert_equal_results(path, index)
-        index.copy_to(copy)
+        index.rag.copy_to(copy)
         assert lines(copy) == lines(path)
         assert set(index.ref_doc_info) == {d.id for d in DOCUMENTS if d.text.strip()}
     with E2GraphRAG.open(copy, models=Models(extractor=NameExtractor())) as rag:
@@ -145,7 +145,7 @@ def test_an_opened_index_finds_nodes_with_several_windows(tmp_path, limit):
     path = file_of(tmp_path / "a.e2g", embedder=embedder)
     options = {"extractor": NameExtractor(), "embed_model": embedder}
     with E2GraphRAGIndex.open(path, **grouped(options)) as index:
-        stats = index.reader.stats()
+        stats = index.rag.stats()
         assert stats.windows > stats.chunks + stats.summaries
         assert_equal_results(path, index, embedder=embedder)
 
@@ -154,7 +154,7 @@ def test_a_copy_returns_equal_results(tmp_path, index_of, documents):
     documents += [Document(id_="empty", text=""), Document(id_="中文", text=CHINESE)]
     documents[0].metadata |= {"kind": "tale", "page": 2, "list": [1], "document_id": "story"}
     index = index_of(documents, llm=Digests())
-    index.copy_to(tmp_path / "a.e2g")
+    index.rag.copy_to(tmp_path / "a.e2g")
     assert_equal_results(tmp_path / "a.e2g", index)
     with E2GraphRAGIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor())) as back:
         assert_equal_results(tmp_path / "a.e2g", back)
@@ -168,7 +168,7 @@ def test_only_index_files_are_opened_and_replaced(tmp_path, index_of, documents)
     target = tmp_path / "there.e2g"
     target.write_text("mine")
     with pytest.raises(NotAnIndexError):
-        index.copy_to(target)
+        index.rag.copy_to(target)
     assert target.read_text() == "mine"
     with pytest.raises(InvalidInputError, match=r"none\.e2g.*is not a file"):
         E2GraphRAGIndex.open(tmp_path / "none.e2g")
@@ -176,7 +176,7 @@ def test_only_index_files_are_opened_and_replaced(tmp_path, index_of, documents)
         E2GraphRAGIndex.open(target)
     for not_a_path in ("", "  ", 3):
         with pytest.raises(InvalidInputError):
-            index.copy_to(not_a_path)
+            index.rag.copy_to(not_a_path)
         with pytest.raises(InvalidInputError):
             E2GraphRAGIndex.open(not_a_path)
 
@@ -194,7 +194,7 @@ def test_a_damaged_file_raises_at_the_first_question(tmp_path):
 
 
 def test_an_empty_index_is_copied_to_an_empty_file(tmp_path, index_of):
-    index_of([]).copy_to(tmp_path / "a.e2g")
+    index_of([]).rag.copy_to(tmp_path / "a.e2g")
     with E2GraphRAG.open(tmp_path / "a.e2g") as rag:
         assert rag.document_ids == []
         assert rag.verify().ok
@@ -219,7 +219,7 @@ def test_nodes_of_the_user_are_copied_with_equal_texts(tmp_path, index_of):
         settings=IndexSettings(group_size=3),
         llm=Digests(),
     )
-    index.copy_to(tmp_path / "a.e2g")
+    index.rag.copy_to(tmp_path / "a.e2g")
     with E2GraphRAGIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor())) as back:
         assert_equal_results(tmp_path / "a.e2g", back)
         for question in (*QUESTIONS, "Lea?", "Max and Ivo?"):

@@ -34,7 +34,7 @@ def index():
 
 
 def languages(index):
-    return index.reader.store.languages()
+    return index.rag.store.languages()
 
 
 def found(index, language):
@@ -45,10 +45,10 @@ def found(index, language):
 
 def test_metadata_names_the_language_of_a_document(index):
     assert languages(index) == LANGUAGES
-    assert {"extractor", "extractor_zh", "extractor_de"} < index.made_with.keys()
+    assert {"extractor", "extractor_zh", "extractor_de"} < index.rag.made_with.keys()
     nodes = index.as_retriever(similarity_top_k=9).search("贾宝玉").nodes
     assert {node.document_id: node.language for node in nodes} == LANGUAGES
-    assert "贾宝玉" in index.graph.names
+    assert "贾宝玉" in index.rag.graph.names
     assert found(index, "en") == {"tea"}
     assert found(index, "de-DE") == {"forced"}
 
@@ -57,18 +57,18 @@ def test_languages_are_persisted(index, tmp_path):
     index.storage_context.persist(tmp_path)
     loaded = E2GraphRAGIndex.from_persist_dir(tmp_path)
     assert languages(loaded) == LANGUAGES
-    assert loaded.reindex().documents == 0
+    assert loaded.rag.reindex().documents == 0
     loaded.refresh_ref_docs([document("tea", f"{TEA} {DREAM * 9}"), *DOCUMENTS[1:]])
     assert languages(loaded) == LANGUAGES | {"tea": "zh"}
 
 
 def test_index_files_keep_languages(index, tmp_path):
     path = tmp_path / "i.e2g"
-    index.copy_to(path)
+    index.rag.copy_to(path)
     with E2GraphRAG.open(path, embedder="hashing") as rag:
         assert rag.store.languages() == LANGUAGES
         assert rag.verify().ok
-        assert set(rag.graph.names) == set(index.graph.names)
+        assert set(rag.graph.names) == set(index.rag.graph.names)
         assert rag.add(rag.document("dream")).skipped == ("dream",)
     with E2GraphRAGIndex.open(path) as opened:
         assert languages(opened) == LANGUAGES

@@ -155,7 +155,7 @@ def test_expansion_replaces_summaries_by_the_nodes_below(index):
     assert ids(found("children")) == list(dict.fromkeys(children))
     leaves = found("leaves")
     assert {node.metadata["e2_level"] for node in leaves} == {0}
-    assert len(leaves) == len(set(ids(leaves))) == index.last_report.chunks
+    assert len(leaves) == len(set(ids(leaves))) == index.report.chunks
 
 
 # Modes, strategy, trace
@@ -612,7 +612,7 @@ def index_vector(index: E2GraphRAGIndex, node_id: str) -> list[float]:
         dense, node = snapshot.dense, snapshot.nodes.row_of[node_id]
         return dense.vectors[dense.window_nodes.tolist().index(node)].tolist()
 
-    return index.reader.read_snapshot(read)
+    return index.rag.read_snapshot(read)
 
 
 # Unknown arguments
@@ -664,7 +664,7 @@ def test_every_option_of_the_installed_engines_is_accepted(method):
 )
 def test_unknown_options_raise_with_a_suggestion(index, name, suggestion):
     hint = f"did you mean '{suggestion}'? The" if suggestion else "the"
-    allowed = f"{hint} arguments are mode, similarity_top_k, token_budget"
+    allowed = f"{hint} arguments are similarity_top_k, token_budget"
     message = re.escape(f"unknown argument '{name}': {allowed}")
     with pytest.raises(InvalidInputError, match=message):
         index.as_retriever(**{name: 3})
@@ -682,7 +682,9 @@ def test_engines_reject_what_neither_they_nor_the_retriever_know(index, engine):
         if not hasattr(part, engine):
             continue
         create = getattr(part, engine)
-        with pytest.raises(InvalidInputError, match=r"the arguments are mode, .*response_mode"):
+        with pytest.raises(
+            InvalidInputError, match=r"the arguments are similarity_top_k, .*response_mode"
+        ):
             create(llm=MockLLM(), colour=1)
         with pytest.raises(InvalidInputError, match="did you mean 'response_mode'"):
             create(llm=MockLLM(), response_mod="compact")
@@ -945,9 +947,9 @@ async def test_no_question_calls_the_language_model(documents):
         embed_model="hashing",
         settings=IndexSettings(chunk_size=16, chunk_overlap=4, group_size=3),
     )
-    assert index.last_report.llm_calls > 0
+    assert index.report.llm_calls > 0
     llm.is_asked = True
     retriever = index.as_retriever()
     assert retriever.retrieve(LOCAL)
     assert await retriever.aretrieve(LOCAL)
-    assert index.entities()
+    assert index.rag.entities()

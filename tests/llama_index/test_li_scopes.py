@@ -140,7 +140,7 @@ def test_a_query_engine_passes_the_options_of_the_retriever_and_rejects_others(i
 
 
 def test_entities_of_a_scope_are_its_own(index):
-    index.edit_entities(alias={"Zoe": "Anna", "Cleo": "Anna", "Dee": "Anna"})
+    index.rag.edit_entities(alias={"Zoe": "Anna", "Cleo": "Anna", "Dee": "Anna"})
     scope = index.scoped(A)
     assert not secrets_in(scope.entities())
     details = scope.entity("Anna")
@@ -179,7 +179,7 @@ def test_a_scope_of_an_index_over_an_external_vector_store(index_of):
     )
     assert texts_of(found) == texts_of(expected)
     assert not secrets_in(found)
-    dense = scope.reader.read_snapshot(lambda snapshot, _: snapshot.dense)
+    dense = scope.read_snapshot(lambda snapshot, _: snapshot.dense)
     assert isinstance(dense, DenseIndex)  # the store could not apply the filter
 
 
@@ -214,7 +214,7 @@ def test_a_scope_can_be_pickled(index_of):
 
 
 def test_the_file_of_an_index_has_the_same_scopes(index, tmp_path):
-    index.copy_to(tmp_path / "i.e2g")
+    index.rag.copy_to(tmp_path / "i.e2g")
     expected = {
         one.text for one in index.scoped(A).as_retriever(similarity_top_k=50).search("Who?").nodes
     }
@@ -239,9 +239,9 @@ def test_scope_keys_give_each_tenant_its_summaries(index_of, tree_per):
     mixed = index_of(pages, **options)
     apart = index_of(pages, scope_keys=["tenant"], **options)
     is_apart = tree_per == "source"  # trees of one source never span different metadata
-    assert mixed.reader.stats().documents == (2 if is_apart else 1)
-    assert apart.reader.stats().documents == 2
-    assert apart.made_with["scope_keys"] == '["tenant"]'
+    assert mixed.rag.stats().documents == (2 if is_apart else 1)
+    assert apart.rag.stats().documents == 2
+    assert apart.rag.made_with["scope_keys"] == '["tenant"]'
     for index, has_root in ((mixed, is_apart), (apart, True)):
         found = index.scoped(A).as_retriever(similarity_top_k=50).search("Who met Bert?").nodes
         assert any(node.level and node.parent_id is None for node in found) is has_root

@@ -26,7 +26,7 @@ Morlocks are people who eat at night.
 
 
 def snapshot_of(index):
-    return index.reader.read_snapshot(lambda snapshot, _: snapshot)
+    return index.rag.read_snapshot(lambda snapshot, _: snapshot)
 
 
 def subjects_of(index):

@@ -66,7 +66,7 @@ def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
         E2GraphRAGIndex.open(core_file, **grouped(MODELS)) as own,
     ):
         assert_equals_core(own, rag)
-        assert list(own.reader.export()) == list(rag.export())
+        assert list(own.rag.export()) == list(rag.export())
         assert set(own.ref_doc_info) == {"story", "other", "中文", "paged"}
         assert own.ref_doc_info["story"].metadata == {"kind": "tale", "year": 1890}
     assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".e2g"}
@@ -74,7 +74,7 @@ def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
 
 def test_a_file_keeps_the_models_and_settings_that_it_records(core_file):
     with E2GraphRAGIndex.open(core_file, models=Models(extractor=NameExtractor())) as index:
-        assert index.made_with["chunk_size"] == "16"
+        assert index.rag.made_with["chunk_size"] == "16"
         index.insert(Document(id_="new", text="Kit met Lea."))
         assert "new" in index.ref_doc_info
     with pytest.raises(SettingsMismatchError, match="was built with chunk_size=16"):
@@ -111,8 +111,8 @@ def test_documents_of_the_core_are_replaced_and_deleted(core_file):
         index.update_ref_doc(Document(id_="story", text="Kit met Lea in Turku."))
         index.delete_ref_doc("paged")
         assert set(index.ref_doc_info) == {"story", "other", "中文"}
-        assert index.reader.document("story").text == "Kit met Lea in Turku."
-        assert index.reader.verify().ok
+        assert index.rag.document("story").text == "Kit met Lea in Turku."
+        assert index.rag.verify().ok
 
 
 def test_a_file_of_the_command_line_opens(tmp_path, capsys):
@@ -181,7 +181,7 @@ def test_what_llama_index_writes_is_read_by_all(tmp_path, index_of, documents):
         for question in QUESTIONS:
             nodes = index.as_retriever(similarity_top_k=4).retrieve(question)
             texts = [one.text for one in nodes]
-            for reader in (rag, index.reader, theirs):
+            for reader in (rag, index.rag, theirs):
                 own = E2GraphRAGRetriever(reader, similarity_top_k=4).retrieve(question)
                 assert [one.text for one in own] == texts
                 lang = LangChainRetriever(index=reader, k=4).invoke(question)

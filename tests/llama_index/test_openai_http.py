@@ -63,12 +63,12 @@ async def test_the_server_receives_the_estimated_calls_and_no_file_contains_the_
     options = {"llm": llm, "path": tmp_path / "towns.e2g", "concurrency": 2}
     before = llm_calls(stub)
     index = await build(method, [DOCUMENT], **options)
-    assert llm_calls(stub) - before == index.last_report.llm_calls == estimate.llm_calls > 4
+    assert llm_calls(stub) - before == index.report.llm_calls == estimate.llm_calls > 4
 
     before = llm_calls(stub)
     with await build(method, [DOCUMENT], **options) as again:  # the path has it already
-        assert again.last_report.skipped == ("towns",)
-        assert list(again.reader.export()) == list(index.reader.export())
+        assert again.report.skipped == ("towns",)
+        assert list(again.rag.export()) == list(index.rag.export())
     assert llm_calls(stub) == before
 
     # The stub repeats the text between these two headings.
@@ -83,5 +83,5 @@ async def test_the_server_receives_the_estimated_calls_and_no_file_contains_the_
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert len(files) > 3
     assert not [file.name for file in files if KEY.encode() in file.read_bytes()]
-    assert KEY not in str(index.made_with)
+    assert KEY not in str(index.rag.made_with)
     index.close()

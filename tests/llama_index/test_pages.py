@@ -67,7 +67,7 @@ def chunks(index):
 
 
 def trees(index):
-    return set(index.reader.document_ids)
+    return set(index.rag.document_ids)
 
 
 def assert_equal(index, documents, **options):
@@ -251,7 +251,7 @@ def test_documents_without_a_file_have_trees_of_their_own():
 def test_pages_are_ordered_by_number_or_as_given(labels, order):
     documents = [page(n, page_label=label) for n, label in enumerate(labels)]
     index = build(documents)
-    pages = index.reader.document(PATH).segments
+    pages = index.rag.document(PATH).segments
     assert tuple(own.metadata["page_label"] for own in pages) == order
 
 
@@ -339,7 +339,7 @@ async def test_only_changed_pages_are_indexed_again(is_async, tmp_path):
     calls = len(llm.prompts)
     assert await call(is_async, index, "refresh_ref_docs", read_pages(tmp_path)) == [False] * 6
     assert len(llm.prompts) == calls
-    assert len(index.last_report.skipped) == 6
+    assert len(index.report.skipped) == 6
     documents = read_pages(tmp_path)
     documents[4].set_content(page_text(5, 3))
     estimate = index.estimate(documents)
@@ -361,7 +361,7 @@ async def test_a_deleted_page_leaves_no_trace_and_the_rest_equals_a_new_index(is
         await call(is_async, index, "delete_ref_doc", id_)
         documents = [d for d in documents if d.doc_id != id_]
         assert_equal(index, documents, llm=Digests())
-        content = index.reader.content().decode("utf-8", "ignore")
+        content = index.rag.content().decode("utf-8", "ignore")
         assert f"port {gone}-0" not in content
         assert id_ not in content
     await call(is_async, index, "delete_ref_doc", PATH)
@@ -664,7 +664,7 @@ def test_pages_survive_an_index_file(tmp_path):
     for document in documents:  # index files sort the keys, which LlamaIndex's hash depends on
         document.metadata = dict(sorted(document.metadata.items()))
     index = build(documents)
-    index.copy_to(tmp_path / "a.e2g")
+    index.rag.copy_to(tmp_path / "a.e2g")
     with E2GraphRAG.open(
         tmp_path / "a.e2g",
         models=Models(extractor=NameExtractor()),
@@ -681,7 +681,7 @@ def test_pages_survive_an_index_file(tmp_path):
 
 def test_langchain_opens_the_pages_of_an_index_file(tmp_path):
     documents = [page(n) for n in range(1, 4)]
-    build(documents, embed_model="hashing").copy_to(tmp_path / "a.e2g")
+    build(documents, embed_model="hashing").rag.copy_to(tmp_path / "a.e2g")
     index = LangChainIndex.open(tmp_path / "a.e2g", models=Models(extractor=NameExtractor()))
     ids = [document.doc_id for document in documents]
     assert [d.page_content for d in index.get(ids)] == [d.text for d in documents]
@@ -696,7 +696,7 @@ def test_langchain_opens_the_pages_of_an_index_file(tmp_path):
 def test_nodes_of_a_splitter_survive_an_index_file(tmp_path):
     nodes = SPLITTER.get_nodes_from_documents([page(n) for n in range(1, 5)])
     index = E2GraphRAGIndex(nodes, **grouped(OPTIONS))
-    index.copy_to(tmp_path / "a.e2g")
+    index.rag.copy_to(tmp_path / "a.e2g")
     again = E2GraphRAGIndex.open(tmp_path / "a.e2g", **grouped(OPTIONS))
     assert sorted(n.text for n in chunks(again)) == sorted(n.text for n in nodes)
     assert set(again.ref_doc_info) == set(index.ref_doc_info)

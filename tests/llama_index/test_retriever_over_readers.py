@@ -231,7 +231,7 @@ def with_pages(index_of: Callable[..., E2GraphRAGIndex]) -> E2GraphRAGIndex:
 
 def test_pages_have_their_own_source_and_offsets(tmp_path, index_of):
     index = with_pages(index_of)
-    index.copy_to(tmp_path / "i.e2g")
+    index.rag.copy_to(tmp_path / "i.e2g")
     with E2GraphRAG.open(tmp_path / "i.e2g", models=Models(extractor=NameExtractor())) as rag:
         for options in ({"similarity_top_k": 99}, {"token_budget": 80}, {"mode": "global"}):
             retrievers = {
@@ -266,7 +266,7 @@ def test_a_langchain_index_shows_the_users_metadata(tmp_path):
     with LangChainIndex.from_documents(
         documents, **grouped({"path": tmp_path / "l.e2g", "embeddings": "hashing", **SETTINGS})
     ) as index:
-        assert E2GraphRAGRetriever(index).searched_index is index.reader
+        assert E2GraphRAGRetriever(index).searched_index is index.rag
         for reader in (index, index.scoped({"source": "a.txt"}), tmp_path / "l.e2g"):
             retriever = E2GraphRAGRetriever(reader, filters=equals("page", 1), similarity_top_k=9)
             found = retriever.retrieve("What did Anna give Bert?")
@@ -547,7 +547,7 @@ def test_an_answer_contains_what_was_written_since(tmp_path):
 
 
 def test_readers_say_what_they_were_made_with(faces):
-    assert faces.rag.made_with == dict(faces.index.made_with)
+    assert faces.rag.made_with == dict(faces.index.rag.made_with)
     assert faces.rag.scoped({"kind": "tale"}).made_with == {"dimension": "256"}
 
 

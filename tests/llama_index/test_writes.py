@@ -99,7 +99,7 @@ async def test_a_write_saves_the_struct_once(is_async, documents, marked, monkey
         Document(id_="new", text=OTHER.replace("Fay", "Ida")),
     ]
     assert await call(is_async, index, "refresh_ref_docs", changed) == [True, False, True, True]
-    assert index.last_report.skipped == ("other",)
+    assert index.report.skipped == ("other",)
     assert saved == [index.index_id]
     assert_consistent(index)
     assert_same_results(index, build(changed))
@@ -141,7 +141,7 @@ async def test_unchanged_documents_cost_no_llm_call(is_async, documents):
     await call(is_async, index, "update_ref_doc", documents[0])
     await call(is_async, index, "insert", documents[1])
     assert llm._calls == first
-    assert set(index.last_report.skipped) == {"other"}
+    assert set(index.report.skipped) == {"other"}
     longer = Document(id_="other", text=f"{OTHER} Gus slept.", metadata=documents[1].metadata)
     await call(is_async, index, "update_ref_doc", longer)
     assert first < llm._calls < 2 * first  # summaries of the unchanged part are reused
@@ -341,7 +341,7 @@ async def test_transformations_run_only_for_new_and_changed_documents(is_async, 
     new = Document(id_="new", text="Kit met Lea.")
     refreshed = [documents[0], changed, new]
     assert await call(is_async, index, "refresh_ref_docs", refreshed) == [False, True, True]
-    assert index.last_report.skipped == ("story",)
+    assert index.report.skipped == ("story",)
     await call(is_async, index, "insert", documents[0])
     assert [one for one in recorder.seen if one] == [["story", "other"], ["other", "new"]]
     assert_consistent(index)

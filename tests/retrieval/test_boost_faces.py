@@ -47,7 +47,7 @@ def core(names):
 def llama(names):
     pages = [Document(id_=i, text=t, metadata={"date": DATES[i]}) for i, t in TEXTS.items()]
     index = LlamaIndex.from_documents(pages, embed_model="hashing", models=Models(extractor=names))
-    index.set_tags(TAGS)
+    index.rag.set_tags(TAGS)
     return index
 
 
@@ -55,7 +55,7 @@ def llama(names):
 def chain(names):
     pages = [Page(text, id=i, metadata={"date": DATES[i]}) for i, text in TEXTS.items()]
     with LangChainIndex.from_documents(pages, "hashing", models=Models(extractor=names)) as index:
-        index.set_tags(TAGS)
+        index.rag.set_tags(TAGS)
         yield index
 
 
@@ -119,28 +119,28 @@ def test_events_have_the_tags_and_the_trace(llama):
 
 
 def test_llama_index_keeps_the_tag_set(llama, tmp_path, names):
-    counts = llama.tag_counts()
+    counts = llama.rag.tag_counts()
     assert counts == {"card": 1, "parcel": 1, "sea": 1}
     options = {"embed_model": "hashing", "extractor": names}
     llama.persist(tmp_path / "folder")
-    llama.copy_to(tmp_path / "index.e2g")
+    llama.rag.copy_to(tmp_path / "index.e2g")
     first = LlamaIndex.from_persist_dir(tmp_path / "folder", **grouped(options))
     with LlamaIndex.open(tmp_path / "index.e2g", **grouped(options)) as second:
         for copy in (first, second):
-            assert copy.tag_set() == llama.tag_set()
-            assert copy.tag_counts() == counts
+            assert copy.rag.tag_set() == llama.rag.tag_set()
+            assert copy.rag.tag_counts() == counts
     with E2GraphRAG.open(tmp_path / "index.e2g", models=Models(extractor=names)) as rag:
         assert rag.tag_counts() == counts
     first.insert(Document(id_="new", text="The parcel has a card."))
-    assert first.tag_counts()["card"] == 2
-    asyncio.run(first.aset_tags(None))
-    assert first.tag_set() == ()
+    assert first.rag.tag_counts()["card"] == 2
+    asyncio.run(first.rag.aset_tags(None))
+    assert first.rag.tag_set() == ()
 
 
 def test_langchain_sets_tags_async_and_options_can_be_pickled(chain):
-    asyncio.run(chain.aset_tags(TAGS))
-    assert [tag.name for tag in chain.tag_set()] == TAGS
-    assert chain.tag_counts() == {"card": 1, "parcel": 1, "sea": 1}
+    asyncio.run(chain.rag.aset_tags(TAGS))
+    assert [tag.name for tag in chain.rag.tag_set()] == TAGS
+    assert chain.rag.tag_counts() == {"card": 1, "parcel": 1, "sea": 1}
     assert is_picklable(tagged("card", where={"date": "2020-01-01"}))
     assert is_picklable(Boosts(tag={"card": 2.0}))
 
@@ -157,6 +157,6 @@ def test_invalid_options_are_rejected_at_once(llama, chain):
     boost = {"tag": {"cards": 2.0}}
     for index, search in ((llama, "retrieve"), (chain, "invoke")):
         with pytest.raises(TagError, match="tags is empty"):
-            index.set_tags([])
+            index.rag.set_tags([])
         with pytest.raises(TagError, match="unknown tag"):
             getattr(index.as_retriever(boost=boost), search)(QUESTION)

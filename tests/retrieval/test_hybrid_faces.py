@@ -277,7 +277,7 @@ def pages_index(request):
 def test_langchain_returns_the_nodes_of_the_core(core, pages_index, strategy):
     for question in QUESTIONS:
         for mode in MODES.values():
-            found = pages_index.retrieve(question, k=6, mode=mode, strategy=strategy)
+            found = pages_index.rag.retrieve(question, k=6, mode=mode, strategy=strategy)
             expected = core.retrieve(question, k=6, mode=mode, strategy=strategy)
             assert [(n.text, n.score) for n in found.nodes] == of_core(expected.nodes)
             retriever = pages_index.as_retriever(
@@ -293,6 +293,7 @@ def test_langchain_packs_the_windows_of_the_core(core, pages_index):
     for question in (*QUESTIONS, OVERVIEW):
         for strategy, budget in PACKING:
             options = {"strategy": strategy, "token_budget": budget}
-            found, expected = (rag.retrieve(question, **options) for rag in (pages_index, core))
+            found = pages_index.rag.retrieve(question, **options)
+            expected = core.retrieve(question, **options)
             assert [(n.text, n.score) for n in found.nodes] == of_core(expected.nodes)
             assert found.context() == expected.context()

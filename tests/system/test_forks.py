@@ -339,7 +339,7 @@ check_exit(in_child(child))
 release.set()
 thread.join()
 assert sorted(index.ids()) == ["a", "d"]
-index.refresh()
+index.rag.refresh()
 assert any("Dora" in d.page_content for d in retriever.invoke("Dora"))
 index.close()
 """,
@@ -364,7 +364,7 @@ for path in (":memory:", PATH):
     held, release = threading.Event(), threading.Event()
 
     def hold():
-        with index._save_lock, index._corpus._lock, index._corpus._build_lock:
+        with index._saved.lock, index._corpus._lock, index._corpus._build_lock:
             held.set()
             release.wait()
 
@@ -381,7 +381,7 @@ for path in (":memory:", PATH):
             lambda: asyncio.run(index.ainsert(new)),
             lambda: index.refresh_ref_docs([new]),
             lambda: index.delete_ref_doc("a"),
-            index.reindex,
+            index.rag.reindex,
         ):
             with refused():
                 write()

@@ -49,15 +49,15 @@ async def test_langchain_adds_documents_that_workers_index(postgres_url):
     ):
         ids = index.add_documents(documents[:2], wait=False)
         ids += await index.aadd_documents(documents[2:], wait=False)
-        assert index.corpus.rag.document_ids == []
+        assert index.rag.document_ids == []
         assert index.similarity_search("Who built a mill?") == []  # without waiting
         index.delete(ids[2:])
-        report = await worker.awork()
-        assert (report.documents, worker.work().documents) == (2, 0)
+        report = await worker.rag.awork()
+        assert (report.documents, worker.rag.work().documents) == (2, 0)
         assert "mill" in index.similarity_search("Who built a mill?", k=1)[0].page_content
         assert not index.corpus.is_dirty
         assert sorted(index.ids()) == sorted(ids[:2])
-        assert index.corpus.rag.verify().ok
+        assert index.rag.verify().ok
 
 
 @pytest.mark.skipif(not find_spec("llama_index"), reason="needs llama-index-core")
@@ -75,17 +75,17 @@ def test_llama_index_reads_and_writes_an_index_in_postgres(
         with E2GraphRAGIndex.open(
             postgres_url, **grouped({"max_staleness": 0, **options})
         ) as index:
-            assert list(index.reader.export()) == list(rag.export())
+            assert list(index.rag.export()) == list(rag.export())
             index.insert(Document(id_="mill", text="Fay built a mill."))
             assert "mill" in rag.document_ids
             rag.add(SourceDocument("new", "Kit met Lea."))
             found = index.as_retriever("local").retrieve("Kit and Lea?")
             assert [one.text for one in found] == ["Kit met Lea."]
-            index.copy_to(f"{postgres_url}2")
-            expected = list(index.reader.export())
+            index.rag.copy_to(f"{postgres_url}2")
+            expected = list(index.rag.export())
             index.persist(tmp_path / "stored")
     with E2GraphRAGIndex.from_persist_dir(tmp_path / "stored", **grouped(options)) as index:
-        assert list(index.reader.export()) == expected
+        assert list(index.rag.export()) == expected
         assert "mill" in index.ref_doc_info
     with E2GraphRAG.open(f"{postgres_url}2", **grouped(core)) as rag:
         assert list(rag.export()) == expected

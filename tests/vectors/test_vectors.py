@@ -501,10 +501,10 @@ def test_langchain_uses_the_vector_index(in_qdrant):
         in_qdrant.path, **grouped({"vector_store": in_qdrant.vectors, **options})
     ) as index:
         index.add_documents([Document(STORY, metadata={"source": "a"})])
-        found = index.retrieve(QUESTION)
+        found = index.rag.retrieve(QUESTION)
         assert found.trace.vectors.reasons == ()
         assert found.trace.vectors.covered > 0
-        assert index.update_vectors().written == 0
+        assert index.rag.update_vectors().written == 0
 
 
 def test_the_command_line_updates_and_searches(in_qdrant, capsys):

@@ -22,6 +22,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
     UnknownEntityError,
 )
+from e2graphrag_integrations.retrieval.reader import reader_of
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
 
 logger = logging.getLogger(__name__)
@@ -141,14 +142,14 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
     )
 
 
-def reader_of(index: Any) -> ReadableIndex:
+def readable(index: Any) -> ReadableIndex:
     """Return the reader of an index of a framework, or a reader itself.
 
     Raises:
         InvalidInputError: If it is neither.
     """
-    reader = getattr(index, "reader", index)
-    if not callable(getattr(reader, "read_snapshot", None)):
+    reader: Any = reader_of(index)
+    if reader is None:
         raise InvalidInputError(
             f"index={type_name(index)} is not an index: pass an E2GraphRAGIndex, an E2GraphRAG, or "
             "a scope of one"

@@ -43,7 +43,7 @@ from e2graphrag_integrations.indexing.inputs import as_engine, as_ids, as_list
 from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.options import TreePer, WriteOptions
-from e2graphrag_integrations.protocols import Embedder, Summarizer
+from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
@@ -451,6 +451,8 @@ class Corpus(Generic[D]):
 
     def drop_indexed(self) -> None:
         """Forget pending documents that workers have indexed meanwhile."""
+        if not self.is_dirty:
+            return
         hashes = self.rag.store.content_hashes()
         queued = self.rag.queued_ids()
         with self._lock:
@@ -464,39 +466,9 @@ class Corpus(Generic[D]):
         if done:
             self.rag.pending.drop(_as_json(done))
 
-    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
-        """Extract all chunks again; see `E2GraphRAG.reindex`."""
-        with self._progress(progress) as listener:
-            self.report = self.rag.reindex(progress=listener)
-        return self.report
-
-    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
-        """Run `reindex` in a thread."""
-        with self._progress(progress) as listener:
-            self.report = await self.rag.areindex(progress=listener)
-        return self.report
-
-    def reembed(self, embedder: Embedder | str) -> IndexReport:
-        """Embed all nodes again with another embedder; see `E2GraphRAG.reembed`.
-
-        Raises:
-            InvalidInputError: If a vector store of the framework has a copy of the vectors.
-        """
-        if self.mirror is not None:
-            raise InvalidInputError(
-                "reembed() does not change the vectors in a vector store: open the index without "
-                "the vector store, call reembed(), and open it again with an empty one"
-            )
-        with self._progress() as bar:
-            self.report = self.rag.reembed(embedder, progress=bar)
-        return self.report
-
     @contextlib.contextmanager
-    def _progress(self, given: ProgressListener | None = None) -> Iterator[ProgressListener | None]:
-        """Return the given listener, or else a progress bar if the user wants one."""
-        if given is not None:
-            yield given
-            return
+    def _progress(self) -> Iterator[ProgressListener | None]:
+        """Return a progress bar if the user wants one."""
         bar = ProgressBar() if self._show_progress else None
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             yield bar

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,25 +50,32 @@ class Entry:
     metadata: Mapping[str, Any]
 
 
-class MirrorStore(Protocol):
-    """A vector store of a framework, which a `VectorStoreMirror` fills and searches."""
+class MirrorStore(abc.ABC):
+    """A vector store of a framework, which a `VectorStoreMirror` fills and searches.
 
-    @property
-    def store(self) -> Any:
-        """The framework's object, whose secrets no error message may show."""
-        ...
+    Args:
+        store: The framework's object, whose secrets no error message may show.
+    """
 
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.name = type(store).__name__
+
+    @abc.abstractmethod
     def add(self, entries: Sequence[Entry]) -> None:
         """Add or replace vectors."""
-        ...
 
+    @abc.abstractmethod
     def delete(self, ids: Sequence[str]) -> None:
         """Remove vectors."""
-        ...
 
     def missing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids that the store does not contain; all ids if it has no lookup by id."""
-        ...
+        try:
+            stored = self._stored(ids)
+        except (NotImplementedError, AttributeError):
+            return list(ids)
+        return [id_ for id_ in ids if id_ not in stored]
 
     def query(
         self, vector: FloatArray, limit: int, store_filter: Any = None
@@ -82,7 +90,27 @@ class MirrorStore(Protocol):
         Raises:
             StoreError: If the store failed.
         """
-        ...
+        hint = "pass the vector store that the index was built with"
+        if store_filter is not None:
+            hint = f"check the syntax of store_filter, and {hint}"
+        with wrap_errors(StoreError, f"{self.name} could not be searched", hint, self.store):
+            found = self._search(vector.tolist(), limit, store_filter)
+            hits = [(str(id_), self._cosine(float(score))) for id_, score in found]
+        return sorted(hits, key=lambda hit: -hit[1])
+
+    @abc.abstractmethod
+    def _stored(self, ids: Sequence[str]) -> Collection[str]:
+        """Return the ids that the store contains, and perhaps others."""
+
+    @abc.abstractmethod
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
+        """Return the ids and the store's own scores of the nearest vectors."""
+
+    @abc.abstractmethod
+    def _cosine(self, score: float) -> float:
+        """Convert a score of the store to a cosine."""
 
 
 class VectorStoreMirror:
@@ -91,13 +119,12 @@ class VectorStoreMirror:
     The index file also contains the vectors, so the copy can be repaired at any time.
 
     Args:
-        adapter: The vector store.
-        name: Name of the vector store in messages and in the file's record of copied vectors.
+        adapter: The vector store. Its name is also that of the file's record of copied vectors.
     """
 
-    def __init__(self, adapter: MirrorStore, name: str) -> None:
+    def __init__(self, adapter: MirrorStore) -> None:
         self._adapter = adapter
-        self._name = name
+        self._name = adapter.name
         self._lock = process_lock()
         self._is_verified = False
 

@@ -110,12 +110,8 @@ def model_name(embedder: Any) -> str | None:
 
 
 def _wrapped_model(embedder: Any) -> Any:
-    wrapped = embedder
-    for name in ("model", "embeddings"):  # the adapters of the two integrations
-        inner = getattr(embedder, name, None)
-        if inner is not None and not isinstance(inner, str):
-            wrapped = inner
-    return wrapped
+    inner = getattr(embedder, "model", None)
+    return embedder if inner is None or isinstance(inner, str) else inner
 
 
 def output_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

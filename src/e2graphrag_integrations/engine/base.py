@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_bool, check_text
 from e2graphrag_integrations.engine.opening import IndexParts
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import EngineArgument, as_engine, as_ids
 from e2graphrag_integrations.indexing.open_index import OpenIndex
@@ -48,6 +50,7 @@ class OpenEngine(IndexReader):
         self._writes = parts.options.writes
         self._arguments = {} if arguments is None else dict(arguments)
         self._vectors = parts.vectors
+        self._hooks = parts.hooks
         self._session = RetrievalSession(
             self._store, self._index.components, parts.node_search, parts.options.freshness
         )
@@ -94,6 +97,8 @@ class OpenEngine(IndexReader):
 
     def freshness(self) -> Freshness:
         """Return how old the next answer would be if it did not wait; see `Freshness`."""
+        with contextlib.suppress(StoreError):  # the file may be read-only
+            self._hooks.drop_indexed()
         return self._session.freshness()
 
     @property
@@ -190,7 +195,8 @@ class OpenEngine(IndexReader):
         """Return the ids of the documents in the queue."""
         return queued_ids(self._store)
 
-    def write_lock(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def write_lock(self, run: IndexingRun | None = None) -> Iterator[None]:
         """Keep other threads and processes from writing during a `with` block. Reentrant.
 
         Args:
@@ -201,7 +207,8 @@ class OpenEngine(IndexReader):
             StoppedError: If the run was stopped while it waited.
             InvalidInputError: If a running write operation needs this thread's event loop.
         """
-        return self._index.exclusive(run)
+        with self._hooks.around_write(), self._index.exclusive(run):
+            yield
 
     def follow_write(self) -> None:
         """Update the vector index of `vectors=` after a write; a failure is logged."""

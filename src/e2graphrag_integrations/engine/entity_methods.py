@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -211,7 +212,7 @@ class EntityMethods(OpenEngine):
             lambda snapshot, source: communities_with_sources(selection, snapshot, source)
         )
         writer = self._report_writer(reports, selection.level, run)
-        with self.write_lock(run) if writer.uses_llm else nullcontext():
+        with self._caching(run) if writer.uses_llm else nullcontext():
             texts = writer.write(
                 sources,
                 concurrency=self._writes.concurrency,
@@ -219,6 +220,11 @@ class EntityMethods(OpenEngine):
                 stopping=run.stop.no_new_calls,
             )
         return tuple(replace(one, report=text) for one, text in zip(found, texts, strict=True))
+
+    @contextmanager
+    def _caching(self, run: IndexingRun) -> Iterator[None]:
+        with self._hooks.around_caching(), self._index.exclusive(run):
+            yield
 
     def _report_writer(self, reports: Reports, level: int, run: IndexingRun) -> ReportWriter:
         from e2graphrag_integrations.indexing.stages.community_reports import ReportWriter

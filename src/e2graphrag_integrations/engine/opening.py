@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,22 @@ class FaceHooks:
             unless the settings say that segments are split separately.
         parameter_names: The face's own names of `embedder`, `summarizer` and `vectors`, for error
             messages.
+        as_embedder: Turns an embedding model of the framework into an `Embedder`, and returns
+            anything else unchanged.
+        around_write: Returns a block that contains one write of the engine.
+        around_caching: Returns a block that contains a write of what could be made again, such as
+            a report.
+        drop_indexed: Forgets the pending documents of the face that workers have indexed.
     """
 
     vector_search: VectorSearch | None = None
     is_chunk: IsChunk | None = None
     may_share_chunk: MayShareChunk | None = None
     parameter_names: Mapping[str, str] = field(default_factory=dict)
+    as_embedder: Callable[[Any], Any] = lambda embedder: embedder
+    around_write: Callable[[], AbstractContextManager[None]] = nullcontext
+    around_caching: Callable[[], AbstractContextManager[None]] = nullcontext
+    drop_indexed: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,7 @@ class IndexParts:
         options: The options with which it was opened.
         node_search: Replaces the built-in vector search, if any.
         vectors: The vector index of `vectors=`, if any.
+        hooks: What the face of a framework adds.
     """
 
     index: OpenIndex
@@ -70,6 +82,7 @@ class IndexParts:
     options: Options
     node_search: Callable[[Snapshot], NodeSearch] | None = None
     vectors: OpenVectors | None = None
+    hooks: FaceHooks = field(default_factory=FaceHooks)
 
 
 def open_parts(
@@ -156,7 +169,7 @@ def open_parts(
     node_search = None if opened_vectors is None else opened_vectors.search
     if (search := hooks.vector_search) is not None:
         node_search = lambda snapshot: search(snapshot, store)  # noqa: E731 - optional
-    return IndexParts(index, strategy, options, node_search, opened_vectors)
+    return IndexParts(index, strategy, options, node_search, opened_vectors, hooks)
 
 
 def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:

@@ -241,7 +241,7 @@ class ScopedReader(IndexReader):
         )
 
     def __repr__(self) -> str:
-        return f"ScopedReader({self._index.store.path!r}, where={self.where!r})"
+        return f"{type(self).__name__}({self._index.store.path!r}, where={self.where!r})"
 
     def _shielded(self, work: Callable[[], T]) -> T:
         return shielded(work, self._index.store.path)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -236,9 +236,7 @@ class DocumentWrites(OpenEngine):
             StoreConnectionError: If the server cannot be reached for longer than `lock_timeout`.
                 Finished work is saved, and other workers take over the documents.
         """
-        report = self._worker(forever, llm_limit, lease, progress).run()
-        self.follow_write()
-        return report
+        return self._work(self._worker(forever, llm_limit, lease, progress))
 
     async def awork(
         self,
@@ -251,13 +249,14 @@ class DocumentWrites(OpenEngine):
         """Run `work` in a thread; an async summarizer runs in the caller's event loop."""
         loop = CallerLoop(asyncio.get_running_loop())
         worker = self._worker(forever, llm_limit, lease, progress, loop)
+        return await run_in_thread(lambda: self._work(worker), worker.stop)
 
-        def work() -> IndexReport:
+    def _work(self, worker: Worker) -> IndexReport:
+        with self._hooks.around_write():
             report = worker.run()
-            self.follow_write()
-            return report
-
-        return await run_in_thread(work, worker.stop)
+            self._hooks.drop_indexed()
+        self.follow_write()
+        return report
 
     def _worker(
         self,
@@ -333,7 +332,8 @@ class DocumentWrites(OpenEngine):
         from e2graphrag_integrations.indexing.reembed import estimate_reembedding
 
         components = self._index.components
-        return estimate_reembedding(self._store, components, components.loaded(embedder))
+        loaded = components.loaded(self._hooks.as_embedder(embedder))
+        return estimate_reembedding(self._store, components, loaded)
 
     def reembed(
         self, embedder: Embedder | str, *, progress: ProgressListener | None = None
@@ -348,7 +348,8 @@ class DocumentWrites(OpenEngine):
         index again.
 
         Args:
-            embedder: An `Embedder`, or a name as in `open`.
+            embedder: An `Embedder`, or a name as in `open`. An index of LlamaIndex or LangChain
+                also accepts embeddings of the framework.
             progress: Called with every `Progress` event.
 
         Returns:
@@ -356,7 +357,8 @@ class DocumentWrites(OpenEngine):
             vectors of this embedder already, `skipped` contains all documents.
 
         Raises:
-            InvalidInputError: If the argument is not an embedder.
+            InvalidInputError: If the argument is not an embedder, or a vector store of a framework
+                has a copy of the vectors.
             EmbeddingError: If the embedder fails.
             MissingDependencyError: If the package of the embedder is not installed.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
@@ -374,22 +376,38 @@ class DocumentWrites(OpenEngine):
     def _reembed(self, embedder: Embedder | str, run: IndexingRun) -> IndexReport:
         from e2graphrag_integrations.indexing.reembed import reembed_documents
 
+        if self._hooks.vector_search is not None:
+            raise InvalidInputError(
+                "reembed() does not change the vectors in a vector store: open the index without "
+                "the vector store, call reembed(), and open it again with an empty one"
+            )
+        embedder = self._hooks.as_embedder(embedder)
         loaded = self._index.components.loaded(embedder)
         report = self._run(lambda run: reembed_documents(self._index, loaded, run), run)
         self._arguments["embedder"] = embedder
         return report
 
+    @property
+    def replaced_embedder(self) -> Embedder | str | None:
+        """The embedder of the last `reembed` of this object; for integrations."""
+        return self._arguments.get("embedder")
+
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         is_shown = self._writes.show_progress and run.progress is None and run.wait
         # Workers may index other documents while some are only added to the queue.
         with (
-            self.write_lock(run) if run.wait else self._index.shared(run),
+            self.write_lock(run) if run.wait else self._queueing(run),
             closing(ProgressBar()) if is_shown else nullcontext() as bar,
         ):
             report = work(replace(run, progress=bar) if is_shown else run)
         if run.wait:
             self.follow_write()
         return report
+
+    @contextmanager
+    def _queueing(self, run: IndexingRun) -> Iterator[None]:
+        with self._hooks.around_write(), self._index.shared(run):
+            yield
 
     async def _arun(self, work: _Write, run: IndexingRun) -> IndexReport:
         """Run `work` in a thread. Cancellation waits for calls in flight and starts no new ones."""

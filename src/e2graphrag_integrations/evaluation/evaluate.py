@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
 from e2graphrag_integrations._utils.validation import check_name, short_repr
@@ -29,6 +29,7 @@ from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.pages import PAGE_ID, source_ids
 from e2graphrag_integrations.reports import Progress, ProgressListener
 from e2graphrag_integrations.retrieval.known_ids import KnownIds
+from e2graphrag_integrations.retrieval.reader import HasReader, IndexReader, reader_of
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K
 from e2graphrag_integrations.types import Span
@@ -37,12 +38,8 @@ _SHOWN_PROBLEMS = 5
 """Maximum number of unknown ids and spans in a message."""
 
 
-class EvaluatedIndex(Protocol):
-    """An index that knows its ids: `E2GraphRAG`, or an `E2GraphRAGIndex` of an integration."""
-
-    def known_ids(self) -> KnownIds:
-        """Return the ids of the documents, pages and nodes of the index."""
-        ...
+EvaluatedIndex = IndexReader | HasReader
+"""An `E2GraphRAG` or a scope of one, or an `E2GraphRAGIndex`."""
 
 
 @runtime_checkable
@@ -76,7 +73,7 @@ def evaluate(
         index: An `E2GraphRAG`, or an `E2GraphRAGIndex` of LlamaIndex or LangChain.
         questions: Questions with gold answers, such as those of `read_questions`.
         settings: Settings by name. The first one is the baseline of the differences. None means
-            the default arguments of `retrieve`. An index of LlamaIndex needs retrievers:
+            the default arguments of `retrieve`. A setting can also be a retriever:
             `{"five": index.as_retriever(similarity_top_k=5)}`.
         progress: Called after every question.
 
@@ -118,7 +115,7 @@ def measure(
     Raises:
         EvaluationError: If the index does not contain a gold id or span.
     """
-    [gold] = _resolve([question], index.known_ids())
+    [gold] = _resolve([question], _reader(index).known_ids())
     return _scores(result, gold, setting)
 
 
@@ -165,11 +162,12 @@ class _Evaluation:
         settings = {"default": Setting()} if settings is None else dict(settings)
         if not settings:
             raise EvaluationError("there are no settings")
+        reader = _reader(index)
         searches = {
-            check_name("the name of a setting", name): _search(index, name, setting)
+            check_name("the name of a setting", name): _search(reader, name, setting)
             for name, setting in settings.items()
         }
-        golds = _resolve(questions, index.known_ids())
+        golds = _resolve(questions, reader.known_ids())
         return cls(questions, golds, settings, searches, progress, stopped or threading.Event())
 
     def run(self) -> EvaluationReport:
@@ -191,16 +189,20 @@ class _Evaluation:
         )
 
 
-def _search(index: Any, name: str, setting: object) -> _Search:
+def _reader(index: EvaluatedIndex) -> IndexReader:
+    reader = reader_of(index)
+    if reader is None:
+        raise EvaluationError(
+            f"index={short_repr(index)} is not an index: pass an E2GraphRAG, or an E2GraphRAGIndex"
+        )
+    return reader
+
+
+def _search(reader: IndexReader, name: str, setting: object) -> _Search:
     """Return the function that answers a question with a setting."""
     if isinstance(setting, Setting):
-        if not hasattr(index, "retrieve"):
-            raise EvaluationError(
-                f"setting {name!r}: an index of LlamaIndex needs a retriever, such as "
-                "index.as_retriever(similarity_top_k=5), instead of a Setting"
-            )
         arguments = setting.arguments()
-        return lambda question: index.retrieve(question, **arguments)
+        return lambda question: reader.retrieve(question, **arguments)
     if isinstance(setting, Searcher) and not isinstance(setting, type):
         return setting.search
     raise EvaluationError(f"setting {name!r}: {short_repr(setting)} is not a Setting or retriever")

@@ -15,7 +15,7 @@ from e2graphrag_integrations.agents.toolset import (
     Allowance,
     agent_tools,
     argument_problem,
-    reader_of,
+    readable,
 )
 
 
@@ -40,7 +40,7 @@ def create_e2graphrag_tools(
     Raises:
         InvalidInputError: If an argument is invalid.
     """
-    tools = IndexTools(reader_of(index), max_tokens)
+    tools = IndexTools(readable(index), max_tokens)
     allowance = Allowance(conversation_tokens)
     return [_structured(tool, allowance) for tool in agent_tools(tools)]
 

@@ -8,60 +8,30 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from e2graphrag_integrations._utils.validation import check_instance
-from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
-from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
-
-_MAX_TOKENS = {"OpenAIEmbeddings": 8191, "AzureOpenAIEmbeddings": 8191}
-"""Context length in tokens, by class name, for models that do not report it."""
+from e2graphrag_integrations.embedders.framework import FrameworkEmbedder
+from e2graphrag_integrations.protocols import Embedder, FloatArray
 
 
-class LangChainEmbedder:
+class LangChainEmbedder(FrameworkEmbedder):
     """Adapt LangChain embeddings to the `Embedder` protocol.
 
-    Args:
-        embeddings: The embedding model.
-        max_tokens: Maximum number of tokens per text. None uses the model's own limit, if known.
-
     Raises:
-        InvalidInputError: If `embeddings` is not a LangChain model.
+        InvalidInputError: If the model is not one of LangChain.
     """
 
-    def __init__(self, embeddings: Embeddings, max_tokens: int | None = None) -> None:
-        self.embeddings = check_instance(
-            "embeddings", embeddings, Embeddings, "pass an object such as OpenAIEmbeddings(...)"
-        )
-        self._wrapped = WrappedModel(embeddings)
-        self._max_tokens = max_tokens
-        self._dimension: int | None = None
+    model: Embeddings
 
-    @property
-    def dimension(self) -> int:
-        """Length of each vector; the first access embeds one word to measure it."""
-        if self._dimension is None:
-            self._dimension = len(self.embeddings.embed_query("dimension"))
-        return self._dimension
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Maximum number of tokens per text, or None if no limit is known."""
-        if self._max_tokens is not None:
-            return self._max_tokens
-        if self._wrapped.max_tokens is not None:
-            return self._wrapped.max_tokens
-        return _MAX_TOKENS.get(type(self.embeddings).__name__)
-
-    @property
-    def tokens(self) -> TokenCounter | None:
-        """A counter that uses the model's own tokenizer, or None if it has none in memory."""
-        return self._wrapped.tokens
+    def __init__(self, model: Embeddings, max_tokens: int | None = None) -> None:
+        check_instance("model", model, Embeddings, "pass an object such as OpenAIEmbeddings(...)")
+        super().__init__(model, max_tokens)
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one vector per text, shape (n, dimension)."""
-        return np.asarray(self.embeddings.embed_documents(list(texts)), dtype=np.float32)
+        return np.asarray(self.model.embed_documents(list(texts)), dtype=np.float32)
 
     def embed_query(self, text: str) -> FloatArray:
         """Return the vector of a query, shape (dimension,)."""
-        return np.asarray(self.embeddings.embed_query(text), dtype=np.float32)
+        return np.asarray(self.model.embed_query(text), dtype=np.float32)
 
 
 class _FromEmbedder(Embeddings):
@@ -83,6 +53,4 @@ class _FromEmbedder(Embeddings):
 
 def as_embeddings(embedder: Embedder) -> Embeddings:
     """Return an embedder as LangChain embeddings: the wrapped model, if it is one of LangChain."""
-    return (
-        embedder.embeddings if isinstance(embedder, LangChainEmbedder) else _FromEmbedder(embedder)
-    )
+    return embedder.model if isinstance(embedder, LangChainEmbedder) else _FromEmbedder(embedder)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Self, Unpack, cast, overload
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -32,23 +32,11 @@ from e2graphrag_integrations._utils.validation import (
 )
 from e2graphrag_integrations.corpus.batch import WriteBatch
 from e2graphrag_integrations.corpus.corpus import Corpus
-from e2graphrag_integrations.corpus.page import is_chunk
-from e2graphrag_integrations.corpus.trees import check_tree_per
-from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
+from e2graphrag_integrations.corpus.opening import open_corpus
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.engine.graph_exports import GraphExports
-from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of, open_parts
-from e2graphrag_integrations.entities.edit_arguments import (
-    AliasArgument,
-    SeparateArgument,
-    StopArgument,
-    UndoArgument,
-)
-from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError, StoreError
-from e2graphrag_integrations.indexing.grouping import may_share_chunk
+from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of
+from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
-from e2graphrag_integrations.indexing.stages.community_reports import Reports
 from e2graphrag_integrations.langchain.conversion import LangChainDocuments
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
 from e2graphrag_integrations.langchain.llm import RunnableSummarizer
@@ -61,7 +49,7 @@ from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
     make_retriever,
 )
-from e2graphrag_integrations.langchain.scopes import ScopedIndex, user_scope
+from e2graphrag_integrations.langchain.scopes import ScopedIndex
 from e2graphrag_integrations.langchain.splitting import adapt_splitter
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_store_adapters import adapt_vector_store
@@ -76,8 +64,6 @@ from e2graphrag_integrations.options import (
     grouped,
 )
 from e2graphrag_integrations.pages import SOURCE_ID
-from e2graphrag_integrations.portability.graph_formats import GraphFormat
-from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
     check_exists,
@@ -86,31 +72,18 @@ from e2graphrag_integrations.portability.reopening import (
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (
     CostEstimate,
-    Freshness,
     IndexReport,
-    Stats,
-    VectorReport,
 )
-from e2graphrag_integrations.retrieval.entities.communities import Community
-from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
-from e2graphrag_integrations.retrieval.filters.where import Where
-from e2graphrag_integrations.retrieval.history.turns import History
-from e2graphrag_integrations.retrieval.known_ids import KnownIds
-from e2graphrag_integrations.retrieval.ranking.boosts import Boost
-from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Statistics
-from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
-from e2graphrag_integrations.text.tags import Tag, Tags
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument, is_vectors
-
-T = TypeVar("T")
 
 _LOCAL_FILE = "index.e2g"
 """Name of the index file in a folder given to `save_local`."""
 
 
-class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
+class E2GraphRAGIndex(DocumentIndex, VectorMethods):
     """An index of LangChain documents in one file, with summary trees and an entity graph.
 
     Create an index with `from_documents` or `from_texts`, or `open` one and add documents with
@@ -194,46 +167,36 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         reject_unknown_arguments(unknown, cls.open, PASSED_IN)
         options = Options.of(settings, models, writes, freshness, chunk_size)
         settings, models = options.settings, options.models
-        tree_per = check_tree_per("source" if settings.tree_per is None else settings.tree_per)
         if settings.splitter is not None:
             settings = replace(settings, splitter=adapt_splitter(settings.splitter))
             options = replace(options, settings=settings)
         prompts = instance_or_default("prompts", models.prompts, Prompts, DefaultPrompts)
         k = None if k is None else check_int("k", k)
         summarizer = _summarizer(llm, prompts, models.llm_id)
-        mirror = vectors = None
+        adapter = vectors = None
         if vector_store is not None and is_vectors(vector_store):
             vectors = vector_store
         elif vector_store is not None:
             adapter = adapt_vector_store(vector_store)
-            mirror = VectorStoreMirror(adapter, type(vector_store).__name__)
-        parts = open_parts(
+        corpus = open_corpus(
             path,
             # The summarizer has the prompts and the name of the model.
             replace(options, models=replace(models, prompts=None, llm_id=None)),
-            embedder=_embedder(embeddings, models.embed_max_tokens),
-            summarizer=summarizer,
-            strategy=strategy,
-            vectors=vectors,
-            hooks=FaceHooks(
-                vector_search=None if mirror is None else mirror.search,
-                is_chunk=is_chunk,
-                may_share_chunk=may_share_chunk,
+            LangChainDocuments(),
+            FaceHooks(
                 parameter_names={
                     "embedder": "embeddings",
                     "summarizer": "llm",
                     "vectors": "vector_store",
                 },
+                as_embedder=lambda model: _embedder(model, None),
             ),
-        )
-        corpus = Corpus(
-            E2GraphRAG(parts),
-            LangChainDocuments(),
-            tree_per=tree_per,
+            embedder=_embedder(embeddings, models.embed_max_tokens),
             summarizer=summarizer,
-            writes=options.writes,
+            strategy=strategy,
+            vectors=vectors,
+            vector_store=adapter,
             auto_build=auto_build,
-            mirror=mirror,
         )
         index = cls(corpus=corpus, k=k)
         index._arguments = arguments
@@ -437,7 +400,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
                 "delete() needs document ids; call delete(index.ids()) to delete all documents"
             )
         ids = as_ids(ids)
-        passages = self.corpus.rag.nodes(self.corpus.unknown_ids(ids))
+        passages = self.rag.nodes(self.corpus.unknown_ids(ids))
         if passages:
             node = next(iter(passages.values()))
             raise InvalidInputError(
@@ -503,152 +466,15 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         """Run `build` in a thread; the `llm` runs in the caller's event loop."""
         return await self.corpus.abuild(config)
 
-    def work(
-        self, *, forever: bool = False, llm_limit: int | None = None, lease: float = 60.0
-    ) -> IndexReport:
-        """Index the documents in the queue, beside workers in other processes.
+    def estimate(self, documents: Sequence[Document] = ()) -> CostEstimate:
+        """Return the cost of a build: exact LLM calls, upper bounds on tokens.
 
-        See `E2GraphRAG.work`, which has the same arguments.
-        """
-        report = self.corpus.rag.work(forever=forever, llm_limit=llm_limit, lease=lease)
-        self.corpus.drop_indexed()
-        return report
-
-    async def awork(
-        self, *, forever: bool = False, llm_limit: int | None = None, lease: float = 60.0
-    ) -> IndexReport:
-        """Run `work` in a thread."""
-        rag = self.corpus.rag
-        report = await rag.awork(forever=forever, llm_limit=llm_limit, lease=lease)
-        await asyncio.to_thread(self.corpus.drop_indexed)
-        return report
-
-    def reindex(self) -> IndexReport:
-        """Extract the entities of all chunks again, without any LLM or embedding call.
-
-        Do this to replace the extractor: open the file with `models=Models(extractor=...)`. Pending
-        documents remain pending.
-
-        Raises:
-            E2GraphRAGError: For the same reasons as `E2GraphRAG.reindex`. The file is as before.
-        """
-        return self.corpus.reindex()
-
-    async def areindex(self) -> IndexReport:
-        """Run `reindex` in a thread."""
-        return await self.corpus.areindex()
-
-    def reembed(
-        self, embeddings: Embeddings | Embedder | str, *, embed_max_tokens: int | None = None
-    ) -> IndexReport:
-        """Replace the embeddings of the index, without any LLM call; see `E2GraphRAG.reembed`.
+        The estimate calls no model and writes nothing.
 
         Args:
-            embeddings: As in `open`.
-            embed_max_tokens: See `Models`.
-
-        Raises:
-            InvalidInputError: If the argument is invalid, or the index has a LangChain vector
-                store.
-            EmbeddingError: If the embeddings fail. The file is as before.
+            documents: Documents to add; those that are pending count as well.
         """
-        embedder = _embedder(embeddings, embed_max_tokens)
-        if embedder is None:
-            raise InvalidInputError("embeddings is None: pass the new embeddings")
-        report = self.corpus.reembed(embedder)
-        if self._arguments is not None:
-            self._arguments["embeddings"] = embeddings
-            models = self._arguments.get("models") or Models()
-            self._arguments["models"] = replace(models, embed_max_tokens=embed_max_tokens)
-        return report
-
-    async def areembed(
-        self, embeddings: Embeddings | Embedder | str, *, embed_max_tokens: int | None = None
-    ) -> IndexReport:
-        """Run `reembed` in a thread."""
-        return await asyncio.to_thread(self.reembed, embeddings, embed_max_tokens=embed_max_tokens)
-
-    def edit_entities(
-        self,
-        *,
-        alias: AliasArgument | None = None,
-        separate: SeparateArgument | None = None,
-        stop: StopArgument | None = None,
-        undo: UndoArgument | None = None,
-    ) -> EntityEdits:
-        """Correct the entities; see `E2GraphRAG.edit_entities`.
-
-        Raises:
-            E2GraphRAGError: For the same reasons as `E2GraphRAG.edit_entities`.
-        """
-        return self.corpus.rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
-
-    async def aedit_entities(
-        self,
-        *,
-        alias: AliasArgument | None = None,
-        separate: SeparateArgument | None = None,
-        stop: StopArgument | None = None,
-        undo: UndoArgument | None = None,
-    ) -> EntityEdits:
-        """Run `edit_entities` in a thread."""
-        rag = self.corpus.rag
-        return await rag.aedit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
-
-    def set_tags(self, tags: Tags | None) -> None:
-        """Set the tags that chunks can have, or remove them; see `E2GraphRAG.set_tags`.
-
-        Retrieved documents list their tags as `e2_tags`, and `boost` and `tagged` refer to them.
-
-        Raises:
-            TagError: If the set is empty, a name occurs twice, or a tag is invalid.
-            EmbeddingError: If the embedder fails. Nothing was written.
-        """
-        self.corpus.rag.set_tags(tags)
-
-    async def aset_tags(self, tags: Tags | None) -> None:
-        """Run `set_tags` in a thread."""
-        await self.corpus.rag.aset_tags(tags)
-
-    def tag_set(self) -> tuple[Tag, ...]:
-        """Return the tags that chunks can have; see `set_tags`."""
-        return self.corpus.rag.tag_set()
-
-    def tag_counts(self) -> dict[str, int]:
-        """Return the number of chunks with each tag, without pending documents."""
-        return self.corpus.rag.tag_counts()
-
-    def refresh(self) -> None:
-        """Prepare the newest state of the file for searches now; see `E2GraphRAG.refresh`."""
-        self.corpus.rag.refresh()
-
-    async def arefresh(self) -> None:
-        """Run `refresh` in a thread."""
-        await self.corpus.rag.arefresh()
-
-    def update_vectors(self, *, replace: bool = False) -> VectorReport:
-        """Bring the vector index of `open(vector_store=)` to the current state of the file.
-
-        Builds do so, too. See `E2GraphRAG.update_vectors`.
-        """
-        return self.corpus.rag.update_vectors(replace=replace)
-
-    async def aupdate_vectors(self, *, replace: bool = False) -> VectorReport:
-        """Run `update_vectors` in a thread."""
-        return await self.corpus.rag.aupdate_vectors(replace=replace)
-
-    def freshness(self) -> Freshness:
-        """Return how old the next answer would be if it did not wait; see `Freshness`.
-
-        `pending` counts the sources that are not indexed yet, or whose build failed.
-        """
-        with contextlib.suppress(StoreError):  # the file may be read-only
-            self.corpus.drop_indexed()
-        return self.corpus.rag.freshness()
-
-    def estimate(self) -> CostEstimate:
-        """Estimate a build without calling a model: exact call counts and token limits."""
-        return self.corpus.estimate()
+        return self.corpus.estimate(as_list(documents, "documents"))
 
     # Reading
 
@@ -658,71 +484,15 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         return self.corpus.report
 
     @property
-    def reader(self) -> E2GraphRAG:
-        """The engine, which also answers the retrievers of other frameworks. Do not write to it."""
-        return self.corpus.rag
+    def rag(self) -> E2GraphRAG:
+        """The engine: the same index, open. All methods of `E2GraphRAG` read and write it.
 
-    @property
-    def strategy(self) -> Strategy:
-        """The default retrieval strategy."""
-        return self.corpus.rag.strategy
-
-    def edits(self) -> EntityEdits:
-        """Return the corrections that `edit_entities` made."""
-        return self.corpus.rag.edits()
-
-    def entities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
-    ) -> list[EntityInfo]:
-        """Return the entities; see `E2GraphRAG.entities`."""
-        return self.corpus.rag.entities(prefix=prefix, top=top, where=where)
-
-    async def aentities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
-    ) -> list[EntityInfo]:
-        """Run `entities` in a thread."""
-        return await self.corpus.rag.aentities(prefix=prefix, top=top, where=where)
-
-    def entity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Return an entity; see `E2GraphRAG.entity`.
-
-        `document_id` is the source, and spans refer to its text.
+        For example, `index.rag.retrieve(question)`, `index.rag.entities()`,
+        `index.rag.edit_entities(...)`, `index.rag.work()`, `index.rag.reindex()` and
+        `index.rag.freshness()`. Its documents are the sources of the index.
+        To copy or pickle it, copy or pickle this object.
         """
-        return self.corpus.rag.entity(name, top=top, where=where)
-
-    async def aentity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Run `entity` in a thread."""
-        return await self.corpus.rag.aentity(name, top=top, where=where)
-
-    async def aexport_graph(
-        self,
-        path: str | os.PathLike[str],
-        format: GraphFormat | None = None,  # noqa: A002 - the name that users know
-        *,
-        texts: bool = True,
-        communities: bool = True,
-        min_weight: float = 0.0,
-    ) -> dict[str, int]:
-        """Run `export_graph` in a thread."""
-        return await super().aexport_graph(
-            path, format, texts=texts, communities=communities, min_weight=min_weight
-        )
-
-    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
-        """Read the graph; see `E2GraphRAG.read_graph`."""
-        return self.corpus.rag.read_graph(work, options)
-
-    def known_ids(self) -> KnownIds:
-        """Return the ids of the index, to check gold answers; see `evaluation`."""
-        return self.corpus.rag.known_ids()
-
-    def stats(self) -> Stats:
-        """Return the statistics of the index, excluding pending documents."""
-        return self.corpus.rag.stats()
+        return self.corpus.rag
 
     def get(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
         """Return documents by id, as they were added; unknown ids are ignored.
@@ -733,7 +503,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         ids = as_ids(ids)
         documents = self.corpus.get(ids)
         found = {document.id for document in documents}
-        nodes = self.corpus.rag.nodes([id_ for id_ in ids if id_ not in found])
+        nodes = self.rag.nodes([id_ for id_ in ids if id_ not in found])
         return documents + [
             Document(
                 id=node.id,
@@ -743,153 +513,14 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             for node in nodes.values()
         ]
 
-    async def aget(self, ids: Sequence[str], /, **unknown: Any) -> list[Document]:
-        """Run `get` in a thread."""
-        return await asyncio.to_thread(self.get, ids, **unknown)
-
     def ids(self) -> list[str]:
         """Return the ids of all documents."""
         return self.corpus.ids()
 
-    def retrieve(
-        self,
-        question: str,
-        *,
-        k: int | None = None,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-        min_relevance: float | None = None,
-    ) -> RetrievalResult:
-        """Return nodes with scores, reasons and a trace, from what is built; no LLM is called.
-
-        Args:
-            question: The question. `E2GraphRAG.retrieve` explains all arguments in detail.
-            k: Maximum number of nodes. None means 10, or with a `token_budget`, as many as fit.
-            mode: `auto`, `local` or `global`.
-            strategy: Replaces the default strategy of the index.
-            where: Filter on stored metadata.
-            token_budget: Maximum tokens of `result.context()`.
-            expand: `children` or `leaves` replaces each summary with the nodes under it.
-            fill: Whether to fill the result up to `k` with the nearest nodes by cosine.
-            boost: Preferred tags, documents, dates or values.
-            history: Earlier turns of the conversation, oldest first, such as messages.
-            paths: Whether to find the chains of entities that join the names of the question.
-            min_relevance: Leaves out nodes with a lower relevance before anything is cut.
-
-        Raises:
-            InvalidInputError: If an argument is invalid.
-        """
-        return self.corpus.rag.retrieve(
-            question,
-            k=k,
-            mode=mode,
-            strategy=strategy,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-            min_relevance=min_relevance,
-        )
-
-    async def aretrieve(
-        self,
-        question: str,
-        *,
-        k: int | None = None,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-        min_relevance: float | None = None,
-    ) -> RetrievalResult:
-        """Run `retrieve` in a thread."""
-        return await self.corpus.rag.aretrieve(
-            question,
-            k=k,
-            mode=mode,
-            strategy=strategy,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-            min_relevance=min_relevance,
-        )
-
-    def communities(
-        self,
-        level: int = 0,
-        *,
-        top: int | None = None,
-        where: Where | None = None,
-        seed: int = 0,
-        reports: Reports | None = "extractive",
-        max_llm_calls: int | None = None,
-    ) -> tuple[Community, ...]:
-        """Return the communities of the entity graph.
-
-        `E2GraphRAG.communities` describes the arguments. The `llm` is called only with
-        `reports="summarizer"`.
-
-        Raises:
-            InvalidInputError: If an argument is invalid, or the index does not have the level.
-            LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
-            SummaryError: If the `llm` failed. Finished reports are kept.
-        """
-        return self.corpus.rag.communities(
-            level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
-        )
-
-    async def acommunities(
-        self,
-        level: int = 0,
-        *,
-        top: int | None = None,
-        where: Where | None = None,
-        seed: int = 0,
-        reports: Reports | None = "extractive",
-        max_llm_calls: int | None = None,
-    ) -> tuple[Community, ...]:
-        """Run `communities` in a thread; the `llm` runs in the caller's event loop."""
-        return await self.corpus.rag.acommunities(
-            level, top=top, where=where, seed=seed, reports=reports, max_llm_calls=max_llm_calls
-        )
-
-    def combined_filter(self, where: Where | None, store_filter: Any) -> Where | None:
-        """Return a filter on metadata that also applies a filter of the vector store.
-
-        Raises:
-            InvalidInputError: If there is no LangChain vector store.
-        """
-        if store_filter is None:
-            return where
-        if self.corpus.mirror is None:
-            raise InvalidInputError(
-                "store_filter needs an index with a vector_store: use filter instead"
-            )
-        return self.corpus.mirror.node_filter(store_filter, where)
-
     @property
     def embeddings(self) -> Embeddings:
         """The embedding model of the index, as LangChain embeddings."""
-        return as_embeddings(self.corpus.rag.embedder)
+        return as_embeddings(self.rag.embedder)
 
     def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
         """Return a retriever with the given fields.
@@ -917,7 +548,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             FilterError: If `where` is empty or invalid.
             InvalidInputError: If `statistics` is invalid.
         """
-        return ScopedIndex(self, user_scope(where, statistics))
+        return ScopedIndex.of(self, where, statistics)
 
     def _get_relevant_documents(
         self,
@@ -948,7 +579,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Return a second handle to the file with the same models; copy an in-memory index."""
         del memo
-        rag = self.corpus.rag
+        rag = self.rag
         path = rag.store.database.location
         return self._reopen(path, self._opened_with(), rag.content(), rag.not_recorded)
 
@@ -958,7 +589,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         Raises:
             NotPicklableError: If an argument cannot be pickled and a search needs it.
         """
-        rag = self.corpus.rag
+        rag = self.rag
         path, manifest = absolute_path(rag.path), rag.store.manifest()
         what = f"{type(self).__name__}({path!r})"
         arguments, not_recorded = picklable_arguments(what, self._opened_with(), manifest)
@@ -970,7 +601,9 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
                 f"{type(self).__name__} can be copied and pickled only if it was created by "
                 "open(), from_documents(), from_texts() or load_local()"
             )
-        return self._arguments | {"k": self.k}
+        replaced = self.rag.replaced_embedder
+        own = {} if replaced is None else {"embeddings": replaced}
+        return self._arguments | own | {"k": self.k}
 
     @classmethod
     def _reopen(
@@ -982,7 +615,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
     ) -> Self:
         check_exists(path)
         index = cls.open(path, **grouped(arguments))
-        index.corpus.rag.restore(content, not_recorded)
+        index.rag.restore(content, not_recorded)
         return index
 
     # Files
@@ -1000,10 +633,10 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         """
         self.build()
         target = _local_file(path, creates=True)
-        own_path = self.corpus.rag.path
+        own_path = self.rag.path
         if Path(own_path).is_file() and target.exists() and target.samefile(own_path):
             return
-        self.corpus.rag.copy_to(target)
+        self.rag.copy_to(target)
 
     @classmethod
     def load_local(
@@ -1030,7 +663,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
 
     def close(self) -> None:
         """Stop a running build and close the file; idempotent."""
-        self.corpus.rag.close()
+        self.rag.close()
 
     def __enter__(self) -> Self:
         return self

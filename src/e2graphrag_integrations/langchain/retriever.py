@@ -11,11 +11,10 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    Protocol,
     Self,
     Unpack,
+    cast,
     get_args,
-    runtime_checkable,
 )
 
 from langchain_core.callbacks import (
@@ -36,6 +35,7 @@ from e2graphrag_integrations._utils.validation import (
     unknown_argument,
 )
 from e2graphrag_integrations.corpus.page import is_chunk
+from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.chat_history import read_history
@@ -59,6 +59,7 @@ from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.filters.where import Where
 from e2graphrag_integrations.retrieval.ranking.boosts import as_boosts
+from e2graphrag_integrations.retrieval.reader import IndexReader, reader_of
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.results.context_size import (
     DEFAULT_BUDGET,
@@ -91,26 +92,6 @@ _DEFAULT_LAMBDA = 0.5
 """The default `lambda_mult` of LangChain's vector stores."""
 
 
-@runtime_checkable
-class SearchableIndex(Protocol):
-    """An index that a retriever can search: an `E2GraphRAG` or an `E2GraphRAGIndex`."""
-
-    @property
-    def strategy(self) -> Strategy:
-        """The default retrieval strategy."""
-        ...
-
-    def retrieve(self, question: str, **arguments: Unpack[RetrieveArguments]) -> RetrievalResult:
-        """Return the nodes that best answer a question."""
-        ...
-
-    async def aretrieve(
-        self, question: str, **arguments: Unpack[RetrieveArguments]
-    ) -> RetrievalResult:
-        """Return the nodes that best answer a question."""
-        ...
-
-
 class E2GraphRAGRetriever(BaseRetriever):
     """Retrieve documents from an index without calling a language model.
 
@@ -124,7 +105,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         `pip install "e2graphrag-integrations[langchain,local]"`
 
     Key init args:
-        index: An `E2GraphRAG` or an `E2GraphRAGIndex`.
+        index: An `E2GraphRAG`, an `E2GraphRAGIndex` of LangChain or LlamaIndex, or `scoped()` of
+            any of them.
         k: Number of documents. None means as many as fit the `token_budget`, or 10 without one.
         token_budget: Maximum number of tokens in all documents, which are cut to their best parts.
             `auto` means 2,000 tokens, or no budget if `k` is given. With `k` and a number, there
@@ -235,12 +217,16 @@ class E2GraphRAGRetriever(BaseRetriever):
     @field_validator("index")
     @classmethod
     def _check_index(cls, value: Any) -> Any:
-        if isinstance(value, type) or not isinstance(value, SearchableIndex):
-            raise ValueError(  # noqa: TRY004 - pydantic converts it to a ValidationError
+        if reader_of(value) is None:
+            raise ValueError(
                 f"index={short_repr(value)} is not an index: pass E2GraphRAG.open(...), an "
-                "E2GraphRAGIndex of this package's integration for LangChain, or its scoped(...)"
+                "E2GraphRAGIndex of LangChain or LlamaIndex, or scoped(...) of any of them"
             )
         return value
+
+    @property
+    def _reader(self) -> IndexReader:
+        return cast("IndexReader", reader_of(self.index))
 
     @field_validator("search_type")
     @classmethod
@@ -326,7 +312,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        result = self.index.retrieve(_check_query(query), **arguments)
+        result = self._reader.retrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
             dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
@@ -343,7 +329,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        result = await self.index.aretrieve(_check_query(query), **arguments)
+        result = await self._reader.aretrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
@@ -351,12 +337,12 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def search(self, query: str) -> RetrievalResult:
         """Return the core result of a query: nodes with spans and reasons, paths, and the trace."""
-        result = self.index.retrieve(_check_query(query), **self.retrieve_arguments())
+        result = self._reader.retrieve(_check_query(query), **self.retrieve_arguments())
         return above_threshold(result, self.score_threshold)
 
     async def asearch(self, query: str) -> RetrievalResult:
         """Return the core result of a query; see `search`."""
-        result = await self.index.aretrieve(_check_query(query), **self.retrieve_arguments())
+        result = await self._reader.aretrieve(_check_query(query), **self.retrieve_arguments())
         return above_threshold(result, self.score_threshold)
 
     def retrieve_arguments(self) -> RetrieveArguments:
@@ -401,7 +387,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             arguments["min_relevance"] = floor
         if (boost := option("boost")) is not None:
             arguments["boost"] = as_boosts(boost)
-        if (history := option("history")) is not None:  # another index may not have this argument
+        if (history := option("history")) is not None:
             arguments["history"] = history
         return arguments, option("include_scores"), threshold
 
@@ -415,7 +401,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         )
         strategy = strategy if max_hops is None else _with_max_hops(strategy, max_hops)
         if self.search_type == "mmr":
-            own: Strategy = self.index.strategy if strategy is None else strategy
+            own: Strategy = self._reader.strategy if strategy is None else strategy
             diverse: Strategy = with_diversity(own, lambda_mult, fetch_k)
             return diverse
         _check_no_diversity(lambda_mult=lambda_mult, fetch_k=fetch_k)
@@ -427,13 +413,12 @@ class E2GraphRAGRetriever(BaseRetriever):
             return where
         if isinstance(self.index, ScopedReader):
             raise InvalidInputError("store_filter is not available in a scope: use filter instead")
-        combine = getattr(self.index, "combined_filter", None)
-        if combine is None:
+        mirror = getattr(getattr(self.index, "corpus", None), "mirror", None)
+        if not isinstance(mirror, VectorStoreMirror):
             raise InvalidInputError(
-                "store_filter needs an index of LangChain with a vector_store: use filter instead"
+                "store_filter needs an index with a vector_store: use filter instead"
             )
-        combined: Where | None = combine(where, store_filter)
-        return combined
+        return mirror.node_filter(store_filter, where)
 
 
 def make_retriever(index: Any, k: int | None, options: RetrieverOptions) -> E2GraphRAGRetriever:

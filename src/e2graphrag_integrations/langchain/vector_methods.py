@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -50,17 +49,9 @@ class VectorMethods(VectorStore):
     def get(self, ids: Sequence[str], /) -> list[Document]:
         """Return documents and passages by id."""
 
-    @abstractmethod
-    def retrieve(self, question: str, **options: Any) -> RetrievalResult:
-        """Return nodes with scores, reasons and a trace."""
-
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return documents and passages by id; unknown ids are ignored."""
         return self.get(ids)
-
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Run `get_by_ids` in a thread."""
-        return await asyncio.to_thread(self.get, ids)
 
     def search(
         self,
@@ -143,12 +134,6 @@ class VectorMethods(VectorStore):
         document, because the ranking also uses the entity graph.
         """
         return _with_relevance(self._retriever_for(k=k, **options).search(query), None)
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int | None = None, **options: Unpack[SearchOptions]
-    ) -> list[tuple[Document, float]]:
-        """Run `similarity_search_with_score` in a thread."""
-        return _with_relevance(await self._retriever_for(k=k, **options).asearch(query), None)
 
     def similarity_search_with_relevance_scores(
         self,
@@ -238,12 +223,6 @@ class VectorMethods(VectorStore):
         retriever = self.as_retriever(k=k, strategy=VectorStrategy(embedding), **options)
         return to_documents(retriever.search(_BY_VECTOR), include_scores=False)
 
-    async def asimilarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, **options: Unpack[SearchOptions]
-    ) -> list[Document]:
-        """Run `similarity_search_by_vector` in a thread."""
-        return await asyncio.to_thread(self.similarity_search_by_vector, embedding, k, **options)
-
     def max_marginal_relevance_search_by_vector(
         self,
         embedding: list[float],
@@ -274,24 +253,6 @@ class VectorMethods(VectorStore):
             np.asarray(embedding, dtype=np.float32), vectors, lambda_mult=lambda_mult, k=k
         )
         return [near[place] for place in chosen]
-
-    async def amax_marginal_relevance_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        **options: Unpack[SearchOptions],
-    ) -> list[Document]:
-        """Run `max_marginal_relevance_search_by_vector` in a thread."""
-        return await asyncio.to_thread(
-            self.max_marginal_relevance_search_by_vector,
-            embedding,
-            k,
-            fetch_k,
-            lambda_mult,
-            **options,
-        )
 
 
 def _with_relevance(

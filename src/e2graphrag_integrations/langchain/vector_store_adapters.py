@@ -6,13 +6,12 @@ and return cosines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import type_name, wrap_errors
-from e2graphrag_integrations.corpus.vector_store_mirror import Entry
-from e2graphrag_integrations.errors import InvalidInputError, StoreError
-from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations._utils.validation import type_name
+from e2graphrag_integrations.corpus.vector_store_mirror import Entry, MirrorStore
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.search.external import chroma_distance
 
 _FAISS_INNER_PRODUCT, _FAISS_L2 = 0, 1
@@ -54,16 +53,8 @@ def adapt_vector_store(store: Any) -> VectorStoreAdapter:
     return VectorStoreAdapter(store)
 
 
-class VectorStoreAdapter:
-    """Adapter for stores with PGVector's methods and cosine distance.
-
-    Args:
-        store: The vector store.
-    """
-
-    def __init__(self, store: Any) -> None:
-        self.store = store
-        self._name = type(store).__name__
+class VectorStoreAdapter(MirrorStore):
+    """Adapter for stores with PGVector's methods and cosine distance."""
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add or replace vectors. A store without `add_embeddings` embeds the texts again."""
@@ -80,35 +71,18 @@ class VectorStoreAdapter:
         """Remove vectors."""
         self.store.delete(list(ids))
 
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain; all ids if it has no lookup by id."""
-        try:
-            stored = {document.id for document in self.store.get_by_ids(list(ids))}
-        except NotImplementedError:
-            return list(ids)
-        return [id_ for id_ in ids if id_ not in stored]
+    def _stored(self, ids: Sequence[str]) -> Collection[str]:
+        return {document.id for document in self.store.get_by_ids(list(ids))}
 
-    def query(
-        self, vector: FloatArray, limit: int, store_filter: Any = None
-    ) -> list[tuple[str, float]]:
-        """Return the ids and cosines of the nearest vectors, best first; see `MirrorStore`."""
-        arguments = {} if store_filter is None else {"filter": store_filter}
-        hint = (
-            "check the syntax of store_filter, and pass the vector store that the index was built "
-            "with"
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
+        found = self.store.similarity_search_with_score_by_vector(
+            vector, k=limit, **_filter(store_filter)
         )
-        with wrap_errors(StoreError, f"{self._name} could not be searched", hint, self.store):
-            found = self._search(vector.tolist(), limit, **arguments)
-            hits = [(id_, self._cosine(score)) for id_, score in found]
-        return sorted(hits, key=lambda hit: -hit[1])
-
-    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
-        """Return the ids and the store's own scores of the nearest vectors."""
-        found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
-        return [(str(document.id), float(score)) for document, score in found]
+        return [(document.id, score) for document, score in found]
 
     def _cosine(self, score: float) -> float:
-        """Convert a score of the store to a cosine."""
         return 1 - score
 
 
@@ -125,9 +99,10 @@ class InMemoryAdapter(VectorStoreAdapter):
                 "metadata": dict(entry.metadata),
             }
 
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain."""
-        return [id_ for id_ in ids if id_ not in self.store.store]
+    def _stored(self, ids: Sequence[str]) -> Collection[str]:
+        del ids
+        stored: Collection[str] = self.store.store
+        return stored
 
     def _cosine(self, score: float) -> float:
         return score
@@ -159,20 +134,23 @@ class FaissAdapter(VectorStoreAdapter):
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove vectors; the store itself rejects ids that it does not contain."""
-        stored = set(self.store.index_to_docstore_id.values())
+        stored = self._stored(ids)
         known = [id_ for id_ in ids if id_ in stored]
         if known:
             self.store.delete(known)
 
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain."""
-        stored = set(self.store.index_to_docstore_id.values())
-        return [id_ for id_ in ids if id_ not in stored]
+    def _stored(self, ids: Sequence[str]) -> Collection[str]:
+        del ids
+        return set(self.store.index_to_docstore_id.values())
 
-    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
-        if "filter" in arguments:  # the store filters only the best `fetch_k` vectors
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
+        arguments = _filter(store_filter)
+        if arguments:  # the store filters only the best `fetch_k` vectors
             arguments["fetch_k"] = self.store.index.ntotal
-        return super()._search(vector, limit, **arguments)
+        found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
+        return [(document.id, score) for document, score in found]
 
     def _cosine(self, score: float) -> float:
         is_product = self.store.index.metric_type == _FAISS_INNER_PRODUCT
@@ -202,18 +180,20 @@ class QdrantAdapter(VectorStoreAdapter):
             ],
         )
 
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain."""
+    def _stored(self, ids: Sequence[str]) -> Collection[str]:
         points = self.store.client.retrieve(
             self.store.collection_name, list(ids), with_payload=False, with_vectors=False
         )
-        stored = {str(point.id) for point in points}
-        return [id_ for id_ in ids if id_ not in stored]
+        return {str(point.id) for point in points}
 
-    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
-        found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
+        found = self.store.similarity_search_with_score_by_vector(
+            vector, k=limit, **_filter(store_filter)
+        )
         # langchain-qdrant stores the id only in the metadata.
-        return [(str(document.metadata["_id"]), float(score)) for document, score in found]
+        return [(document.metadata["_id"], score) for document, score in found]
 
     def _cosine(self, score: float) -> float:
         distance = str(getattr(self.store.distance, "value", self.store.distance)).lower()
@@ -232,16 +212,16 @@ class ChromaAdapter(VectorStoreAdapter):
             metadatas=[dict(entry.metadata) for entry in entries],
         )
 
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain."""
-        stored = set(self._collection.get(ids=list(ids), include=[])["ids"])
-        return [id_ for id_ in ids if id_ not in stored]
+    def _stored(self, ids: Sequence[str]) -> Collection[str]:
+        return set(self._collection.get(ids=list(ids), include=[])["ids"])
 
-    def _search(self, vector: list[float], limit: int, **arguments: Any) -> list[tuple[str, float]]:
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
         found = self.store.similarity_search_by_vector_with_relevance_scores(
-            vector, k=max(1, min(limit, self._collection.count())), **arguments
+            vector, k=max(1, min(limit, self._collection.count())), **_filter(store_filter)
         )
-        return [(str(document.id), float(distance)) for document, distance in found]
+        return [(document.id, distance) for document, distance in found]
 
     def _cosine(self, score: float) -> float:
         return 1 - score / 2 if chroma_distance(self._collection) == "l2" else 1 - score
@@ -249,3 +229,7 @@ class ChromaAdapter(VectorStoreAdapter):
     @property
     def _collection(self) -> Any:
         return self.store._collection  # noqa: SLF001 - its public methods do not accept vectors
+
+
+def _filter(store_filter: Any) -> dict[str, Any]:
+    return {} if store_filter is None else {"filter": store_filter}

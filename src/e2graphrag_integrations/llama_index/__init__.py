@@ -9,10 +9,8 @@ from e2graphrag_integrations.errors import MissingDependencyError
 
 try:
     from e2graphrag_integrations.llama_index.agent_tools import create_e2graphrag_tools
-    from e2graphrag_integrations.llama_index.graph_store import (
-        aupdate_property_graph,
-        update_property_graph,
-    )
+    from e2graphrag_integrations.llama_index.filters import where_of
+    from e2graphrag_integrations.llama_index.graph_store import update_property_graph
     from e2graphrag_integrations.llama_index.index import E2GraphRAGIndex, register
     from e2graphrag_integrations.llama_index.models import EmbedModel
     from e2graphrag_integrations.llama_index.node_parser import SummaryTreeNodeParser
@@ -46,8 +44,8 @@ __all__ = [
     "PagePart",
     "RetrieverMode",
     "SummaryTreeNodeParser",
-    "aupdate_property_graph",
     "create_e2graphrag_tools",
     "pages_of",
     "update_property_graph",
+    "where_of",
 ]

@@ -36,6 +36,7 @@ from e2graphrag_integrations.retrieval.filters.tree import (
 from e2graphrag_integrations.retrieval.filters.where import (
     MAX_CONDITIONS,
     MAX_DEPTH,
+    NodeMask,
     Predicate,
     compile_where,
     metadata_filter,
@@ -87,6 +88,32 @@ _ALL: Mapping[str, Any] = {}
 
 _NONE: Mapping[str, Any] = {"$or": []}
 """The filter that no node matches."""
+
+
+def where_of(
+    filters: MetadataFilters | None = None,
+    *,
+    doc_ids: Sequence[str] | None = None,
+    node_ids: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+) -> NodeMask:
+    """Return the filters of a retriever as a `where` for the methods of `index.rag`.
+
+    For example, `index.rag.entities(where=where_of(filters))`.
+
+    Args:
+        filters: Metadata conditions.
+        doc_ids: Ids of documents.
+        node_ids: Ids of nodes.
+        tags: Names of tags.
+
+    Raises:
+        FilterError: If no condition is given, or one is invalid.
+    """
+    mask = node_filter(filters, doc_ids, node_ids, tags)
+    if mask is None:
+        raise FilterError("where_of() needs a condition: omit where= to read everything")
+    return NodeMask(mask)
 
 
 def node_filter(

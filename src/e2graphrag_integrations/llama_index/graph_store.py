@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Protocol
 
 from llama_index.core.graph_stores.types import (
     ChunkNode,
@@ -17,6 +15,7 @@ from llama_index.core.graph_stores.types import (
 )
 
 from e2graphrag_integrations._utils.validation import check_text, short_repr, type_name, wrap_errors
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import GraphStoreError, InvalidInputError
 from e2graphrag_integrations.portability.graph_state import StoreTraits
 from e2graphrag_integrations.portability.graph_sync import update_graph
@@ -26,9 +25,9 @@ from e2graphrag_integrations.portability.property_graph import (
     GraphNode,
     GraphOptions,
     GraphRelation,
-    PropertyGraph,
 )
 from e2graphrag_integrations.reports import GraphReport
+from e2graphrag_integrations.retrieval.reader import HasReader, reader_of
 
 STATE_LABEL = "E2GraphRAGState"
 """Label of the nodes that contain the state of the graph."""
@@ -44,17 +43,8 @@ _ADVICE = (
 )
 
 
-class GraphIndex(Protocol):
-    """An index whose graph can be read: `E2GraphRAG`, or `E2GraphRAGIndex` of any integration."""
-
-    def read_graph(
-        self, work: Callable[[PropertyGraph], GraphReport], options: GraphOptions
-    ) -> GraphReport:
-        """Return the result of a function of the property graph."""
-
-
 def update_property_graph(
-    index: GraphIndex,
+    index: E2GraphRAG | HasReader,
     store: PropertyGraphStore,
     *,
     namespace: str = "",
@@ -100,34 +90,14 @@ def update_property_graph(
         )
     options = GraphOptions(bool(texts), bool(communities), min_weight)
     target = _Target(store, namespace)
-    return index.read_graph(
+    rag = reader_of(index)
+    if not isinstance(rag, E2GraphRAG):
+        raise InvalidInputError(
+            f"index={short_repr(index)} must be an E2GraphRAG, or an E2GraphRAGIndex"
+        )
+    return rag.read_graph(
         lambda graph: update_graph(graph, target, take_over=bool(take_over), rebuild=bool(rebuild)),
         options,
-    )
-
-
-async def aupdate_property_graph(
-    index: GraphIndex,
-    store: PropertyGraphStore,
-    *,
-    namespace: str = "",
-    texts: bool = True,
-    communities: bool = True,
-    min_weight: float = 0.0,
-    take_over: bool = False,
-    rebuild: bool = False,
-) -> GraphReport:
-    """Run `update_property_graph` in a thread."""
-    return await asyncio.to_thread(
-        update_property_graph,
-        index,
-        store,
-        namespace=namespace,
-        texts=texts,
-        communities=communities,
-        min_weight=min_weight,
-        take_over=take_over,
-        rebuild=rebuild,
     )
 
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import (
+    contextmanager,
+    suppress,
+)
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks import CallbackManager
@@ -24,11 +26,9 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage import StorageContext
 from llama_index.core.storage.docstore.types import RefDocInfo
-from llama_index.core.vector_stores import MetadataFilters
 from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import (
     check_choice,
@@ -38,45 +38,30 @@ from e2graphrag_integrations._utils.validation import (
     instance_or_default,
     reject_unknown_arguments,
     type_name,
-    wrap_errors,
 )
 from e2graphrag_integrations.corpus.corpus import Corpus
-from e2graphrag_integrations.corpus.page import is_chunk
+from e2graphrag_integrations.corpus.opening import open_corpus
 from e2graphrag_integrations.corpus.trees import check_tree_per
-from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.engine.graph_exports import GraphExports
-from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of, open_parts
-from e2graphrag_integrations.entities.edit_arguments import (
-    AliasArgument,
-    SeparateArgument,
-    StopArgument,
-    UndoArgument,
-)
-from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     InvalidInputError,
     SettingsMismatchError,
-    StoreError,
 )
-from e2graphrag_integrations.graph.entity_graph import EntityGraph
-from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.inputs import as_ids
-from e2graphrag_integrations.indexing.stages.community_reports import Reports
-from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments, distinct_documents
-from e2graphrag_integrations.llama_index.entity_methods import EntityMethods
-from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.ignored_settings import warn_about_ignored_settings
 from e2graphrag_integrations.llama_index.models import (
     EmbedModelType,
+    as_embedder,
     index_embedder,
     index_summarizer,
 )
 from e2graphrag_integrations.llama_index.nodes import check_has_text
 from e2graphrag_integrations.llama_index.options import (
     EngineOptions,
+    IndexRetrieverOptions,
     LoadOptions,
     OpenOptions,
     PathOptions,
@@ -88,9 +73,10 @@ from e2graphrag_integrations.llama_index.options import (
 )
 from e2graphrag_integrations.llama_index.readers import check_existing
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
-from e2graphrag_integrations.llama_index.scopes import ScopedIndex, user_scope
+from e2graphrag_integrations.llama_index.scopes import ScopedIndex
 from e2graphrag_integrations.llama_index.storage.docstore import document_nodes
 from e2graphrag_integrations.llama_index.storage.index_struct import E2GraphRAGIndexStruct
+from e2graphrag_integrations.llama_index.storage.saved_struct import SavedStruct
 from e2graphrag_integrations.llama_index.storage.storage_context import (
     SafeStorageContext,
     check_storage_context,
@@ -117,7 +103,6 @@ from e2graphrag_integrations.options import (
     WriteOptions,
     grouped,
 )
-from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
 from e2graphrag_integrations.portability.reopening import (
     absolute_path,
     check_exists,
@@ -125,20 +110,13 @@ from e2graphrag_integrations.portability.reopening import (
     reduces_itself,
     reject,
 )
-from e2graphrag_integrations.reports import CostEstimate, Freshness, IndexReport, ProgressListener
-from e2graphrag_integrations.retrieval.entities.communities import Community
-from e2graphrag_integrations.retrieval.filters.where import NodeMask
-from e2graphrag_integrations.retrieval.ranking.boosts import Boost
-from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_BUDGET, TokenBudget
+from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.retrieval.scopes import Statistics
-from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
+from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
-from e2graphrag_integrations.text.tags import Tag, Tags
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -146,13 +124,13 @@ _FUNCTION = "function"
 """Name under which an index records that `tree_per` is a function."""
 
 
-class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStruct]):
+class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     """An index of documents with summary trees and an entity graph.
 
     Use it like a `VectorStoreIndex`. It splits texts itself; if `Settings.chunk_size` or
     `Settings.transformations` are set, a new index logs that it does not use them.
 
-    The index is an `E2GraphRAG` (`reader`): one file in memory, at a path or in Postgres contains
+    The index is an `E2GraphRAG`, `index.rag`: one file in memory, at a path or in Postgres contains
     its texts, vectors, trees and graph. The index store of the `StorageContext` keeps a copy of an
     index in memory, or the location of any other; its docstore shows the nodes; a vector store that
     the user passes gets a copy of the vectors and is searched. Build an index with
@@ -267,10 +245,6 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             callback_manager,
         )
         rule, struct.tree_per = _tree_rule(settings.tree_per, struct.tree_per)
-        adapter = adapt_vector_store(storage_context.vector_stores.get(DEFAULT_VECTOR_STORE))
-        mirror = None
-        if adapter is not None:
-            mirror = VectorStoreMirror(adapter, type_name(adapter.store))
         location = path if index_struct is None else index_location(struct, path)
         is_sized = settings.chunk_size is not None or settings.chunk_overlap is not None
         if struct.encoded and struct.made_with and is_sized:
@@ -282,22 +256,32 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
                 chunk_size=made.chunk_size if size is None else size,
                 chunk_overlap=made.overlap if overlap is None else overlap,
             )
-        parts = open_parts(
+        writes = options.writes
+        saved = SavedStruct(struct, storage_context.index_store)
+        corpus = open_corpus(
             location,
-            # The summarizer has the prompts.
-            replace(options, settings=settings, models=replace(models, prompts=None)),
+            replace(
+                options,
+                settings=replace(settings, tree_per=rule),
+                models=replace(models, prompts=None),  # the summarizer has the prompts
+                writes=replace(writes, show_progress=show_progress or writes.show_progress),
+            ),
+            LlamaIndexDocuments(),
+            FaceHooks(
+                parameter_names={"embedder": "embed_model", "summarizer": "llm"},
+                as_embedder=lambda model: as_embedder(model, None, callback_manager),
+                around_write=saved.around_write,
+                around_caching=saved.around_caching,
+            ),
             embedder=index_embedder(embed_model, models.embed_max_tokens, callback_manager),
             summarizer=summarizer,
             strategy=strategy,
             vectors=vectors,
-            hooks=FaceHooks(
-                vector_search=None if mirror is None else mirror.search,
-                is_chunk=is_chunk,
-                may_share_chunk=may_share_chunk,
-                parameter_names={"embedder": "embed_model", "summarizer": "llm"},
+            vector_store=adapt_vector_store(
+                storage_context.vector_stores.get(DEFAULT_VECTOR_STORE)
             ),
         )
-        rag = E2GraphRAG(parts)
+        rag = corpus.rag
         # The context of the caller no longer shows an index that could not be built.
         self._hide_nodes = partial(setattr, storage_context, "docstore", storage_context.docstore)
 
@@ -315,19 +299,8 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             # Assign every attribute before super().__init__(), which builds the index.
             self._rag = rag
             self._struct = struct
-            self._save_lock = process_rlock()
-            # Those that the index store may have; several after a save that failed.
-            self._revisions = {struct.revision}
-            self._corpus: Corpus[BaseNode] = Corpus(
-                rag,
-                LlamaIndexDocuments(),
-                tree_per=rule,
-                summarizer=summarizer,
-                writes=replace(
-                    options.writes, show_progress=show_progress or options.writes.show_progress
-                ),
-                mirror=mirror,
-            )
+            self._saved = saved
+            self._corpus: Corpus[BaseNode] = corpus
             self._user_transformations = list(transformations or ())
             self._has_warned = False
             super().__init__(
@@ -481,12 +454,10 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             IndexingError: If a model fails. The new version remains pending, and the old one is
                 found.
         """
-        _reject_options(update_kwargs)
         self.refresh_ref_docs([document], **update_kwargs)
 
     async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Update a document like `update_ref_doc`, without blocking the event loop."""
-        _reject_options(update_kwargs)
         await self.arefresh_ref_docs([document], **update_kwargs)
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
@@ -519,121 +490,11 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             LLMCallLimitError: If the build needs more than `max_llm_calls` calls.
             IndexingError: If a model failed again.
         """
-        self._check_saved()
-        try:
-            return self._corpus.build()
-        finally:
-            self._save()
+        return self._corpus.build()
 
     async def abuild(self) -> IndexReport:
         """Build like `build`, with LLM calls in the caller's event loop."""
-        await asyncio.to_thread(self._check_saved)
-        try:
-            return await self._corpus.abuild()
-        finally:
-            await asyncio.to_thread(self._save)
-
-    def reindex(self, progress: ProgressListener | None = None) -> IndexReport:
-        """Extract the entities of all chunks again; see `E2GraphRAG.reindex`.
-
-        Do this to replace the extractor: open the index with `models=Models(extractor=...)`.
-        """
-        self._check_saved()
-        report = self._corpus.reindex(progress)
-        self._save()
-        return report
-
-    async def areindex(self, progress: ProgressListener | None = None) -> IndexReport:
-        """Run `reindex` in a thread."""
-        await asyncio.to_thread(self._check_saved)
-        report = await self._corpus.areindex(progress)
-        await asyncio.to_thread(self._save)
-        return report
-
-    def reembed(
-        self, embed_model: EmbedModelType, *, embed_max_tokens: int | None = None
-    ) -> IndexReport:
-        """Replace the embedding model of the index, without any LLM call.
-
-        `E2GraphRAG.reembed` says what remains.
-
-        Args:
-            embed_model: As in the constructor.
-            embed_max_tokens: See `Models`.
-
-        Raises:
-            InvalidInputError: If the argument is invalid, or a vector store has a copy of the
-                vectors.
-            EmbeddingError: If the model fails. The index is as before.
-        """
-        self._check_saved()
-        embedder = index_embedder(embed_model, embed_max_tokens, self._callback_manager)
-        if embedder is None:
-            raise InvalidInputError("embed_model is None: pass the new embedding model")
-        report = self._corpus.reembed(embedder)
-        self._arguments["embed_model"] = embed_model
-        models = self._arguments.get("models") or Models()
-        self._arguments["models"] = replace(models, embed_max_tokens=embed_max_tokens)
-        self._save()
-        return report
-
-    async def areembed(
-        self, embed_model: EmbedModelType, *, embed_max_tokens: int | None = None
-    ) -> IndexReport:
-        """Run `reembed` in a thread."""
-        return await asyncio.to_thread(self.reembed, embed_model, embed_max_tokens=embed_max_tokens)
-
-    def edit_entities(
-        self,
-        *,
-        alias: AliasArgument | None = None,
-        separate: SeparateArgument | None = None,
-        stop: StopArgument | None = None,
-        undo: UndoArgument | None = None,
-    ) -> EntityEdits:
-        """Correct the entities of the index; see `E2GraphRAG.edit_entities`."""
-        self._check_saved()
-        edits = self._rag.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo)
-        self._save()
-        return edits
-
-    async def aedit_entities(
-        self,
-        *,
-        alias: AliasArgument | None = None,
-        separate: SeparateArgument | None = None,
-        stop: StopArgument | None = None,
-        undo: UndoArgument | None = None,
-    ) -> EntityEdits:
-        """Run `edit_entities` in a thread."""
-        return await asyncio.to_thread(
-            self.edit_entities, alias=alias, separate=separate, stop=stop, undo=undo
-        )
-
-    def edits(self) -> EntityEdits:
-        """Return the corrections that `edit_entities` made."""
-        return self._rag.edits()
-
-    def set_tags(self, tags: Tags | None) -> None:
-        """Set the tags that chunks can have, or remove them; see `E2GraphRAG.set_tags`.
-
-        The `boost` and the `tags` of a retriever refer to them.
-        """
-        self._check_saved()
-        self._rag.set_tags(tags)
-        self._save()
-
-    async def aset_tags(self, tags: Tags | None) -> None:
-        """Run `set_tags` in a thread."""
-        await asyncio.to_thread(self.set_tags, tags)
-
-    def tag_set(self) -> tuple[Tag, ...]:
-        """Return the tags that chunks can have; see `set_tags`."""
-        return self._rag.tag_set()
-
-    def tag_counts(self) -> dict[str, int]:
-        """Return the number of chunks with each tag, by name."""
-        return self._rag.tag_counts()
+        return await self._corpus.abuild()
 
     # Methods that the base class calls
 
@@ -648,11 +509,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     _build_index_from_nodes = build_index_from_nodes
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        _reject_options(insert_kwargs)
         self.insert_nodes(nodes, **insert_kwargs)
 
     def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
-        _reject_options(delete_kwargs)
         self.delete_nodes([node_id], **delete_kwargs)
 
     @property
@@ -666,57 +525,26 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     def as_retriever(  # type: ignore[override] # the base class accepts any keyword
         self,
         mode: str | RetrieverMode = RetrieverMode.ADAPTIVE,
-        *,
-        similarity_top_k: int | None = None,
-        token_budget: TokenBudget = DEFAULT_BUDGET,
-        strategy: Strategy | None = None,
-        filters: MetadataFilters | None = None,
-        doc_ids: Sequence[str] | None = None,
-        node_ids: Sequence[str] | None = None,
-        tags: Sequence[str] | None = None,
-        expand: Expand = "none",
-        boost: Boost | None = None,
-        history: ChatHistory | None = None,
-        paths: bool = False,
-        min_relevance: float | None = None,
-        callback_manager: CallbackManager | None = None,
-        object_map: dict[str, Any] | None = None,
-        objects: list[IndexNode] | None = None,
-        verbose: bool = False,
-        **engine_options: Unpack[EngineOptions],
+        **options: Unpack[IndexRetrieverOptions],
     ) -> E2GraphRAGRetriever:
         """Return a retriever; `E2GraphRAGRetriever` describes the arguments.
 
-        `strategy`, `callback_manager` and `object_map` default to those of the index.
-        `as_query_engine` and `as_chat_engine` pass the options of their engines to this method,
-        which ignores them; `EngineOptions` lists the accepted names.
+        `callback_manager` and `object_map` default to those of the index. `as_query_engine` and
+        `as_chat_engine` pass the options of their engines to this method, which ignores them;
+        `EngineOptions` lists the accepted names.
 
         Raises:
             InvalidInputError: If an argument is unknown or out of range.
             FilterError: If a filter is invalid, or is passed under a name that other packages use.
         """
-        accepted = EngineOptions.__annotations__
-        reject_retriever_options(name for name in engine_options if name not in accepted)
-        return E2GraphRAGRetriever(
-            self,
-            mode=mode,
-            similarity_top_k=similarity_top_k,
-            token_budget=token_budget,
-            strategy=strategy,
-            filters=filters,
-            doc_ids=doc_ids,
-            node_ids=node_ids,
-            tags=tags,
-            expand=expand,
-            boost=boost,
-            history=history,
-            paths=paths,
-            min_relevance=min_relevance,
-            callback_manager=callback_manager or self._callback_manager,
-            object_map=self._object_map if object_map is None else object_map,
-            objects=objects,
-            verbose=verbose,
-        )
+        known = IndexRetrieverOptions.__annotations__
+        reject_retriever_options(name for name in options if name not in known)
+        own: Any = {k: v for k, v in options.items() if k not in EngineOptions.__annotations__}
+        if own.get("callback_manager") is None:
+            own["callback_manager"] = self._callback_manager
+        if own.get("object_map") is None:
+            own["object_map"] = self._object_map
+        return E2GraphRAGRetriever(self, mode=mode, **own)
 
     def as_query_engine(  # type: ignore[override] # the base class accepts any keyword
         self, llm: LLM | str | None = None, **options: Unpack[QueryEngineOptions]
@@ -762,14 +590,15 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
     # Properties and methods beyond the base class
 
     @property
-    def reader(self) -> E2GraphRAG:
-        """The engine, which also answers the retrievers of other frameworks. Do not write to it."""
-        return self._rag
+    def rag(self) -> E2GraphRAG:
+        """The engine: the same index, open. All methods of `E2GraphRAG` read and write it.
 
-    @property
-    def strategy(self) -> Strategy:
-        """The default retrieval strategy."""
-        return self._rag.strategy
+        For example, `index.rag.entities()`, `index.rag.edit_entities(...)`, `index.rag.reindex()`,
+        `index.rag.copy_to(path)` and `index.rag.freshness()`. A `where` takes `where_of(filters)`.
+        A write saves an index in memory, as the methods of this class do.
+        To copy or pickle it, copy or pickle this object.
+        """
+        return self._rag
 
     @property
     def vector_store(self) -> BasePydanticVectorStore:
@@ -777,23 +606,9 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         return self._storage_context.vector_store
 
     @property
-    def graph(self) -> EntityGraph:
-        """The current entity graph."""
-        return self._rag.graph
-
-    @property
-    def last_report(self) -> IndexReport:
+    def report(self) -> IndexReport:
         """Counts, LLM calls, tokens and seconds of the last build."""
         return self._corpus.report
-
-    @property
-    def made_with(self) -> Mapping[str, str]:
-        """The settings and the model fingerprints of the index."""
-        return self._rag.made_with
-
-    def freshness(self) -> Freshness:
-        """Return how old the next answer would be if it did not wait; see `Freshness`."""
-        return self._rag.freshness()
 
     def scoped(self, where: Mapping[str, Any], *, statistics: Statistics = "scope") -> ScopedIndex:
         """Return the part of the index that matches a filter, which nothing can widen.
@@ -810,72 +625,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             FilterError: If `where` is empty or invalid.
             InvalidInputError: If `statistics` is invalid.
         """
-        return ScopedIndex(self, user_scope(where, statistics))
-
-    def communities(
-        self,
-        level: int = 0,
-        *,
-        top: int | None = None,
-        filters: MetadataFilters | None = None,
-        seed: int = 0,
-        reports: Reports | None = "extractive",
-        max_llm_calls: int | None = None,
-    ) -> tuple[Community, ...]:
-        """Return the communities of the entity graph; see `E2GraphRAG.communities`.
-
-        The LLM is called only with `reports="summarizer"`.
-
-        Args:
-            level: Level in the hierarchy; 0 is the coarsest.
-            top: Maximum number of communities; None returns all.
-            filters: A community is returned only if all chunks under it match.
-            seed: Seed of the detection.
-            reports: `extractive`, `summarizer`, or None for no reports.
-            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
-                `WriteOptions` of the index.
-
-        Raises:
-            InvalidInputError: If an argument is invalid, or the index does not have the level.
-            LLMCallLimitError: If the reports need more than `max_llm_calls` calls.
-            SummaryError: If the LLM failed. Finished reports are kept.
-        """
-        try:
-            return self._rag.communities(
-                level,
-                top=top,
-                where=_node_mask(filters),
-                seed=seed,
-                reports=reports,
-                max_llm_calls=max_llm_calls,
-            )
-        finally:
-            if reports == "summarizer":
-                self._save_reports()
-
-    async def acommunities(
-        self,
-        level: int = 0,
-        *,
-        top: int | None = None,
-        filters: MetadataFilters | None = None,
-        seed: int = 0,
-        reports: Reports | None = "extractive",
-        max_llm_calls: int | None = None,
-    ) -> tuple[Community, ...]:
-        """Run `communities` in a thread, with LLM calls in the caller's event loop."""
-        try:
-            return await self._rag.acommunities(
-                level,
-                top=top,
-                where=_node_mask(filters),
-                seed=seed,
-                reports=reports,
-                max_llm_calls=max_llm_calls,
-            )
-        finally:
-            if reports == "summarizer":
-                await asyncio.to_thread(self._save_reports)
+        return ScopedIndex.of(self, where, statistics)
 
     def estimate(self, documents: Sequence[Document]) -> CostEstimate:
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
@@ -883,13 +633,6 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         The estimate calls no model and writes nothing.
         """
         return self._corpus.estimate(distinct_documents(documents))
-
-    def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
-        """Return the result of a function of the property graph; see `E2GraphRAG.read_graph`.
-
-        `update_property_graph` uses this to write the graph to a property graph store.
-        """
-        return self._rag.read_graph(work, options)
 
     # Opening and saving
 
@@ -978,10 +721,6 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         """
         self._storage_context.persist(str(persist_dir))
 
-    def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of the index to a file or a database; see `E2GraphRAG.copy_to`."""
-        self._rag.copy_to(path)
-
     def close(self) -> None:
         """Stop a running build and close the index; idempotent."""
         self._rag.close()
@@ -997,7 +736,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         del memo
         location = self._rag.store.database.location
         return self._reopen(
-            self._state(location), self._arguments, dict(self._object_map), self._rag.not_recorded
+            self._state(location), self._opened_with, dict(self._object_map), self._rag.not_recorded
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -1009,12 +748,18 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             NotPicklableError: If a search needs an argument that cannot be pickled.
         """
         what = f"{type(self).__name__} {self.index_id}"
-        arguments, missing = picklable_arguments(what, self._arguments, self.made_with)
+        arguments, missing = picklable_arguments(what, self._opened_with, self._rag.made_with)
         hidden = [value for value in self._object_map.values() if not reduces_itself(value)]
         reject(what, [f"objects ({type_name(value)})" for value in hidden])
         missing = self._rag.not_recorded or missing
         state = self._state(self._struct.location)
         return self._reopen, (state, arguments, dict(self._object_map), missing)
+
+    @property
+    def _opened_with(self) -> dict[str, Any]:
+        """The arguments with which the same index can be opened."""
+        replaced = self._rag.replaced_embedder
+        return self._arguments | ({} if replaced is None else {"embed_model": replaced})
 
     def _state(self, location: str) -> dict[str, Any]:
         return self._struct.to_dict() | {"location": location}
@@ -1110,27 +855,19 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
 
     def _write(self, plan: Callable[[], Change], *, save: bool = True) -> frozenset[str]:
         """Make a change and return the ids of the new and changed documents."""
-        if save:
-            self._check_saved()
-        try:
+        with self._saved.saving(save=save):
             change = self._store(plan)
             if self._corpus.has_unbuilt():
                 self._corpus.build()
             self._finish(change)
-        finally:
-            if save:
-                self._save()
         return change.changed
 
     async def _awrite(self, plan: Callable[[], Change]) -> frozenset[str]:
-        await asyncio.to_thread(self._check_saved)
-        try:
+        async with self._saved.asaving():
             change = await asyncio.to_thread(self._store, plan)
             if await asyncio.to_thread(self._corpus.has_unbuilt):
                 await self._corpus.abuild()
             await asyncio.to_thread(self._finish, change)
-        finally:
-            await asyncio.to_thread(self._save)
         return change.changed
 
     def _store(self, plan: Callable[[], Change]) -> Change:
@@ -1150,43 +887,6 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         if change.summaries and not self._has_warned:
             self._has_warned = warn_about_unused(self._corpus, change.summaries)
 
-    def _save(self) -> None:
-        """Save the struct: an index in memory has no other place than the index store."""
-        store = self._storage_context.index_store
-        hint = "the index has the change, and its next write saves it again"
-        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
-            self._struct.revision = uuid.uuid4().hex
-            self._revisions.add(self._struct.revision)
-            store.add_index_struct(self._struct)
-            self._revisions = {self._struct.revision}
-
-    def _save_reports(self) -> None:
-        """Save new reports, unless another object has changed the index since."""
-        try:
-            self._check_saved()
-        except StoreError:
-            return  # a question to an older copy must not fail
-        self._save()
-
-    def _check_saved(self) -> None:
-        """Check that the next save does not replace what another object has saved.
-
-        Raises:
-            StoreError: If it would.
-        """
-        if self._struct.location != MEMORY:
-            return
-        store = self._storage_context.index_store
-        hint = "nothing was changed"
-        with self._save_lock, wrap_errors(StoreError, _unsaved(store), hint, store):
-            saved = store.get_index_struct(self.index_id)
-            own = self._revisions
-        if isinstance(saved, E2GraphRAGIndexStruct) and saved.revision not in own:
-            raise StoreError(
-                f"another object has changed index {self.index_id} in the index store since this "
-                "one was opened: load it again, or write through one object"
-            )
-
     def _built(self, documents: Sequence[Document]) -> Self:
         with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
             self._write(self._plan(documents))
@@ -1202,12 +902,12 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         """Remove the new index from its storage context if the block raises."""
 
         def remove(_: BaseException) -> None:
-            self._storage_context.index_store.delete_index_struct(self.index_id)
             self._hide_nodes()
             if self._rag.path == MEMORY and self._corpus.mirror is not None:
                 with suppress(E2GraphRAGError):  # the first error says more
                     self._rag.delete(self._rag.document_ids)
                     self._rag.refresh()
+            self._saved.remove()
             self.close()
 
         with on_error(remove):
@@ -1242,15 +942,6 @@ def _tree_rule(requested: TreePer | None, stored: str) -> tuple[TreePer, str]:
         )
 
     return unknown, stored
-
-
-def _unsaved(store: object) -> str:
-    return f"{type_name(store)} could not be used to save the index"
-
-
-def _node_mask(filters: MetadataFilters | None) -> NodeMask | None:
-    build = node_filter(filters, None)
-    return None if build is None else NodeMask(build)
 
 
 class _NoTransformation(TransformComponent):

@@ -14,7 +14,7 @@ from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
-from e2graphrag_integrations.embedders.sentence_transformers import WrappedModel
+from e2graphrag_integrations.embedders.framework import FrameworkEmbedder
 from e2graphrag_integrations.entities.extractor_choice import Extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import (
@@ -32,50 +32,14 @@ ExtractorType = Extractors
 EXTRACTIVE = "extractive"
 """Value of `llm` for summarizing without an LLM."""
 
-_MAX_TOKENS = {"OpenAIEmbedding": 8191, "AzureOpenAIEmbedding": 8191}
-"""Context length, in tokens, of models that have no `max_length`, by class name."""
-
 _PLAIN_TEMPLATE = PromptTemplate("{text}")
 """Sends the rendered prompt unchanged."""
 
 
-class EmbedModel:
-    """Adapt a LlamaIndex embedding model to `Embedder`, preserving callbacks and batching.
+class EmbedModel(FrameworkEmbedder):
+    """Adapt a LlamaIndex embedding model to `Embedder`, preserving callbacks and batching."""
 
-    Args:
-        model: The embedding model.
-        max_tokens: Maximum number of tokens per text. None uses the model's own `max_length`.
-    """
-
-    def __init__(self, model: BaseEmbedding, max_tokens: int | None = None) -> None:
-        self.model = model
-        self._wrapped = WrappedModel(model)
-        self._max_tokens = max_tokens
-        self._dimension: int | None = None
-
-    @property
-    def dimension(self) -> int:
-        """Length of each vector; the first access embeds one word to measure it."""
-        if self._dimension is None:
-            self._dimension = len(self.model.get_text_embedding("dimension"))
-        return self._dimension
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Maximum number of tokens per text, or None if no limit is known."""
-        if self._max_tokens is not None:
-            return self._max_tokens
-        if self._wrapped.max_tokens is not None:
-            return self._wrapped.max_tokens
-        max_length = getattr(self.model, "max_length", None)
-        if isinstance(max_length, int) and max_length > 0:
-            return max_length
-        return _MAX_TOKENS.get(self.model.class_name())
-
-    @property
-    def tokens(self) -> TokenCounter | None:
-        """A counter that uses the model's own tokenizer, or None if it has none in memory."""
-        return self._wrapped.tokens
+    model: BaseEmbedding
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one vector per text, shape (n, dimension)."""
@@ -181,16 +145,27 @@ def index_embedder(
     Raises:
         InvalidInputError: If it is anything else.
     """
-    if isinstance(model, type) or not isinstance(model, BaseEmbedding | Embedder | str | None):
-        raise InvalidInputError(
-            f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
-            "or an object with dimension, max_tokens, embed and embed_query"
-        )
     if model is None and Settings._embed_model is not None:  # noqa: SLF001 - the property would look for OpenAI
         model = Settings.embed_model  # the property attaches the callback manager of Settings
         # `Settings.embed_model = None` stores a one-dimensional mock.
         if isinstance(model, MockEmbedding) and model.embed_dim == 1:
             model = None
+    return None if model is None else as_embedder(model, max_tokens, callback_manager)
+
+
+def as_embedder(
+    model: Any, max_tokens: int | None, callback_manager: CallbackManager | None
+) -> Embedder | str:
+    """Return an embedding model of LlamaIndex as an `Embedder`; `index_embedder` has the arguments.
+
+    Raises:
+        InvalidInputError: If it is none, and neither an `Embedder` nor a name.
+    """
+    if isinstance(model, type) or not isinstance(model, BaseEmbedding | Embedder | str):
+        raise InvalidInputError(
+            f"embed_model is a {type_name(model)}: pass a LlamaIndex embedding, a model name, "
+            "or an object with dimension, max_tokens, embed and embed_query"
+        )
     if isinstance(model, BaseEmbedding):
         if callback_manager is not None:
             model.callback_manager = callback_manager

@@ -67,10 +67,9 @@ class LoadOptions(OpenOptions, total=False):
     path: str | os.PathLike[str]
 
 
-class RetrieverOptions(TypedDict, total=False):
-    """Options for retrieval; `E2GraphRAGRetriever` describes each."""
+class SearchOptions(TypedDict, total=False):
+    """Options for retrieval beside the mode; `E2GraphRAGRetriever` describes each."""
 
-    mode: str
     similarity_top_k: int | None
     token_budget: TokenBudget
     strategy: Strategy | None
@@ -83,6 +82,12 @@ class RetrieverOptions(TypedDict, total=False):
     history: ChatHistory | None
     paths: bool
     min_relevance: float | None
+
+
+class RetrieverOptions(SearchOptions, total=False):
+    """Options for retrieval; `E2GraphRAGRetriever` describes each."""
+
+    mode: str
 
 
 class EngineOptions(TypedDict, total=False):
@@ -127,13 +132,19 @@ class EngineOptions(TypedDict, total=False):
     skip_condense: object
 
 
-class QueryEngineOptions(RetrieverOptions, EngineOptions, total=False):
-    """Options of query and chat engines: those of the retriever, and of the engine."""
+class IndexRetrieverOptions(SearchOptions, EngineOptions, total=False):
+    """Options of `as_retriever` beside the mode: those of retrieval, and those of engines."""
 
     callback_manager: CallbackManager | None
     object_map: dict[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
+
+
+class QueryEngineOptions(IndexRetrieverOptions, total=False):
+    """Options of query and chat engines: those of the retriever, and of the engine."""
+
+    mode: str
 
 
 _FILTER_NAMES = ("where", "filter", "metadata_filters", "store_filter")

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from typing import Any
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.portability.reopening import absolute_path
-from e2graphrag_integrations.retrieval.reader import IndexReader
+from e2graphrag_integrations.retrieval.reader import HasReader, IndexReader, reader_of
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.location import check_is_index
-
-
-class HasReader(Protocol):
-    """An index of a framework that is read through an `E2GraphRAG`."""
-
-    @property
-    def reader(self) -> IndexReader:
-        """The engine of the index."""
-        ...
-
 
 Searchable = IndexReader | HasReader | str | os.PathLike[str]
 """What a retriever accepts."""
@@ -36,12 +26,9 @@ def searched(index: Searchable) -> IndexReader:
     """
     if isinstance(index, str | os.PathLike):
         return open_existing(index)
-    if not isinstance(index, type):
-        if isinstance(index, IndexReader):
-            return index
-        reader = getattr(index, "reader", None)
-        if isinstance(reader, IndexReader):
-            return reader
+    reader = reader_of(index)
+    if reader is not None:
+        return reader
     raise InvalidInputError(
         f"index={short_repr(index)} is not an index: pass an E2GraphRAGIndex of LlamaIndex or "
         "LangChain, an open E2GraphRAG, scoped(...) of any of them, or the path of an index file "

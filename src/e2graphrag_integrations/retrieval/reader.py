@@ -6,7 +6,7 @@ import abc
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -22,6 +22,23 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.strategy import NodeFilter
 
 T = TypeVar("T")
+
+
+class HasReader(Protocol):
+    """An index of a framework, whose engine reads it."""
+
+    @property
+    def rag(self) -> IndexReader:
+        """The engine of the index."""
+        ...
+
+
+def reader_of(index: object) -> IndexReader | None:
+    """Return a reader, or the `rag` of an index of a framework; None for anything else."""
+    for one in (index, None if isinstance(index, type) else getattr(index, "rag", None)):
+        if isinstance(one, IndexReader):
+            return one
+    return None
 
 
 class IndexReader(abc.ABC):

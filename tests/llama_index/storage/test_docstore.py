@@ -132,7 +132,7 @@ def test_nodes_of_the_user_keep_their_ids_class_and_metadata():
 def test_the_nodes_of_the_index_cannot_be_written_through_the_docstore(index_of, documents):
     context = StorageContext.from_defaults()
     index = index_of(documents, storage_context=context)
-    before = list(index.reader.export())
+    before = list(index.rag.export())
     id_, node = next(iter(context.docstore.docs.items()))
     own = TextNode(id_="own", text="Mine.")
     changed = node.model_copy(update={"text": "Changed."})
@@ -147,7 +147,7 @@ def test_the_nodes_of_the_index_cannot_be_written_through_the_docstore(index_of,
         with pytest.raises(InvalidInputError, match=r"can only be read: write to the index itself"):
             write()
     loop.close()
-    assert list(index.reader.export()) == before
+    assert list(index.rag.export()) == before
     assert not context.docstore.document_exists("own")
 
 
@@ -235,5 +235,5 @@ def test_the_context_of_simple_stores_is_a_dictionary(index_of, documents):
         again = StorageContext.from_dict(one.to_dict())
         assert set(again.docstore.docs) == {"own"}
         loaded = E2GraphRAGIndex.from_storage(again, **grouped(MODELS))
-        assert list(loaded.reader.export()) == list(index.reader.export())
+        assert list(loaded.rag.export()) == list(index.rag.export())
         assert loaded.docstore.get_document("own").text == "Mine."

@@ -102,7 +102,7 @@ def test_a_node_of_the_user_has_the_id_of_the_user(index_of):
 def test_a_struct_of_the_index_store_is_not_open(index_of, documents):
     index = index_of(documents)
     saved = index.storage_context.index_store.get_index_struct(index.index_id)
-    assert saved.made_with == dict(index.made_with)
+    assert saved.made_with == dict(index.rag.made_with)
     assert saved.counts == {
         "documents": 2,
         "chunks": sum(not n.metadata["e2_level"] for n in index.docstore.docs.values()),
@@ -208,10 +208,10 @@ async def test_every_write_is_saved_in_the_index_store(index_of, documents):
         again = saved()
         assert set(again.ref_doc_info) >= expected
         assert set(again.ref_doc_info) == set(index.ref_doc_info)
-        assert list(again.reader.export()) == list(index.reader.export())
+        assert list(again.rag.export()) == list(index.rag.export())
     await index.ainsert(documents[1])
-    index.edit_entities(stop="Anna")
-    assert "Anna" not in saved().graph.names
+    index.rag.edit_entities(stop="Anna")
+    assert "Anna" not in saved().rag.graph.names
     assert set(saved().ref_doc_info) == {"story", "other"}
 
 
@@ -226,8 +226,8 @@ def test_a_second_object_does_not_replace_the_writes_of_the_first(index_of, docu
         lambda: two.insert(Document(id_="third", text="Kit met Lea.")),
         lambda: two.delete_ref_doc("story"),
         two.build,
-        two.reindex,
-        lambda: two.edit_entities(stop="Anna"),
+        two.rag.reindex,
+        lambda: two.rag.edit_entities(stop="Anna"),
     ):
         with pytest.raises(StoreError, match=r"another object has changed .* load it again"):
             write()
@@ -271,10 +271,10 @@ def test_reports_of_an_outdated_copy_replace_no_writes(index_of, documents):
     options = {"llm": Digests()}
     one = index_of(documents[:1], storage_context=context, **options)
     two = load_index_from_storage(context, **grouped({**MODELS, **options}))
-    assert two.communities(reports="summarizer")
+    assert two.rag.communities(reports="summarizer")
     three = load_index_from_storage(context, **grouped({**MODELS, **options}))
     three.insert(documents[1])
-    assert two.communities(reports="summarizer")
+    assert two.rag.communities(reports="summarizer")
     again = load_index_from_storage(context, **grouped(MODELS))
     assert set(again.ref_doc_info) == {"story", "other"}
     with pytest.raises(StoreError, match="another object"):

@@ -72,7 +72,7 @@ def loaded_by_llama_index(folder, index_id=None, **options):
 
 
 def content(index):
-    return list(index.reader.export())
+    return list(index.rag.export())
 
 
 @pytest.fixture
@@ -556,7 +556,7 @@ def test_from_vector_store_names_calls_that_work(index_of, documents, tmp_path):
     """The calls in the message are run as they stand there."""
     index = index_of(documents, extractor=None)
     index.persist(tmp_path / "folder")
-    index.copy_to(tmp_path / "i.e2g")
+    index.rag.copy_to(tmp_path / "i.e2g")
     with pytest.raises(InvalidInputError, match="vector store, which has only a copy") as raised:
         E2GraphRAGIndex.from_vector_store(index.vector_store, embed_model=None)
     message = str(raised.value)

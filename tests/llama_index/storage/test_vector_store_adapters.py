@@ -74,7 +74,7 @@ def assert_same_answers(index, other, **options):
 
 def stored(index):
     """Return the numbers of entries in the vector store and of vectors in the index."""
-    [(vectors,)] = index.reader.store.read("SELECT COUNT(*) FROM nodes")
+    [(vectors,)] = index.rag.store.read("SELECT COUNT(*) FROM nodes")
     return len(stored_entries(index.vector_store)), vectors
 
 

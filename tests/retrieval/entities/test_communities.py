@@ -28,6 +28,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
+from e2graphrag_integrations.llama_index import where_of
 from fakes import CountingLLM, NameExtractor
 
 CAMP = "Gus met Hal. Hal helped Ida. Ida fed Gus. Gus and Hal and Ida slept."
@@ -308,17 +309,17 @@ def test_llama_index_lists_the_same_communities(rag, tmp_path):
         llm=MockLLM(max_tokens=4),
         settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
-    found = index.communities()
+    found = index.rag.communities()
     assert groups(found) == groups(rag.communities())
     assert [one.report for one in found] == [one.report for one in rag.communities()]
-    assert asyncio.run(index.acommunities(reports=None))[0].id == found[0].id
+    assert asyncio.run(index.rag.acommunities(reports=None))[0].id == found[0].id
     only = MetadataFilters(filters=[MetadataFilter(key="room", value=1)])
-    assert groups(index.communities(filters=only)) == [CAMPERS]
+    assert groups(index.rag.communities(where=where_of(only))) == [CAMPERS]
     with pytest.raises(LLMCallLimitError, match="reports need 2"):
-        asyncio.run(index.acommunities(reports="summarizer", max_llm_calls=1))
-    written = index.communities(reports="summarizer", max_llm_calls=2)
+        asyncio.run(index.rag.acommunities(reports="summarizer", max_llm_calls=1))
+    written = index.rag.communities(reports="summarizer", max_llm_calls=2)
     assert [one.report for one in written] != [one.report for one in found]
-    assert asyncio.run(index.acommunities(reports="summarizer", max_llm_calls=0)) == written
+    assert asyncio.run(index.rag.acommunities(reports="summarizer", max_llm_calls=0)) == written
     index.persist(tmp_path)  # with the finished reports
     loaded = LlamaIndex.from_persist_dir(
         tmp_path,
@@ -326,9 +327,9 @@ def test_llama_index_lists_the_same_communities(rag, tmp_path):
         models=Models(extractor=NameExtractor()),
         llm=MockLLM(max_tokens=4),
     )
-    assert loaded.communities(reports="summarizer", max_llm_calls=0) == written
+    assert loaded.rag.communities(reports="summarizer", max_llm_calls=0) == written
     with pytest.raises(InvalidInputError, match="level=5"):
-        index.communities(5)
+        index.rag.communities(5)
 
 
 def test_langchain_lists_communities_of_pending_documents_too(rag, names):
@@ -339,9 +340,9 @@ def test_langchain_lists_communities_of_pending_documents_too(rag, names):
         settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
     index.upsert(documents)
-    found = index.communities(where={"room": {"$ne": 1}})
+    found = index.rag.communities(where={"room": {"$ne": 1}})
     assert groups(found) == [CITIZENS]
-    assert groups(asyncio.run(index.acommunities())) == groups(rag.communities())
+    assert groups(asyncio.run(index.rag.acommunities())) == groups(rag.communities())
 
 
 @pytest.mark.slow

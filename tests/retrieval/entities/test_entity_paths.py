@@ -194,7 +194,7 @@ def test_llama_index_retrievers_find_the_same_paths(llama, tmp_path):
     assert llama.as_retriever().search(QUESTION).paths is None
     for hop in (hop for path in result.paths for hop in path.hops):
         assert STORY[hop.start : hop.end] == hop.text
-    llama.copy_to(tmp_path / "story.e2g")
+    llama.rag.copy_to(tmp_path / "story.e2g")
     with E2GraphRAG.open(
         tmp_path / "story.e2g", embedder=_Embedder(), models=Models(extractor=NameExtractor())
     ) as rag:
@@ -223,8 +223,8 @@ def test_langchain_retrievers_return_paths_in_metadata_and_events(names):
         models=Models(extractor=names),
         settings=IndexSettings(chunk_size=16, chunk_overlap=0),
     )
-    result = index.retrieve(QUESTION, paths=True)
-    assert asyncio.run(index.aretrieve(QUESTION, paths=True)).paths == result.paths != ()
+    result = index.rag.retrieve(QUESTION, paths=True)
+    assert asyncio.run(index.rag.aretrieve(QUESTION, paths=True)).paths == result.paths != ()
     recorder = _EventRecorder()
     retriever = index.as_retriever(paths=True, k=3)
     documents = retriever.invoke(QUESTION, {"callbacks": [recorder]})

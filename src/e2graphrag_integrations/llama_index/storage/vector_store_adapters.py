@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.schema import NodeRelationship, TextNode
@@ -16,16 +16,13 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     VectorStoreQuery,
-    VectorStoreQueryResult,
 )
 
 from e2graphrag_integrations._utils.concurrency import use_one_thread_after_fork
-from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.corpus.vector_store_mirror import Entry, MirrorStore
-from e2graphrag_integrations.errors import InvalidInputError, StoreError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.nodes import OWN_KEYS, source_link, with_own_keys
 from e2graphrag_integrations.pages import SOURCE_ID
-from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.external import chroma_distance
 
 logger = logging.getLogger(__name__)
@@ -67,12 +64,8 @@ def adapt_vector_store(store: BasePydanticVectorStore | None) -> MirrorStore | N
     return VectorStoreAdapter(store)
 
 
-class VectorStoreAdapter:
+class VectorStoreAdapter(MirrorStore):
     """Adapter for stores that follow the interface: they keep the given ids and return cosines."""
-
-    def __init__(self, store: Any) -> None:
-        self.store = store
-        self._name = type(store).__name__
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add vectors."""
@@ -86,44 +79,23 @@ class VectorStoreAdapter:
             logger.warning(
                 "%s cannot delete vectors by id: deleted text remains there, and no search of the "
                 "index finds it",
-                self._name,
+                self.name,
             )
-
-    def missing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids that the store does not contain; all ids if it has no lookup by id."""
-        try:
-            stored = self._stored(ids)
-        except (NotImplementedError, AttributeError):
-            return list(ids)
-        return [id_ for id_ in ids if id_ not in stored]
 
     def _stored(self, ids: Sequence[str]) -> set[str]:
         return {node.node_id for node in self.store.get_nodes(list(ids))}
 
-    def query(
-        self, vector: FloatArray, limit: int, store_filter: Any = None
-    ) -> list[tuple[str, float]]:
-        """Return the ids and cosines of the nearest vectors, best first; see `MirrorStore`."""
-        query = VectorStoreQuery(
-            query_embedding=vector.tolist(), similarity_top_k=limit, filters=store_filter
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
+        found = self.store.query(
+            VectorStoreQuery(query_embedding=vector, similarity_top_k=limit, filters=store_filter)
         )
-        hint = "pass the vector store that the index was built with"
-        with wrap_errors(StoreError, f"{self._name} could not be searched", hint, self.store):
-            found = self._query(query)
-            ids = found.ids or [node.node_id for node in found.nodes or ()]
-            hits = [
-                (str(id_), self._cosine(float(similarity)))
-                for id_, similarity in zip(ids, found.similarities or (), strict=True)
-            ]
-        return sorted(hits, key=lambda hit: -hit[1])
+        ids = found.ids or [node.node_id for node in found.nodes or ()]
+        return zip(ids, found.similarities or (), strict=True)
 
-    def _query(self, query: VectorStoreQuery) -> VectorStoreQueryResult:
-        result: VectorStoreQueryResult = self.store.query(query)
-        return result
-
-    def _cosine(self, similarity: float) -> float:
-        """Convert a similarity from the store to a cosine."""
-        return similarity
+    def _cosine(self, score: float) -> float:
+        return score
 
 
 class QdrantAdapter(VectorStoreAdapter):
@@ -138,8 +110,8 @@ class QdrantAdapter(VectorStoreAdapter):
 class ChromaAdapter(VectorStoreAdapter):
     """Adapter for Chroma, whose integration defines similarity as exp(-distance)."""
 
-    def _cosine(self, similarity: float) -> float:
-        distance = -math.log(max(similarity, 1e-300))
+    def _cosine(self, score: float) -> float:
+        distance = -math.log(max(score, 1e-300))
         return 1 - distance / 2 if chroma_distance(self.store.client) == "l2" else 1 - distance
 
 
@@ -176,17 +148,16 @@ class LanceDBAdapter(VectorStoreAdapter):
             .to_list()
         }
 
-    def _query(self, query: VectorStoreQuery) -> VectorStoreQueryResult:
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
         try:
-            found = super()._query(query)
+            found = super()._search(vector, limit, store_filter)
         except Warning:  # the integration raises it if nothing matches
-            return VectorStoreQueryResult(ids=[], similarities=[])
+            return ()
         scale = 2 if self._metric() == "l2" else 1
         # The integration returns exp(-distance).
-        found.similarities = [
-            1 + math.log(max(s, 1e-300)) / scale for s in found.similarities or ()
-        ]
-        return found
+        return [(id_, 1 + math.log(max(score, 1e-300)) / scale) for id_, score in found]
 
     def _metric(self) -> str:
         """Return the metric of the table's vector index; a table without an index uses L2."""
@@ -256,15 +227,14 @@ class FaissMapAdapter(VectorStoreAdapter):
     def _stored(self, ids: Sequence[str]) -> set[str]:
         return set(self._numbers).intersection(ids)
 
-    def query(
-        self, vector: FloatArray, limit: int, store_filter: Any = None
-    ) -> list[tuple[str, float]]:
-        """Return the ids and cosines of the nearest vectors; see `MirrorStore`."""
+    def _search(
+        self, vector: list[float], limit: int, store_filter: Any
+    ) -> Iterable[tuple[str, float]]:
         use_one_thread_after_fork(self._opened_in)
-        return super().query(vector, limit, store_filter)
+        return super()._search(vector, limit, store_filter)
 
-    def _cosine(self, similarity: float) -> float:
-        return 1 - similarity / 2 if self.store.client.metric_type == _FAISS_L2 else similarity
+    def _cosine(self, score: float) -> float:
+        return 1 - score / 2 if self.store.client.metric_type == _FAISS_L2 else score
 
 
 def _node(entry: Entry) -> TextNode:
