@@ -96,6 +96,7 @@ from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
+from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.tags import Tag, Tags
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument, is_vectors
@@ -762,6 +763,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         history: History | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
     ) -> RetrievalResult:
         """Return nodes with scores, reasons and a trace, from what is built; no LLM is called.
 
@@ -778,6 +780,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             history: Earlier turns of the conversation, oldest first, such as messages.
             paths: Whether to find the chains of entities that join the names of the question.
             min_relevance: Leaves out nodes with a lower relevance before anything is cut.
+            as_of: A date, or `Validity`, to find only what held then.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -795,6 +798,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             history=history,
             paths=paths,
             min_relevance=min_relevance,
+            as_of=as_of,
         )
 
     async def aretrieve(
@@ -812,6 +816,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
         history: History | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
         return await self.corpus.rag.aretrieve(
@@ -827,6 +832,7 @@ class E2GraphRAGIndex(GraphExports, DocumentIndex, VectorMethods):
             history=history,
             paths=paths,
             min_relevance=min_relevance,
+            as_of=as_of,
         )
 
     def communities(

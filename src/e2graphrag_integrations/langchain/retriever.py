@@ -67,6 +67,7 @@ from e2graphrag_integrations.retrieval.results.context_size import (
 from e2graphrag_integrations.retrieval.strategies.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
+from e2graphrag_integrations.retrieval.validity.options import as_validity
 from e2graphrag_integrations.types import Segment, Span
 
 ROUTE_EVENT = "e2graphrag.route"
@@ -156,6 +157,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
             keeps summaries.
         boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its fields.
+        as_of: A date, such as `2024-05-01`, to find only what held then; or `Validity`, which also
+            names the metadata keys of dates and versions, or a mapping with its fields.
         history: Earlier messages of the chat, oldest first, usually as an option of `invoke`; or a
             function that returns messages, called at each query. `E2GraphRAG.retrieve` describes
             what is carried over.
@@ -208,11 +211,17 @@ class E2GraphRAGRetriever(BaseRetriever):
     include_scores: bool = False
     expand: Expand = "none"
     boost: Any = None
+    as_of: Any = None
 
     @field_validator("boost")
     @classmethod
     def _check_boost(cls, value: Any) -> Any:
         return None if value is None else as_boosts(value)
+
+    @field_validator("as_of")
+    @classmethod
+    def _check_as_of(cls, value: Any) -> Any:
+        return None if value is None else as_validity(value)
 
     history: Any = Field(default=None, repr=False)
     paths: bool = False
@@ -401,6 +410,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             arguments["min_relevance"] = floor
         if (boost := option("boost")) is not None:
             arguments["boost"] = as_boosts(boost)
+        if (as_of := option("as_of")) is not None:
+            arguments["as_of"] = as_validity(as_of)
         if (history := option("history")) is not None:  # another index may not have this argument
             arguments["history"] = history
         return arguments, option("include_scores"), threshold
@@ -595,6 +606,7 @@ def _to_document(
         "e2_tags": ", ".join(node.tags),
         "e2_language": node.language,
         "e2_also_in": ", ".join(node.also_in),
+        "e2_superseded_by": node.superseded_by or "",
     }
     if include_scores:
         metadata |= {

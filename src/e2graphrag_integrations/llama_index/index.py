@@ -134,6 +134,7 @@ from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_BUDGET, TokenBudget
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
+from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
@@ -681,6 +682,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
         history: ChatHistory | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -714,6 +716,7 @@ class E2GraphRAGIndex(EntityMethods, GraphExports, BaseIndex[E2GraphRAGIndexStru
             history=history,
             paths=paths,
             min_relevance=min_relevance,
+            as_of=as_of,
             callback_manager=callback_manager or self._callback_manager,
             object_map=self._object_map if object_map is None else object_map,
             objects=objects,

@@ -64,6 +64,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     check_strategy,
 )
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.retrieval.validity.options import AsOf, options_of
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.location import shown_path
 
@@ -160,11 +161,13 @@ class E2GraphRAGRetriever(BaseRetriever):
             entities that join the names of the query, with the sentences that prove them.
         min_relevance: Leaves out nodes with a lower relevance, from 0 to 1, before anything is cut.
             It needs an embedding model whose relevance is calibrated.
+        as_of: A date, such as `2024-05-01`, to find only what held then; or `Validity`, which also
+            names the metadata keys of dates and versions, or a mapping with its fields.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
         InvalidInputError: If an argument is unknown, out of range, or of a wrong type.
-        FilterError: If a filter is invalid.
+        FilterError: If a filter or `as_of` is invalid.
         BoostError: If `boost` is invalid. Unknown tags and documents raise at retrieval.
         StoreError: If the index at the path or URL cannot be opened.
     """
@@ -186,6 +189,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         history: ChatHistory | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -207,6 +211,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             boosts=None if boost is None else as_boosts(boost),
             paths=bool(paths),
             min_relevance=min_relevance,
+            options=options_of(as_of),
         )
         if isinstance(history, Sequence):
             read_history(history)

@@ -41,10 +41,16 @@ from e2graphrag_integrations.retrieval.result_stages import (
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.retrieval.validity.stages import (
+    apply_dates,
+    mark_versions,
+    prefer_newest,
+)
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 QUESTION: tuple[Stage, ...] = (
     apply_filter,
+    apply_dates,
     translate_aliases,
     find_names,
     check_relevance_floor,
@@ -55,14 +61,16 @@ QUESTION: tuple[Stage, ...] = (
 
 SEARCH: tuple[Stage, ...] = (
     rank_nodes,
+    prefer_newest,
     drop_duplicates,
     rerank_best,
     order_for_whole_text,
     boost,
+    prefer_newest,
 )
 """The stages that find and order the candidates. They run again if a result would repeat itself."""
 
-RESULT: tuple[Stage, ...] = (quote_bridges, find_paths, explain)
+RESULT: tuple[Stage, ...] = (quote_bridges, find_paths, explain, mark_versions)
 """The stages that complete the nodes of the result."""
 
 

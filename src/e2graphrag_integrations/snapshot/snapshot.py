@@ -45,6 +45,9 @@ from e2graphrag_integrations.text.tags import TagSet
 _MAX_CACHED_COLUMNS = 64
 """Maximum number of metadata keys whose columns are cached for later filters."""
 
+_MAX_DERIVED = 16
+"""Number of values for which a snapshot remembers what `derived` returned."""
+
 _CACHED_SEEDS = 4
 """Number of seeds for which a snapshot keeps its communities."""
 
@@ -402,6 +405,11 @@ class Snapshot:
         """Return the entities of each sentence, prepared on first use."""
         _, mentions = apply_edits(self.unedited_names, self.unedited_mentions, self.edits)
         return SentenceTable(mentions, len(self.graph.names))
+
+    @cached_method(_MAX_DERIVED)
+    def derived(self, make: Callable[[Snapshot], Any]) -> Any:
+        """Return what a hashable function makes of the snapshot, computed once for equal ones."""
+        return make(self)
 
     @cached_method(_CACHED_SEEDS)
     def communities(self, seed: int) -> Communities:
