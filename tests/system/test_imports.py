@@ -41,6 +41,8 @@ OPTIONAL = (
     "retrieval.ranking.boosting",
     "retrieval.ranking.reranking",
     "retrieval.results.tree_budget",
+    "retrieval.validity.timeline",
+    "retrieval.validity.versions",
     "engine.scoped_reader",
     "store.postgres",
     "vectors",

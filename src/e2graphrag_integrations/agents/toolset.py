@@ -52,7 +52,6 @@ _DocumentId = Annotated[str, Field(max_length=_MAX_NAME)]
 _DocumentIds = Annotated[list[_DocumentId] | None, Field(max_length=_MAX_IDS)]
 _Name = Annotated[str, Field(max_length=_MAX_NAME)]
 _Where = Annotated[dict[str, Any] | None, Field(description='Such as {"year": {"$gte": 1890}}.')]
-_Date = Annotated[str, Field(description="ISO date.")]
 _Limit = Annotated[int | None, Field(ge=1, le=MAX_HITS)]
 
 
@@ -97,17 +96,17 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
         limit: _Limit = None,
         min_relevance: Annotated[float | None, Field(ge=0, le=1)] = None,
         exact: bool = False,
-        as_of: _Date = "",
+        as_of: str | None = None,
         offset: _Offset = 0,
         max_tokens: _MaxTokens = None,
     ) -> Any:
-        filters = SearchFilters(document_ids, where, limit, min_relevance, exact, as_of or None)
+        filters = SearchFilters(document_ids, where, limit, min_relevance, exact, as_of)
         return tools.search(question, filters, offset, max_tokens)
 
     def read(
         document_id: _DocumentId,
         start: Annotated[int, Field(ge=0)] = 0,
-        end: Annotated[int | None, Field(ge=0, description="To read around a span.")] = None,
+        end: Annotated[int | None, Field(ge=0)] = None,
         max_tokens: _MaxTokens = None,
     ) -> Any:
         return tools.read(document_id, start, end, max_tokens)
@@ -129,10 +128,11 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
         return tools.path(source, target, offset, max_tokens)
 
     functions: dict[Callable[..., Any], str] = {
-        search: "Passages that answer a question. `as_of`: what held then. `exact`: by words "
-        "only, for codes and quotations.",
-        read: "Part of a document: a span and its surroundings, or the text from `start`.",
-        outline: "All documents and metadata keys; a document's summaries; or a summary's parts.",
+        search: "Passages that answer a question. `exact` ranks by words only, for codes and "
+        "quotations; `as_of` (ISO date) finds what held then.",
+        read: "The text of a document around a span, or from `start` on.",
+        outline: "Without arguments, all documents and metadata keys; a document's summaries; or "
+        "a summary's parts.",
         entity: "A name: names that occur with it most, and sentences that mention it.",
         path: "Chains of names that connect two names, with a sentence for each link.",
     }

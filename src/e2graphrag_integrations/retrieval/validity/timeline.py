@@ -15,7 +15,7 @@ from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes
 from e2graphrag_integrations.retrieval.validity.moments import INVALID, end_moment, first_moment
 from e2graphrag_integrations.retrieval.validity.options import Validity
-from e2graphrag_integrations.retrieval.validity.versions import NO_GROUP, FindVersions, Versions
+from e2graphrag_integrations.retrieval.validity.versions import FindVersions, Versions
 from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 
 Mask = NDArray[np.bool_]
@@ -75,7 +75,7 @@ def held_nodes(
     used = _records_under(records, allowed)
     in_group = np.zeros(len(records.values), dtype=np.bool_)
     if versions is not None:
-        in_group = versions.group[versions.unit_of_record] != NO_GROUP
+        in_group = versions.have_others[versions.unit_of_record]
     needs_date = used[(in_group | _have_text(records, validity.source))[used]]
     dates = _moments(records, validity.date, needs_date, is_end=False)
     if moment is None:
@@ -95,7 +95,7 @@ def seen_versions(
     records = snapshot.records
     seen = np.zeros(len(versions.names), dtype=np.bool_)
     seen[versions.unit_of_record[_records_under(records, allowed)]] = True
-    units = np.flatnonzero(seen & (versions.group != NO_GROUP))
+    units = np.flatnonzero(seen & versions.have_others)
     last = np.full(versions.groups, -1, dtype=np.int64)
     np.maximum.at(last, versions.group[units], versions.rank[units])
     pairs = np.unique(np.stack([versions.group[units], versions.rank[units]]), axis=1)

@@ -28,10 +28,8 @@ from e2graphrag_integrations.snapshot.snapshot import MetadataRecords, Snapshot
 
 logger = logging.getLogger(__name__)
 
-_MAX_NAMED = 5
+_MAX_SHOWN = 5
 """Maximum number of documents that the warning about a cycle names."""
-
-NO_GROUP = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +50,12 @@ class Versions:
     group: IntArray
     rank: IntArray
     groups: int
+
+    @property
+    def have_others(self) -> NDArray[np.bool_]:
+        """The mask of the units with other versions."""
+        mask: NDArray[np.bool_] = self.group >= 0
+        return mask
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class FindVersions:
         if not pairs:
             return None
         count, group_of, rank_of = _ordered(pairs, dates, names)
-        group = np.asarray([group_of.get(one, NO_GROUP) for one in nodes], dtype=np.int64)
+        group = np.asarray([group_of.get(one, -1) for one in nodes], dtype=np.int64)
         rank = np.asarray([rank_of.get(one, 0) for one in nodes], dtype=np.int64)
         return Versions(names, unit_of_record, group, rank, count)
 
@@ -215,7 +219,7 @@ def _ordered(
 def _warn_of_cycles(parts: Sequence[Sequence[int]], names: Sequence[str]) -> None:
     circles = [part for part in parts if len(part) > 1]
     if circles:
-        named = ", ".join(repr(names[unit]) for unit in circles[0][:_MAX_NAMED])
+        named = ", ".join(repr(names[unit]) for unit in circles[0][:_MAX_SHOWN])
         logger.warning(
             "%d circle(s) of documents supersede each other, such as %s: their dates decide which "
             "is the newest",
