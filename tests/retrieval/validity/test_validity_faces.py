@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument, Validity
 from e2graphrag_integrations.agents.tools import IndexTools, SearchFilters
+from e2graphrag_integrations.agents.toolset import agent_tools
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import EvaluationError, FilterError
 from e2graphrag_integrations.evaluation.settings import Setting, parse_settings
@@ -178,3 +179,10 @@ def test_the_command_line_takes_a_date_with_keys(tmp_path, capsys):
     assert "must be a date" in capsys.readouterr().err
     assert main(["query", index, QUESTION, "--as-of", "{"]) != 0
     assert "--as-of" in capsys.readouterr().err
+
+
+def test_the_tool_of_an_agent_passes_the_date_on(core):
+    [search, *_] = agent_tools(IndexTools(core))
+    answer = search.function(QUESTION, as_of="2019")
+    assert [hit.document_id for hit in answer.hits] == ["v1"]
+    assert search.arguments()(question=QUESTION, as_of="2019").as_of == "2019"

@@ -82,11 +82,11 @@ class FindVersions:
         keys = {self.supersedes, self.source} - {None}
         if not any(key in record for record in records.values for key in keys):
             return None
-        names, unit_of_record, records_of = _units(records)
+        names, unit_of_record = _units(records)
         dates = _dates(records, unit_of_record, len(names), (self.date, self.valid_from))
         nodes = list(range(len(names)))  # the version of each unit, named by its first unit
         edges = list(self._links(records, names, unit_of_record))
-        for units in self._sources(records, records_of, dates).values():
+        for units in self._sources(records, unit_of_record, dates).values():
             by_date: dict[float, int] = {}
             for unit in units:
                 nodes[unit] = by_date.setdefault(float(dates[unit]), unit)
@@ -120,32 +120,29 @@ class FindVersions:
     def _sources(
         self,
         records: MetadataRecords,
-        records_of: Sequence[Sequence[int]],
+        unit_of_record: IntArray,
         dates: NDArray[np.float64],
     ) -> Mapping[str, list[int]]:
         """Return the dated units of each source."""
         found: dict[str, list[int]] = defaultdict(list)
         if self.source is not None:
-            for unit, own in enumerate(records_of):
-                value = records.values[own[0]].get(self.source)
+            units, first = np.unique(unit_of_record, return_index=True)
+            for unit, row in zip(units.tolist(), first.tolist(), strict=True):
+                value = records.values[row].get(self.source)
                 if isinstance(value, str) and value.strip() and math.isfinite(dates[unit]):
                     found[value].append(unit)
         return found
 
 
-def _units(records: MetadataRecords) -> tuple[list[str], IntArray, list[list[int]]]:
-    """Return the id of each unit, the unit of each record, and the records of each unit."""
+def _units(records: MetadataRecords) -> tuple[list[str], IntArray]:
+    """Return the id of each unit, and the unit of each record."""
     places: dict[tuple[Any, Any], int] = {}
-    of_record = np.empty(len(records.values), dtype=np.int64)
-    records_of: list[list[int]] = []
-    for row, record in enumerate(records.values):
-        unit = places.setdefault((record[records.id_key], record.get(PAGE_ID)), len(places))
-        of_record[row] = unit
-        if unit == len(records_of):
-            records_of.append([])
-        records_of[unit].append(row)
+    of_record = [
+        places.setdefault((record[records.id_key], record.get(PAGE_ID)), len(places))
+        for record in records.values
+    ]
     names = [str(document if page is None else page) for document, page in places]
-    return names, of_record, records_of
+    return names, np.asarray(of_record, dtype=np.int64)
 
 
 def _dates(
@@ -185,22 +182,25 @@ def _ordered(
     links = coo_array((np.ones(len(old)), (old, new)), shape=(size, size)).tocsr()
     count, groups = connected_components(links, directed=False)
     parts, part_of = connected_components(links, connection="strong")
+    moments = dates.tolist()
     of_part: list[list[int]] = [[] for _ in range(parts)]
-    for unit in sorted(members, key=lambda one: (dates[one], names[one])):
-        of_part[int(part_of[place[unit]])].append(unit)
-    _warn_of_cycles(of_part, names)
-    after: list[set[int]] = [set() for _ in range(parts)]
-    for a, b in zip(part_of[old].tolist(), part_of[new].tolist(), strict=True):
-        if a != b:
-            after[a].add(b)
+    for unit, part in zip(members, part_of.tolist(), strict=True):
+        of_part[part].append(unit)
+    circles = [part for part in of_part if len(part) > 1]
+    for part in circles:
+        part.sort(key=lambda one: (moments[one], names[one]))
+    _warn_of(circles, names)
+    between = np.unique(np.stack([part_of[old], part_of[new]], axis=1), axis=0).tolist()
+    after: list[list[int]] = [[] for _ in range(parts)]
     waiting = [0] * parts
-    for followers in after:
-        for one in followers:
-            waiting[one] += 1
+    for a, b in between:
+        if a != b:
+            after[a].append(b)
+            waiting[b] += 1
 
     def key(part: int) -> tuple[float, str, int]:
         last = of_part[part][-1]
-        return float(dates[last]), names[last], part
+        return moments[last], names[last], part
 
     ready = [key(part) for part in range(parts) if not waiting[part]]
     heapq.heapify(ready)
@@ -208,16 +208,15 @@ def _ordered(
     while ready:
         part = heapq.heappop(ready)[2]
         order += of_part[part]
-        for one in sorted(after[part]):
+        for one in after[part]:
             waiting[one] -= 1
             if not waiting[one]:
                 heapq.heappush(ready, key(one))
-    group_of = {unit: int(groups[place[unit]]) for unit in members}
+    group_of = dict(zip(members, groups.tolist(), strict=True))
     return int(count), group_of, {unit: rank for rank, unit in enumerate(order)}
 
 
-def _warn_of_cycles(parts: Sequence[Sequence[int]], names: Sequence[str]) -> None:
-    circles = [part for part in parts if len(part) > 1]
+def _warn_of(circles: Sequence[Sequence[int]], names: Sequence[str]) -> None:
     if circles:
         named = ", ".join(repr(names[unit]) for unit in circles[0][:_MAX_SHOWN])
         logger.warning(
