@@ -29,6 +29,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from e2graphrag_integrations._utils.tracing import recording
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_int,
@@ -47,6 +48,7 @@ from e2graphrag_integrations.langchain.options import (
     RetrieverOptions,
     SearchType,
 )
+from e2graphrag_integrations.langchain.spans import spans_of
 from e2graphrag_integrations.pages import (
     PAGE_ID,
     SOURCE_ID,
@@ -335,7 +337,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        result = self.index.retrieve(_check_query(query), **arguments)
+        with recording(spans_of(run_manager)):
+            result = self.index.retrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
             dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
@@ -352,7 +355,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        result = await self.index.aretrieve(_check_query(query), **arguments)
+        with recording(spans_of(run_manager)):
+            result = await self.index.aretrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)

@@ -20,6 +20,7 @@ from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, Query
 from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
+from e2graphrag_integrations._utils.tracing import recording
 from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
@@ -36,6 +37,7 @@ from e2graphrag_integrations.llama_index.readers import (
     searched,
     stable_location,
 )
+from e2graphrag_integrations.llama_index.spans import spans_of
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.portability.reopening import (
@@ -308,7 +310,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             vector=self._query_vector(bundle),
             history=turns,
         )
-        return self._index.answer(query, self._strategy)
+        with recording(spans_of(dispatcher)):
+            return self._index.answer(query, self._strategy)
 
     def _query_vector(self, bundle: QueryBundle) -> FloatArray | None:
         """Return the bundle's embedding as a unit vector, or None if its dimension does not match.
