@@ -216,6 +216,25 @@ def serve() -> None:
             server.communicate(timeout=30)
 
 
+def tracing() -> None:
+    from opentelemetry import trace
+
+    names: list[str] = []
+
+    class Tracer(trace.NoOpTracer):
+        def start_as_current_span(self, name: str, *_: object, **__: object):  # noqa: ANN202
+            names.append(name)
+            return super().start_as_current_span(name)
+
+    class Provider(trace.TracerProvider):
+        def get_tracer(self, *_: object, **__: object) -> trace.Tracer:
+            return Tracer()
+
+    trace.set_tracer_provider(Provider())
+    ask(embedder="hashing")
+    assert {"e2graphrag.index", "e2graphrag.retrieve"} <= set(names), names
+
+
 FEATURES: dict[str, Callable[[], None]] = {
     "local": local,
     "multilingual": multilingual,
@@ -230,6 +249,7 @@ FEATURES: dict[str, Callable[[], None]] = {
     "langchain": langchain,
     "mcp": mcp,
     "serve": serve,
+    "tracing": tracing,
 }
 """Uses the feature of each extra; raises `MissingDependencyError` without it."""
 
@@ -239,7 +259,9 @@ def check_error(extra: str) -> None:
     try:
         FEATURES[extra]()
     except (MissingDependencyError, ModuleNotFoundError) as error:
-        assert extra == "mcp" or f"e2graphrag-integrations[{extra}]" in str(error), error
+        assert extra in ("mcp", "tracing") or f"e2graphrag-integrations[{extra}]" in str(error), (
+            error
+        )
     else:
         raise AssertionError(f"{extra} works without its extra")
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
     from e2graphrag_integrations.retrieval.strategies.tree_traversal import TreeTraversalStrategy
     from e2graphrag_integrations.retrieval.trace import Trace
+    from e2graphrag_integrations.retrieval.validity.options import Validity
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
     from e2graphrag_integrations.store.location import IndexInfo, drop_index, list_indexes
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer
@@ -128,6 +129,7 @@ __all__ = [
     "TokenCounter",
     "Trace",
     "TreeTraversalStrategy",
+    "Validity",
     "VectorReport",
     "VerifyReport",
     "WorkerResources",
@@ -167,6 +169,7 @@ _HOMES = {
         "VerifyReport",
     ),
     "retrieval.ranking.boosts": ("Boosts",),
+    "retrieval.validity.options": ("Validity",),
     "retrieval.entities.entity_view": ("EntityDetails", "EntityInfo"),
     "retrieval.filters.where": ("tagged",),
     "retrieval.entities.communities": ("Community", "CommunitySelection"),

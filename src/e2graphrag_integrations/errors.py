@@ -65,7 +65,7 @@ class FileLimitError(UnreadableFileError):
 
 
 class FilterError(InvalidInputError):
-    """Raised for an invalid `where` filter."""
+    """Raised for an invalid `where` filter or `as_of`, or a document with an invalid date."""
 
 
 class BoostError(InvalidInputError):

@@ -64,6 +64,7 @@ KEYS = {
     "e2_tags",
     "e2_language",
     "e2_also_in",
+    "e2_superseded_by",
 }
 SCORE_KEYS = {"e2_relevance", "e2_score", "e2_found_by", "e2_entities", "e2_reasons"}
 CALL_OPTIONS = [

@@ -75,6 +75,7 @@ COMMANDS = sorted(
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
+    forget_tracer_provider_after(code, monkeypatch)
     with contextlib.ExitStack() as stack:
         code, models = with_stand_ins(code, tmp_path, monkeypatch, request, stack)
         exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own docs
@@ -122,6 +123,14 @@ def with_stand_ins(code, tmp_path, monkeypatch, request, stack):
         pytest.importorskip("qdrant_client")
         code = code.replace("http://localhost:6333", request.getfixturevalue("qdrant").url)
     return code, models
+
+
+def forget_tracer_provider_after(code, monkeypatch):
+    """Let a snippet that sets the tracer provider of the process set it only for itself."""
+    if "set_tracer_provider(" in code:
+        api = pytest.importorskip("opentelemetry.trace")
+        monkeypatch.setattr(api, "_TRACER_PROVIDER", None)
+        monkeypatch.setattr(api, "_TRACER_PROVIDER_SET_ONCE", api.Once())
 
 
 def served(command, args, stack):

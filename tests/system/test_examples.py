@@ -259,6 +259,17 @@ def test_langchain_agent_remembers_the_first_turn_and_cites_passages_in_both(run
         assert quote in passage(start, end)
 
 
+def test_facts_in_time_shows_the_version_of_each_date(run_example):
+    parts = run_example("facts_in_time").split("\n=== ")[1:]
+    first = {part.split("\n")[0]: part.split("\n")[1].split(":")[0] for part in parts}
+    assert first == {
+        "2020-06-01": "timetable-2019",
+        "2022": "timetable-2021-04",
+        "newest": "timetable-2024",
+    }
+    assert parts[2].count("(superseded by timetable-2024)") == 2
+
+
 @needs_classic
 def test_langchain_history_resolves_a_pronoun_from_the_previous_turn(run_example):
     answers = run_example("langchain_history").split("\n=== ")[1:]

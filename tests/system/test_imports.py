@@ -64,6 +64,8 @@ OPTIONAL = (
     "snapshot.subset",
     "snapshot.tags",
     "store.index_state",
+    "retrieval.validity.timeline",
+    "retrieval.validity.versions",
     "store.postgres",
     "store.tables",
     "summarizers.callable",

@@ -46,6 +46,7 @@ from e2graphrag_integrations.retrieval.outline import document_row, list_documen
 from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.types import SourceDocument, Span
@@ -103,6 +104,7 @@ class ReadableIndex(Protocol):
         token_budget: int | None = None,
         where: Where | None = None,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question."""
         ...
@@ -130,6 +132,7 @@ class SearchFilters:
         limit: Maximum number of passages; None means as many as fit.
         min_relevance: Least relevance of a passage, from 0 to 1.
         exact: Whether to rank by the words of the question only, without embedding it.
+        as_of: A date, to find only what held then.
     """
 
     document_ids: Sequence[str] | None = None
@@ -137,6 +140,7 @@ class SearchFilters:
     limit: int | None = None
     min_relevance: float | None = None
     exact: bool = False
+    as_of: AsOf | None = None
 
 
 class IndexTools:
@@ -211,6 +215,7 @@ class IndexTools:
                 token_budget=step * _STEP_TOKENS,
                 where=where,
                 min_relevance=filters.min_relevance,
+                as_of=filters.as_of,
             )
             for node in result.nodes:
                 if node.level == 0:
@@ -416,6 +421,7 @@ def _hit(node: RetrievedNode, pieces: Sequence[tuple[Span, str]]) -> Hit:
         node.title,
         describe_pages(node.metadata) or None,
         list(node.also_in) or None,
+        node.superseded_by,
     )
 
 

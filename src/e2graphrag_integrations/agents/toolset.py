@@ -97,16 +97,17 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
         limit: _Limit = None,
         min_relevance: Annotated[float | None, Field(ge=0, le=1)] = None,
         exact: bool = False,
+        as_of: str | None = None,
         offset: _Offset = 0,
         max_tokens: _MaxTokens = None,
     ) -> Any:
-        filters = SearchFilters(document_ids, where, limit, min_relevance, exact)
+        filters = SearchFilters(document_ids, where, limit, min_relevance, exact, as_of)
         return tools.search(question, filters, offset, max_tokens)
 
     def read(
         document_id: _DocumentId,
         start: Annotated[int, Field(ge=0)] = 0,
-        end: Annotated[int | None, Field(ge=0, description="To read a span and around it.")] = None,
+        end: Annotated[int | None, Field(ge=0)] = None,
         max_tokens: _MaxTokens = None,
     ) -> Any:
         return tools.read(document_id, start, end, max_tokens)
@@ -128,13 +129,13 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
         return tools.path(source, target, offset, max_tokens)
 
     functions: dict[Callable[..., Any], str] = {
-        search: "Passages that best answer a question, best first. `exact` ranks by words only, "
-        "for codes and quotations.",
-        read: "A part of a document: a span with its surroundings, or the text from `start` on.",
-        outline: "Without arguments, all documents and metadata keys; the summaries of a "
-        "document; or the parts of a summary.",
-        entity: "A name: the names that occur with it most, and the sentences that mention it.",
-        path: "How two names are connected: chains of names, with a sentence for each link.",
+        search: "Passages that answer a question. `exact` ranks by words only, for codes and "
+        "quotations; `as_of` (ISO date) finds what held then.",
+        read: "The text of a document around a span, or from `start` on.",
+        outline: "Without arguments, all documents and metadata keys; a document's summaries; or "
+        "a summary's parts.",
+        entity: "A name: names that occur with it most, and sentences that mention it.",
+        path: "Chains of names that connect two names, with a sentence for each link.",
     }
     return tuple(
         AgentTool(function.__name__, f"{text} {QUOTED}", function)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 
 _SAME_NAMES = (
-    "address alias boost_field boost_scale chunk_overlap chunk_size concurrency embedder encoding "
-    "engine expand forever group_size language lease level llm_limit lock_timeout max_llm_calls "
-    "max_mb min_relevance min_weight mode on_duplicate paths prefix replace scope seed separate "
-    "stop strategy token_budget top undo vectors where"
+    "address alias as_of boost_field boost_scale chunk_overlap chunk_size concurrency embedder "
+    "encoding engine expand forever group_size language lease level llm_limit lock_timeout "
+    "max_llm_calls max_mb min_relevance min_weight mode on_duplicate paths prefix replace scope "
+    "seed separate stop strategy token_budget top undo vectors where"
 ).split()
 """Parameters whose options have the same names."""
 

@@ -23,6 +23,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     Strategy,
     check_strategy,
 )
+from e2graphrag_integrations.retrieval.validity.options import AsOf, as_validity
 
 _MAX_FILE = 10_000_000
 """Maximum number of bytes in a file of settings."""
@@ -42,6 +43,7 @@ class Setting:
         fill: Whether to fill the result up to `k` nodes.
         boost: Preferred tags, documents, dates or values.
         min_relevance: Leaves out nodes with a lower relevance.
+        as_of: A date, or `Validity`, to find only what held then.
 
     Raises:
         InvalidInputError: If an argument is invalid.
@@ -56,6 +58,7 @@ class Setting:
     fill: bool = False
     boost: Boost | None = None
     min_relevance: float | None = None
+    as_of: AsOf | None = None
 
     def __post_init__(self) -> None:
         query = Query(
@@ -77,6 +80,8 @@ class Setting:
             metadata_filter(self.where)
         if self.boost is not None:
             object.__setattr__(self, "boost", as_boosts(self.boost))
+        if self.as_of is not None:
+            object.__setattr__(self, "as_of", as_validity(self.as_of))
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `retrieve`."""

@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.tracing import Tracer, current_tracer, with_prefix
 from e2graphrag_integrations.errors import StoppedError, StoreError
 from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
 from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
@@ -303,7 +304,9 @@ def index_documents(
     started = time.perf_counter()
     cost = CostCounter(context.summaries)
     totals = RunTotals() if totals is None else totals
+    tracer = current_tracer()
     with contextlib.ExitStack() as stack:
+        span = stack.enter_context(tracer.span("index", documents=len(documents)))
         sizes = {"extract": 1, "embed": 1, "summaries": 1, "llm": context.concurrency}
         threads = {
             name: stack.enter_context(ContextThreads(size, f"e2graphrag-{name}"))
@@ -312,7 +315,7 @@ def index_documents(
 
         def start(batch: Batch) -> Callable[[], FinishedBatch]:
             on_batch([document.id for document in batch.documents])
-            return _start(batch, context, control, threads)
+            return _start(batch, context, control, threads, tracer)
 
         # Start no further calls while the threads shut down.
         stack.enter_context(on_error(lambda _: control.stop.stop_all()))
@@ -322,7 +325,11 @@ def index_documents(
             embedder = context.components.embedder
             batches = plan_batches(documents, context.planner, embedder, cost, control)
             for finish in _two_in_flight(batches, start):
-                commit_batch(finish(), context, control, stored_hashes, totals)
+                finished = finish()
+                with tracer.span("index.commit", documents=len(finished.documents)):
+                    commit_batch(finished, context, control, stored_hashes, totals)
+            calls, failed = context.summaries.usage.calls, len(control.failures.failed)
+            span.set(with_prefix({"failed": failed, "llm_calls": calls}))
         except WorkStopped as error:
             raise StoppedError(
                 "indexing was stopped; finished work is kept: call resume() or add() to continue"
@@ -349,21 +356,34 @@ def _two_in_flight(
 
 
 def _start(
-    batch: Batch, context: IndexingContext, control: RunControl, threads: Mapping[str, Executor]
+    batch: Batch,
+    context: IndexingContext,
+    control: RunControl,
+    threads: Mapping[str, Executor],
+    tracer: Tracer,
 ) -> Callable[[], FinishedBatch]:
     """Start the three stages of a batch, and return a function that waits for them."""
     resources = (context.components, context.store, control)
     languages = {document.id: document.language or ENGLISH for document in batch.documents}
     extracting = threads["extract"].submit(
-        extract_chunks,
+        tracer.traced(extract_chunks, "index.extract", chunks=len(batch.chunks)),
         batch.chunks,
         lambda chunk: context.components.chunk_extractor(languages[chunk.document_id]),
         context.store,
         control,
     )
-    embedding = threads["embed"].submit(embed_nodes, batch.chunks, batch.prefixes, *resources)
+    embedding = threads["embed"].submit(
+        tracer.traced(embed_nodes, "index.embed", nodes=len(batch.chunks)),
+        batch.chunks,
+        batch.prefixes,
+        *resources,
+    )
     summarizing = threads["summaries"].submit(
-        _summarize, batch.trees, context, control, threads["llm"]
+        tracer.traced(_summarize, "index.summarize", trees=len(batch.trees)),
+        batch.trees,
+        context,
+        control,
+        threads["llm"],
     )
 
     def finish() -> FinishedBatch:
@@ -376,7 +396,10 @@ def _start(
         planned = sum(len(tree.nodes) for tree in batch.trees) - len(batch.chunks)
         control.timer.advance("embed", planned - len(summaries))  # those of failed documents
         embedding_summaries = threads["embed"].submit(
-            embed_nodes, summaries, batch.prefixes, *resources
+            tracer.traced(embed_nodes, "index.embed", nodes=len(summaries)),
+            summaries,
+            batch.prefixes,
+            *resources,
         )
         extractions = extracting.result()
         vectors = embedding.result() + embedding_summaries.result()

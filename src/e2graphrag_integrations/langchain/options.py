@@ -16,6 +16,7 @@ from e2graphrag_integrations.retrieval.filters.where import NodeMask
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
+from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask
@@ -53,6 +54,7 @@ class SearchOptions(TypedDict, total=False):
     paths: bool
     token_budget: TokenBudget
     min_relevance: float | None
+    as_of: AsOf | None
 
 
 SearchType = Literal["similarity", "similarity_score_threshold", "mmr"]
@@ -90,6 +92,7 @@ class RetrieveArguments(TypedDict, total=False):
     k: int | None
     token_budget: int | None
     min_relevance: float | None
+    as_of: AsOf | None
     mode: Mode
     strategy: Strategy | None
     where: DocumentFilter | None

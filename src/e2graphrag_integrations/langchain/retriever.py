@@ -28,6 +28,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from e2graphrag_integrations._utils.tracing import recording
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_int,
@@ -47,6 +48,7 @@ from e2graphrag_integrations.langchain.options import (
     RetrieverOptions,
     SearchType,
 )
+from e2graphrag_integrations.langchain.spans import spans_of
 from e2graphrag_integrations.pages import (
     PAGE_ID,
     SOURCE_ID,
@@ -68,6 +70,7 @@ from e2graphrag_integrations.retrieval.results.context_size import (
 from e2graphrag_integrations.retrieval.strategies.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
+from e2graphrag_integrations.retrieval.validity.options import as_validity
 from e2graphrag_integrations.types import Segment, Span
 
 ROUTE_EVENT = "e2graphrag.route"
@@ -138,6 +141,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         expand: `children` or `leaves` replaces each summary with its child or leaf nodes; `none`
             keeps summaries.
         boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its fields.
+        as_of: A date, such as `2024-05-01`, to find only what held then; or `Validity`, which also
+            names the metadata keys of dates and versions, or a mapping with its fields.
         history: Earlier messages of the chat, oldest first, usually as an option of `invoke`; or a
             function that returns messages, called at each query. `E2GraphRAG.retrieve` describes
             what is carried over.
@@ -190,11 +195,17 @@ class E2GraphRAGRetriever(BaseRetriever):
     include_scores: bool = False
     expand: Expand = "none"
     boost: Any = None
+    as_of: Any = None
 
     @field_validator("boost")
     @classmethod
     def _check_boost(cls, value: Any) -> Any:
         return None if value is None else as_boosts(value)
+
+    @field_validator("as_of")
+    @classmethod
+    def _check_as_of(cls, value: Any) -> Any:
+        return None if value is None else as_validity(value)
 
     history: Any = Field(default=None, repr=False)
     paths: bool = False
@@ -312,7 +323,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        result = self._reader.retrieve(_check_query(query), **arguments)
+        with recording(spans_of(run_manager)):
+            result = self._reader.retrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
             dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
@@ -329,7 +341,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        result = await self._reader.aretrieve(_check_query(query), **arguments)
+        with recording(spans_of(run_manager)):
+            result = await self._reader.aretrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
         if run_manager.handlers:
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
@@ -387,6 +400,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             arguments["min_relevance"] = floor
         if (boost := option("boost")) is not None:
             arguments["boost"] = as_boosts(boost)
+        if (as_of := option("as_of")) is not None:
+            arguments["as_of"] = as_validity(as_of)
         if (history := option("history")) is not None:
             arguments["history"] = history
         return arguments, option("include_scores"), threshold
@@ -580,6 +595,7 @@ def _to_document(
         "e2_tags": ", ".join(node.tags),
         "e2_language": node.language,
         "e2_also_in": ", ".join(node.also_in),
+        "e2_superseded_by": node.superseded_by or "",
     }
     if include_scores:
         metadata |= {

@@ -163,5 +163,7 @@ def _format_passage(number: int, document: Document) -> str:
     span = f"characters {', '.join(metadata['e2_spans'])}"
     source = metadata.get("source") or metadata["e2_source_id"]
     copies = f"also in {metadata['e2_also_in']}" if metadata["e2_also_in"] else ""
-    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span, copies)))
+    newer = metadata["e2_superseded_by"]
+    newer = f"superseded by {newer}" if newer else ""
+    place = ", ".join(filter(None, (str(source), describe_pages(metadata), span, copies, newer)))
     return f"[{number}] {kind} {place}\n{document.page_content}"

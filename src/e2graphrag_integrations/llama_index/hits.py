@@ -37,6 +37,7 @@ SPANS = "e2_spans"
 """Metadata key of a chunk that a token budget has shortened: the parts in its text."""
 
 ALSO_IN = "e2_also_in"
+SUPERSEDED_BY = "e2_superseded_by"
 """Metadata key of a result node: the ids of the other trees that contain the same text, joined by
 `", "`. Many vector stores refuse lists."""
 
@@ -142,6 +143,8 @@ def node_of(
     if not hit.level and hit.spans != (Span(hit.start, hit.end),):
         spans = [f"{start - offset}-{end - offset}" for start, end in hit.spans]
         node = _with_metadata(node, SPANS, spans)
+    if hit.superseded_by:
+        node = _with_metadata(node, SUPERSEDED_BY, hit.superseded_by)
     return _with_metadata(node, ALSO_IN, ", ".join(hit.also_in)) if hit.also_in else node
 
 

@@ -21,6 +21,7 @@ from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Mode
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
+from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 
@@ -82,6 +83,7 @@ class SearchOptions(TypedDict, total=False):
     history: ChatHistory | None
     paths: bool
     min_relevance: float | None
+    as_of: AsOf | None
 
 
 class RetrieverOptions(SearchOptions, total=False):

@@ -20,6 +20,7 @@ from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, Query
 from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
+from e2graphrag_integrations._utils.tracing import recording
 from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import arguments_of
@@ -37,6 +38,7 @@ from e2graphrag_integrations.llama_index.readers import (
     searched,
     stable_location,
 )
+from e2graphrag_integrations.llama_index.spans import spans_of
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.portability.reopening import (
@@ -64,6 +66,7 @@ from e2graphrag_integrations.retrieval.strategy import (
     check_strategy,
 )
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.retrieval.validity.options import AsOf, options_of
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.location import shown_path
 
@@ -160,11 +163,13 @@ class E2GraphRAGRetriever(BaseRetriever):
             entities that join the names of the query, with the sentences that prove them.
         min_relevance: Leaves out nodes with a lower relevance, from 0 to 1, before anything is cut.
             It needs an embedding model whose relevance is calibrated.
+        as_of: A date, such as `2024-05-01`, to find only what held then; or `Validity`, which also
+            names the metadata keys of dates and versions, or a mapping with its fields.
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
         InvalidInputError: If an argument is unknown, out of range, or of a wrong type.
-        FilterError: If a filter is invalid.
+        FilterError: If a filter or `as_of` is invalid.
         BoostError: If `boost` is invalid. Unknown tags and documents raise at retrieval.
         StoreError: If the index at the path or URL cannot be opened.
     """
@@ -186,6 +191,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         history: ChatHistory | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -207,6 +213,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             boosts=None if boost is None else as_boosts(boost),
             paths=bool(paths),
             min_relevance=min_relevance,
+            options=options_of(as_of),
         )
         if isinstance(history, Sequence):
             read_history(history)
@@ -303,7 +310,8 @@ class E2GraphRAGRetriever(BaseRetriever):
             vector=self._query_vector(bundle),
             history=turns,
         )
-        return self._index.answer(query, self._strategy)
+        with recording(spans_of(dispatcher)):
+            return self._index.answer(query, self._strategy)
 
     def _query_vector(self, bundle: QueryBundle) -> FloatArray | None:
         """Return the bundle's embedding as a unit vector, or None if its dimension does not match.

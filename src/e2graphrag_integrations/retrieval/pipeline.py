@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from e2graphrag_integrations._utils.tracing import Tracer, current_tracer, with_prefix
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.embedders.calibration import Calibration
 from e2graphrag_integrations.retrieval.candidate_stages import (
@@ -41,10 +42,16 @@ from e2graphrag_integrations.retrieval.result_stages import (
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.retrieval.validity.stages import (
+    apply_dates,
+    mark_versions,
+    prefer_newest,
+)
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 QUESTION: tuple[Stage, ...] = (
     apply_filter,
+    apply_dates,
     translate_aliases,
     find_names,
     check_relevance_floor,
@@ -55,14 +62,16 @@ QUESTION: tuple[Stage, ...] = (
 
 SEARCH: tuple[Stage, ...] = (
     rank_nodes,
+    prefer_newest,
     drop_duplicates,
     rerank_best,
     order_for_whole_text,
     boost,
+    prefer_newest,
 )
 """The stages that find and order the candidates. They run again if a result would repeat itself."""
 
-RESULT: tuple[Stage, ...] = (quote_bridges, find_paths, explain)
+RESULT: tuple[Stage, ...] = (quote_bridges, find_paths, explain, mark_versions)
 """The stages that complete the nodes of the result."""
 
 
@@ -91,34 +100,53 @@ def retrieve(
     query = replace(asked, calibration=calibration, texts=reader.texts_of)
     nothing = Trace(asked.question, "", asked.mode)
     draft = Draft(query, strategy, components, reader, Duplicates(reader), nothing)
-    draft = _run(QUESTION, draft)
-    draft = _without_repeats(_run(SEARCH, draft))
-    return _run(RESULT, draft).result(asked.question)
+    tracer = current_tracer()
+    with tracer.span("retrieve", **_described(query, strategy)) as span:
+        draft = _run(QUESTION, draft, tracer)
+        draft = _without_repeats(_run(SEARCH, draft, tracer), tracer)
+        result = _run(RESULT, draft, tracer).result(asked.question)
+        span.set(with_prefix({"route": result.route, "nodes": len(result.nodes)}))
+    return result
 
 
-def _run(stages: Sequence[Stage], draft: Draft) -> Draft:
+def _described(query: Query, strategy: Strategy) -> dict[str, str | int | None]:
+    """Return the attributes of the span of a question, which have no text of it."""
+    return {
+        "strategy": str(getattr(strategy, "name", type(strategy).__name__)),
+        "mode": query.mode,
+        "k": query.k,
+        "token_budget": query.token_budget,
+    }
+
+
+def _run(stages: Sequence[Stage], draft: Draft, tracer: Tracer) -> Draft:
+    if not tracer.recorders:
+        for stage in stages:
+            draft = stage(draft)
+        return draft
     for stage in stages:
-        draft = stage(draft)
+        with tracer.span(f"retrieve.{stage.__name__}"):
+            draft = stage(draft)
     return draft
 
 
-def _without_repeats(searched: Draft) -> Draft:
+def _without_repeats(searched: Draft, tracer: Tracer) -> Draft:
     """Return the packed nodes of a search; those that repeat others are replaced, if possible."""
     duplicates = searched.duplicates
     found: Sequence[Candidate] = [*searched.candidates, *searched.spare]
-    mixed = mix_summaries(searched)
-    draft = pack(mixed)
+    mixed = _run((mix_summaries,), searched, tracer)
+    draft = _run((pack,), mixed, tracer)
     while duplicates.add_repeats(draft.nodes):
         # An expansion reaches other nodes through the summaries that it leaves out.
         if searched.query.expand == "none" and not searched.has_windows:
-            found = _refilled(searched, found)
+            found = _refilled(searched, found, tracer)
             kept = [one for one in found if one.row not in duplicates.repeats]
             mixed = replace(mixed, candidates=kept[: searched.query.k])
-        draft = pack(mixed)
+        draft = _run((pack,), mixed, tracer)
     return draft
 
 
-def _refilled(searched: Draft, found: Sequence[Candidate]) -> Sequence[Candidate]:
+def _refilled(searched: Draft, found: Sequence[Candidate], tracer: Tracer) -> Sequence[Candidate]:
     """Return all complete nodes found so far.
 
     Nodes of a deeper ranking take the places of the repeats, unless a token budget is the limit.
@@ -127,6 +155,6 @@ def _refilled(searched: Draft, found: Sequence[Candidate]) -> Sequence[Candidate
     kept = [one for one in found if one.row not in repeats]
     if len(kept) < query.k <= len(found) and query.token_budget is None:
         depth = query.k + EXTRA_PER_DUPLICATE * len(repeats)
-        deeper = _run(SEARCH, replace(searched, query=replace(query, k=depth)))
+        deeper = _run(SEARCH, replace(searched, query=replace(query, k=depth)), tracer)
         return with_deeper(found, [*deeper.candidates, *deeper.spare])
     return found

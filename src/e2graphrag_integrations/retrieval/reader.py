@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
+from e2graphrag_integrations.retrieval.validity.options import AsOf, options_of
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class IndexReader(abc.ABC):
         history: History | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
     ) -> RetrievalResult:
         """Return the nodes that best answer a question, without calling a language model.
 
@@ -110,11 +112,14 @@ class IndexReader(abc.ABC):
                 question without an answer gets an empty result. From 0 to 1; None keeps all. The
                 trace counts the nodes left out. It needs an embedder whose relevance is
                 calibrated, and embeds every question.
+            as_of: A date, such as `2024-05-01`, to find only what held then; or `Validity`, which
+                also names the metadata keys of dates and versions, or a mapping with its fields.
+                Without it, documents that `supersedes` in the metadata of others names follow them.
 
         Raises:
             InvalidInputError: If an argument is invalid, or `min_relevance` is given and the
                 relevance of the embedder is not calibrated.
-            FilterError: If `where` is invalid.
+            FilterError: If `where` or `as_of` is invalid, or a document has an invalid date.
             BoostError: If `boost` is invalid, or the index has a date or value that it cannot use.
             TagError: If `boost` or `where` names an unknown tag.
             UnknownDocumentError: If `boost` names an unknown document.
@@ -142,6 +147,8 @@ class IndexReader(abc.ABC):
             from e2graphrag_integrations.retrieval.history.turns import as_turns
 
             query = replace(query, history=as_turns(history))
+        if as_of is not None:
+            query = replace(query, options=options_of(as_of))
         return self.answer(query, strategy)
 
     async def aretrieve(
@@ -159,6 +166,7 @@ class IndexReader(abc.ABC):
         history: History | None = None,
         paths: bool = False,
         min_relevance: float | None = None,
+        as_of: AsOf | None = None,
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
         return await asyncio.to_thread(
@@ -175,6 +183,7 @@ class IndexReader(abc.ABC):
             history=history,
             paths=paths,
             min_relevance=min_relevance,
+            as_of=as_of,
         )
 
     def entities(

@@ -70,6 +70,8 @@ class RetrievedNode:
         tags: Tags of the index that the node has; see `E2GraphRAG.set_tags`.
         language: Code of the language of the document (ISO 639-1).
         also_in: Ids of other documents that the question found with the same text, best first.
+        superseded_by: Id of the newest version of the document that the question may find; None if
+            the document is that, or has no other versions.
         previous_id: Id of the node before on the same level of the document.
         next_id: Id of the node after on that level.
         segment_start: Start of the first of the `segments` in the document, before it was clipped.
@@ -98,6 +100,7 @@ class RetrievedNode:
     tags: tuple[str, ...] = ()
     language: str = ENGLISH
     also_in: tuple[str, ...] = ()
+    superseded_by: str | None = None
     previous_id: str | None = None
     next_id: str | None = None
     segment_start: int = 0
@@ -345,7 +348,8 @@ def describe_place(nodes: Sequence[RetrievedNode], spans: Sequence[Span]) -> str
     ]
     pages = describe_pages(merge_metadata(touched) if touched else node.metadata)
     ranges = ", ".join(f"{start}-{end}" for start, end in spans)
-    return ", ".join(filter(None, (source, pages, f"characters {ranges}")))
+    newer = f"superseded by {node.superseded_by}" if node.superseded_by else ""
+    return ", ".join(filter(None, (source, pages, f"characters {ranges}", newer)))
 
 
 def _place_of(run: Sequence[_Piece]) -> str:

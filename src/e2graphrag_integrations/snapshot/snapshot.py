@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.search.segmented import SegmentedIndex
     from e2graphrag_integrations.text.tags import TagSet
 
+
+_MAX_DERIVED = 16
+"""Number of values for which a snapshot remembers what `derived` returned."""
 
 _CACHED_SEEDS = 4
 """Number of seeds for which a snapshot keeps its communities."""
@@ -272,6 +275,11 @@ class Snapshot:
         from e2graphrag_integrations.graph.edited_mentions import apply_edits
 
         return apply_edits(self.unedited_names, self.unedited_mentions, self.edits)[1]
+
+    @cached_method(_MAX_DERIVED)
+    def derived(self, make: Callable[[Snapshot], Any]) -> Any:
+        """Return what a hashable function makes of the snapshot, computed once for equal ones."""
+        return make(self)
 
     @cached_method(_CACHED_SEEDS)
     def communities(self, seed: int) -> Communities:

@@ -74,6 +74,7 @@ class NodeView:
     tags: tuple[str, ...]
     language: str
     also_in: tuple[str, ...]
+    superseded_by: str | None
     metadata: Mapping[str, Any]
     ranks: Mapping[str, int]
     factor: float
@@ -186,8 +187,8 @@ class Settings:
 
     Args:
         values: `k`, `mode`, `strategy`, `token_budget`, `where`, `expand`, `fill`, `boosts`,
-            `min_relevance`, `history` and `paths`. Other keys are parameters of the strategy, such
-            as `bm25_weight`.
+            `min_relevance`, `as_of`, `history` and `paths`. Other keys are parameters of the
+            strategy, such as `bm25_weight`.
 
     Raises:
         InvalidInputError: If a value is invalid.
@@ -314,6 +315,7 @@ def _node_view(
         node.tags,
         node.language,
         node.also_in,
+        node.superseded_by,
         node.metadata,
         {name: own[node.node_id] for name, own in ranks.items() if node.node_id in own},
         factors.get(node.node_id, 1.0),

@@ -13,7 +13,8 @@ from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.documents import print_writer
 from e2graphrag_integrations.cli.output.query import print_result
 from e2graphrag_integrations.cli.output.terminal import print_line
-from e2graphrag_integrations.cli.where import parse_where
+from e2graphrag_integrations.cli.where import parse_object, parse_where
+from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.store.location import shown_path
 
 
@@ -56,6 +57,14 @@ def query(
     ] = None,
     scope: options.Scope = None,
     where: options.Where = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Only what held at a date: 2024-05-01, 2024-05, 2024, or a date and the keys of "
+            'the metadata, \'{"at": "2024-05-01", "valid_from": "start"}\'.',
+        ),
+    ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(metavar="TAG", help="Only hits with this tag; repeat it for more tags."),
@@ -91,6 +100,7 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
+      e2graphrag query contracts.e2g "Who rents the hall?" --as-of 2024-05-01
       e2graphrag query novels.e2g "Who was Filby?" --vectors http://localhost:6333/novels
       e2graphrag query novels.e2g "Who was Filby?" --scope '{"document_id": "the_time_machine.txt"}'
     """
@@ -120,6 +130,7 @@ def query(
             boost={name: value for name, value in boost.items() if value not in (None, {})},
             paths=paths,
             min_relevance=min_relevance,
+            as_of=_parse_date(as_of),
         )
         state = rag.state()
     print_result(result, explain=explain, context=context, profile=profile, as_json=json)
@@ -127,3 +138,10 @@ def query(
         print_line(state.lack())
     print_writer(shown_path(index), state.writer)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
+
+
+def _parse_date(as_of: str | None) -> AsOf | None:
+    """Return a date, or a date with keys, given as a JSON object."""
+    if as_of is not None and as_of.lstrip().startswith("{"):
+        return parse_object("--as-of", as_of)
+    return as_of

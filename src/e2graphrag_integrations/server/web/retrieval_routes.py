@@ -51,8 +51,8 @@ class RetrieveRequest(BaseModel):
     """A question, the settings to answer it with, and its gold answers.
 
     The settings are the arguments of `retrieve`: `k`, `mode`, `strategy` (`hybrid`, `paper` or
-    `tree`), `token_budget`, `where`, `expand`, `fill`, `boosts`, `min_relevance`, `history` and
-    `paths`; all other keys are parameters of the strategy, such as `bm25_weight`.
+    `tree`), `token_budget`, `where`, `expand`, `fill`, `boosts`, `min_relevance`, `as_of`,
+    `history` and `paths`; all other keys are parameters of the strategy, such as `bm25_weight`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

@@ -21,9 +21,16 @@ const REASONS = [
   [/^under summary (?<node>\S+)$/, "said.under"],
   [/^summary over (?<part>\d+) of the best (?<total>\d+) windows$/, "said.over"],
   [/^among the last (?<number>\d+) chunk\(s\) of the text, because it asks for the end$/, "said.last"],
+  [/^older version: superseded by (?<newest>'.*'|".*") as of (?<date>.+)$/s, "said.superseded_then", { newest: saidNames }],
+  [/^older version: superseded by (?<newest>.+)$/s, "said.superseded", { newest: saidNames }],
+  [/^newest of (?<number>\d+) versions as of (?<date>.+)$/, "said.newest_then"],
+  [/^newest of (?<number>\d+) versions$/, "said.newest"],
+  [/^before an older version$/, "said.overtaken"],
+  [/^holds as of (?<date>.+?): (?<bounds>(?:from|to) .+)$/s, "said.holds"],
 ];
 
 const ROUTES = [
+  [/^as of (?<date>.+?), (?<number>\d+) node\(s\) left out; (?<rest>.*)$/s, "said.left_out", { rest: saidRoute }],
   [/^no node passes the filter; (?<rest>.*)$/s, "said.nothing_passes", { rest: saidRoute }],
   [/^no node has a relevance of at least (?<value>\S+); (?<rest>.*)$/s, "said.nothing_relevant", { rest: saidRoute }],
   [/^the mode is (?<mode>\w+)$/, "said.mode", { mode: MODE }],

@@ -363,6 +363,7 @@ export const ENGLISH = Object.freeze({
   "cut.min_relevance": "min relevance",
   "cut.token_budget": "token budget",
   "cut.duplicates": "duplicates",
+  "cut.as_of": "did not hold",
   "step.mix": "mix",
   "step.pack": "pack",
   "step.paths": "paths",
@@ -398,6 +399,12 @@ export const ENGLISH = Object.freeze({
   "said.under": "under summary {node}",
   "said.over": "summary over {part} of the best {total} windows",
   "said.last": "among the last {number} chunk(s) of the text, because it asks for the end",
+  "said.superseded_then": "older version: superseded by {newest} as of {date}",
+  "said.superseded": "older version: superseded by {newest}",
+  "said.newest_then": "newest of {number} versions as of {date}",
+  "said.newest": "newest of {number} versions",
+  "said.overtaken": "before an older version",
+  "said.holds": "holds as of {date}: {bounds}",
   "said.mode": "the mode is {mode}",
   "said.own_chunks": "the mode is {mode}; no pair shares a chunk, so each entity adds its own chunks",
   "said.whole": "the question is about a text as a whole",
@@ -416,6 +423,7 @@ export const ENGLISH = Object.freeze({
   "said.no_pair": "ranked by occurrence: no close pair shares a chunk",
   "said.nothing_passes": "no node passes the filter; {rest}",
   "said.nothing_relevant": "no node has a relevance of at least {value}; {rest}",
+  "said.left_out": "as of {date}, {number} node(s) left out; {rest}",
 
   // The question set
   "set.title": "Question set",

@@ -363,6 +363,7 @@ export const CHINESE = Object.freeze({
   "cut.min_relevance": "最低相关度",
   "cut.token_budget": "token 预算",
   "cut.duplicates": "内容重复",
+  "cut.as_of": "当时无效",
   "step.mix": "混合摘要",
   "step.pack": "装填",
   "step.paths": "查找路径",
@@ -398,6 +399,12 @@ export const CHINESE = Object.freeze({
   "said.under": "位于摘要 {node} 之下",
   "said.over": "概括了最佳 {total} 个窗口中的 {part} 个",
   "said.last": "问题询问结尾，因此取全文最后 {number} 个文本块",
+  "said.superseded_then": "旧版本：截至 {date} 已由 {newest} 取代",
+  "said.superseded": "旧版本：已由 {newest} 取代",
+  "said.newest_then": "截至 {date}，{number} 个版本中最新",
+  "said.newest": "{number} 个版本中最新",
+  "said.overtaken": "排在旧版本之前",
+  "said.holds": "{date} 时有效：{bounds}",
   "said.mode": "模式为“{mode}”",
   "said.own_chunks": "模式为“{mode}”；没有两个实体出现在同一文本块，因此取每个实体各自的文本块",
   "said.whole": "问题针对整篇文本",
@@ -416,6 +423,7 @@ export const CHINESE = Object.freeze({
   "said.no_pair": "按出现频次排序：没有相近的实体出现在同一文本块",
   "said.nothing_passes": "没有节点满足过滤条件；{rest}",
   "said.nothing_relevant": "没有节点的相关度达到 {value}；{rest}",
+  "said.left_out": "截至 {date}，排除 {number} 个节点；{rest}",
 
   // The question set
   "set.title": "问题集",

@@ -1,0 +1,75 @@
+"""The stages of a retrieval as spans of LlamaIndex's instrumentation."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.instrumentation.span import active_span_id
+from llama_index.core.instrumentation.span_handlers import NullSpanHandler
+
+from e2graphrag_integrations._utils.tracing import Attributes
+
+
+@dataclass(frozen=True)
+class SpanAttributes:
+    """The attributes of a span, which handlers find as its result.
+
+    Attributes:
+        values: The attributes by name.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        self.values.update(attributes)
+
+
+def _no_arguments() -> None:
+    """Have no arguments, as the spans of stages."""
+
+
+@dataclass(frozen=True)
+class LlamaSpans:
+    """Records spans with a dispatcher of LlamaIndex.
+
+    Attributes:
+        dispatcher: The dispatcher.
+    """
+
+    dispatcher: Any
+
+    @contextmanager
+    def span(self, name: str, attributes: Attributes) -> Iterator[SpanAttributes]:
+        """Open a span, whose id is its name and a random suffix, below the active one."""
+        found = SpanAttributes(dict(attributes))
+        id_ = f"{name}-{uuid.uuid4()}"
+        arguments = inspect.signature(_no_arguments).bind()
+        common: dict[str, Any] = {"id_": id_, "bound_args": arguments, "instance": None}
+        parent = active_span_id.get()
+        token = active_span_id.set(id_)
+        self.dispatcher.span_enter(**common, parent_id=parent, tags=found.values)
+        try:
+            yield found
+        except BaseException as error:
+            self.dispatcher.span_drop(**common, err=error)
+            raise
+        else:
+            self.dispatcher.span_exit(**common, result=found.values)
+        finally:
+            active_span_id.reset(token)
+
+
+def spans_of(dispatcher: Any) -> LlamaSpans | None:
+    """Return a recorder if somebody listens to the spans of a dispatcher."""
+    current = dispatcher
+    while current is not None:
+        if any(not isinstance(one, NullSpanHandler) for one in current.span_handlers):
+            return LlamaSpans(dispatcher)
+        current = current.parent if current.propagate else None
+    return None
