@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import UnknownDocumentError
+from e2graphrag_integrations.errors import IndexGoneError, UnknownDocumentError
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport
+from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport, VerifyReport
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.fusion import Floats
@@ -24,6 +24,7 @@ from e2graphrag_integrations.shards.shard_bm25 import ShardBM25
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.store.index_state import IndexState, count_unfinished
+from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument
@@ -122,9 +123,14 @@ class ShardHost:
 
     Args:
         spec: How to open the shard.
+
+    Raises:
+        IndexGoneError: If it does not exist.
     """
 
     def __init__(self, spec: ShardSpec) -> None:
+        if not index_exists(spec.location):  # an empty one in its place would answer, too
+            raise IndexGoneError(f"{shown_path(spec.location)} does not exist")
         self._rag = E2GraphRAG.open(spec.location, **spec.arguments)
         self._lock = process_lock()
         self._held: OrderedDict[str, Snapshot] = OrderedDict()
@@ -262,6 +268,10 @@ class ShardHost:
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queue."""
         return self._rag.queued_ids()
+
+    def verify(self) -> VerifyReport:
+        """Check the index for damage."""
+        return self._rag.verify()
 
     def unfinished(self) -> int:
         """Return the number of documents that wait to be indexed."""

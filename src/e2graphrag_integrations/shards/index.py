@@ -13,6 +13,7 @@ from e2graphrag_integrations._utils.validation import check_bool
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import IndexParts
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
@@ -44,6 +45,7 @@ from e2graphrag_integrations.reports import (
     DocumentStatus,
     IndexReport,
     ProgressListener,
+    VerifyReport,
 )
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
@@ -167,7 +169,7 @@ class ShardedIndex(E2GraphRAG):
 
     It answers as an `E2GraphRAG` with the same documents does. Writes go to the shards of the
     documents. What needs one file or schema, such as entity edits, reports of communities by a
-    language model, exports and `verify`, raises a `ShardsUnsupportedError`: open the shard with
+    language model and exports, raises a `ShardsUnsupportedError`: open the shard with
     `E2GraphRAG.open` for it.
     """
 
@@ -405,6 +407,15 @@ class ShardedIndex(E2GraphRAG):
         writer = next((one.writer for one in parts if one.writer), None)
         total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
         return replace(total, writer=writer)
+
+    def verify(self) -> VerifyReport:
+        """Check all shards for damage; see `VerifyReport.problems`."""
+        reports: list[VerifyReport] = list(self._shards.all("verify").values())
+        return _summed(VerifyReport({}, ()), reports)
+
+    def edits(self) -> EntityEdits:
+        """Return the entity edits, which are the same in all shards."""
+        return self.read_snapshot(lambda snapshot, _: snapshot.edits)
 
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queues."""

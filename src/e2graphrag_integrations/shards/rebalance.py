@@ -7,18 +7,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.on_error import on_error
-from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
-from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.shards.merging import check_placement, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
-from e2graphrag_integrations.shards.shards_file import ShardsFile, planned_shards
+from e2graphrag_integrations.shards.shards_file import ShardsFile, planned_shards, remove_files
 from e2graphrag_integrations.store.database import Transaction
-from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.rows import SOURCE_FILE, checked_row, put_manifest, row_to_header
 from e2graphrag_integrations.store.store import QUEUE_MANIFEST, Store
 
@@ -64,12 +60,7 @@ def rebalance(
     """
     listed = ShardsFile.read(source)
     planned = planned_shards(target, shards, listed.embedder, IndexSettings(**listed.settings))
-    locations = planned.locations(target)
-    for one in locations:
-        if index_exists(one):
-            raise InvalidInputError(
-                f"{shown_path(one)} already exists: delete it, or choose another name"
-            )
+    locations = planned.new_locations(target)
     with ExitStack() as stack:
         sources = [
             stack.enter_context(closing(Store(one, timeout=lock_timeout)))
@@ -77,7 +68,7 @@ def rebalance(
         ]
         for store in sources:
             stack.enter_context(store.index_lock.acquire())
-        stack.enter_context(on_error(lambda _: _remove(locations)))
+        stack.enter_context(on_error(lambda _: remove_files(locations)))
         targets = [
             stack.enter_context(closing(Store(one, timeout=lock_timeout))) for one in locations
         ]
@@ -91,14 +82,6 @@ def rebalance(
                 store.new_generation(db)
         planned.write(target)
     return planned
-
-
-def _remove(locations: Sequence[str]) -> None:
-    """Remove the files of new shards after an error."""
-    for one in locations:
-        if not is_postgres_url(one):
-            for name in (one, f"{one}-wal", f"{one}-shm"):
-                Path(name).unlink(missing_ok=True)
 
 
 def _copy_manifests(sources: Sequence[Store], targets: Sequence[Store]) -> None:

@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.concurrency.processes import process_lock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import ShardUnavailableError
 from e2graphrag_integrations.options import FreshnessPolicy
+from e2graphrag_integrations.retrieval.generations import Served
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope
 from e2graphrag_integrations.retrieval.session import RetrievalSession
@@ -82,14 +83,24 @@ class ShardedSession(RetrievalSession):
                 with self._shards.without(missing):
                     asked = self._without_documents(query, missing) if missing else query
                     result = super().retrieve(asked, strategy, scope)
+                    if len(result.trace.missing_shards) == len(missing):
+                        return result
+                    self.snapshot()  # shards have come back since the last generation
             except ShardUnavailableError as error:
                 more = missing.union(error.shards)
                 if not self._partial or more == missing or len(more) == len(self._shards.names):
                     raise
                 missing = more
-            else:
-                names = tuple(self._shards.names[shard] for shard in sorted(missing))
-                return replace(result, trace=replace(result.trace, missing_shards=names))
+
+    def _with_freshness(
+        self, result: RetrievalResult, served: Served, scope: Scope | None
+    ) -> RetrievalResult:
+        """Return a result whose trace also names the shards that it does without."""
+        result = super()._with_freshness(result, served, scope)
+        generations = served.generation.name.split(".")
+        lacking = {shard for shard, name in enumerate(generations) if not name}
+        names = tuple(self._shards.names[one] for one in sorted(lacking | self._shards.missing))
+        return replace(result, trace=replace(result.trace, missing_shards=names))
 
     def _without_documents(self, query: Query, missing: frozenset[int]) -> Query:
         """Return a query whose filter excludes the documents of some shards."""

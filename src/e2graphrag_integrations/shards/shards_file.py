@@ -12,12 +12,15 @@ from typing import Any
 
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.new_path import check_new, move_to_new
+from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
 from e2graphrag_integrations.errors import InvalidInputError, NotAnIndexError, StoreError
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.settings import checked_path, resolve_settings
+from e2graphrag_integrations.store.location import index_exists, shown_path
+from e2graphrag_integrations.store.store import Store
 
 FORMAT_VERSION = 1
 """Version of the format of the file."""
@@ -94,6 +97,20 @@ class ShardsFile:
         folder = Path(checked_path(path)).absolute().parent
         return [one if is_postgres_url(one) else str(folder / one) for one in self.shards]
 
+    def new_locations(self, path: str | os.PathLike[str]) -> list[str]:
+        """Return the location of each shard, none of which exists.
+
+        Raises:
+            InvalidInputError: If one exists.
+        """
+        locations = self.locations(path)
+        for one in locations:
+            if index_exists(one):
+                raise InvalidInputError(
+                    f"{shown_path(one)} already exists: delete it, or choose another name"
+                )
+        return locations
+
 
 def create_shards(
     path: str | os.PathLike[str],
@@ -102,7 +119,7 @@ def create_shards(
     embedder: str = DEFAULT_MODEL,
     settings: IndexSettings | None = None,
 ) -> ShardsFile:
-    """Create the file that lists the shards of a new index; `open_shards` opens it.
+    """Create a new index in shards, and the file that lists them; `open_shards` opens it.
 
     The number of shards is fixed; `rebalance` copies an index to another number.
 
@@ -116,12 +133,24 @@ def create_shards(
         settings: How documents become trees. A splitter is not recorded.
 
     Raises:
-        InvalidInputError: If the file exists, or an argument is invalid.
-        StoreError: If the file cannot be written.
+        InvalidInputError: If the file or a shard exists, or an argument is invalid.
+        StoreError: If a file or schema cannot be written.
     """
-    created = planned_shards(path, shards, embedder, settings or IndexSettings())
-    created.write(path)
-    return created
+    planned = planned_shards(path, shards, embedder, settings or IndexSettings())
+    locations = planned.new_locations(path)
+    with on_error(lambda _: remove_files(locations)):
+        for one in locations:
+            Store(one).close()
+        planned.write(path)
+    return planned
+
+
+def remove_files(locations: Sequence[str]) -> None:
+    """Remove the files of new shards after an error."""
+    for one in locations:
+        if not is_postgres_url(one):
+            for name in (one, f"{one}-wal", f"{one}-shm", f"{one}.lock"):
+                Path(name).unlink(missing_ok=True)
 
 
 def planned_shards(

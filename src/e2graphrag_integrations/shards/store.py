@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Self
 from e2graphrag_integrations.errors import ShardsUnsupportedError, UnknownDocumentError
 from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
+from e2graphrag_integrations.shards.host import StaleShardError
 from e2graphrag_integrations.shards.merging import generation_name, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.store.database import LeaseHolder, WriteLock
@@ -239,10 +240,15 @@ class ShardedStore(Store):
         raise unsupported("this write")
 
     def _unchanged(self, method: str, generation: str, ids: Sequence[str]) -> dict[str, Any]:
-        names = generation.split(".")
-        found = self._calls.ask(
-            {shard: Request(method, (name, list(ids))) for shard, name in enumerate(names)}
-        )
+        requests = {
+            shard: Request(method, (name, list(ids)))
+            for shard, name in enumerate(generation.split("."))
+            if name  # a partial answer does without the others
+        }
+        try:
+            found = self._calls.ask(requests)
+        except StaleShardError as error:
+            raise StaleSnapshotError("a shard has changed since the snapshot") from error
         results = {id_: one for own, _ in found.values() for id_, one in own.items()}
         changed = {id_ for _, own in found.values() for id_ in own}
         lost = changed.union(id_ for id_ in ids if id_ not in results)
