@@ -400,6 +400,18 @@ class ShardedIndex(E2GraphRAG):
         parts = self._shards.all("status").values()
         return sorted((one for own in parts for one in own), key=lambda one: one.id)
 
+    def state_of(self, shard: str) -> IndexState:
+        """Return the state of one of the `shards`; see `E2GraphRAG.state`.
+
+        Raises:
+            InvalidInputError: If it is not one of them.
+            ShardUnavailableError: If it cannot be asked.
+        """
+        if shard not in self.shards:
+            raise InvalidInputError(f"{shard} is not one of {', '.join(self.shards)}")
+        state: IndexState = self._shards.one(self.shards.index(shard), "state")
+        return state
+
     def state(self, *, is_writing: bool = False) -> IndexState:
         """Return how many documents are in which state, and who writes; see `E2GraphRAG.state`."""
         del is_writing  # each shard knows whether it is written
