@@ -119,6 +119,30 @@ CRASH = {
     "kills while a LlamaIndex index is persisted": "persist > E2GraphRAGIndex.persist > kills",
     "folders that did not load": "persist > E2GraphRAGIndex.persist > rejected at load",
 }
+SHARDS = {
+    "equal results": "equal results",
+    "R@5 of one index": "R@5 > one index",
+    "R@5 of the shards": "R@5 > shards",
+    "ms of one index, p50 / p95": "ms > one index",
+    "ms of the shards, p50 / p95": "ms > shards",
+    "ratio of the medians": "ratio of the medians",
+}
+
+
+def shards(result: Result) -> str:
+    """Return a table with a column for each set and number of shards."""
+    columns = {
+        f"{label}, {count} shards": row
+        for label, one in result["sets"].items()
+        for count, row in one["shards"].items()
+    }
+    rows = [
+        (label, *(shown(at(row, path)) for row in columns.values()))
+        for label, path in SHARDS.items()
+    ]
+    return table(("", *columns), rows)
+
+
 RAY = {
     "seconds with one worker of one core": "runs > 0 > seconds",
     "seconds with two": "runs > 1 > seconds",
@@ -390,6 +414,7 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[..., str]]] = {
     "crash": (["crash"], partial(listed, CRASH)),
     "fresh": (["fresh"], partial(by_size, FRESH)),
     "ray": (["ray_engine"], partial(listed, RAY)),
+    "shards": (["shards"], shards),
     "install_sizes": (["install_sizes"], install_sizes),
     "postgres_readers": (["postgres"], partial(grid, ("", *_STORES), READERS, _STORES)),
     "postgres_vectors": (["postgres"], postgres_vectors),

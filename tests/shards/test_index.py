@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -340,10 +340,16 @@ def test_shards_with_other_edits_are_refused(tmp_path):
 # Faults
 
 
+def kill(shards, number):
+    """Close a shard, as if its actor died."""
+    actors = shards._shards._actors
+    actors._drop(number, actors._hosts.get(number))
+
+
 def hide(shards, number):
     """Remove the file of a shard, and return a function that brings it back."""
     file = Path(shards.shards[number])
-    shards._shards._actors._drop(number)  # the actor died, and cannot be started again
+    kill(shards, number)
     hidden = file.rename(file.with_suffix(".hidden"))
     return lambda: hidden.rename(file)
 
@@ -357,6 +363,8 @@ def test_a_lost_shard_is_an_error_and_returns(tmp_path):
         assert caught.value.shards == (1,)
         with pytest.raises(ShardUnavailableError):
             shards.add([document(40), document(41), document(42)])
+        page = TestClient(make_app(shards), base_url="http://localhost")
+        assert page.post("/retrieve", json={"question": "Oslo"}).status_code == 503
         bring_back()
         for each in (shards, one):
             each.add([document(40), document(41), document(42)])
@@ -376,6 +384,31 @@ def test_a_partial_answer_names_the_missing_shards(tmp_path, asked_before):
         assert {shard_of(node.document_id, 2) for node in result.nodes} == {0}
         assert shards.retrieve("Oslo", where={"tenant": "a"}).nodes
         bring_back()
+        assert_equal(shards, one, "Where did Anna meet Bert?")
+
+
+def test_answers_are_complete_while_actors_die(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        expected = one.retrieve("Where did Anna meet Bert?").nodes
+        stopping = threading.Event()
+
+        def kill_often():
+            while not stopping.wait(0.02):
+                kill(shards, 0)
+                kill(shards, 1)
+
+        killing = threading.Thread(target=kill_often)
+        killing.start()
+        try:
+            for _ in range(20):
+                with suppress(ShardUnavailableError):
+                    assert shards.retrieve("Where did Anna meet Bert?").nodes == expected
+        finally:
+            stopping.set()
+            killing.join()
+        assert shards.retrieve("Where did Anna meet Bert?").nodes == expected
+        for each in (shards, one):
+            each.add(document(50))
         assert_equal(shards, one, "Where did Anna meet Bert?")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from e2graphrag_integrations.shards.host import HostFactory, ShardHost, ShardSpe
 
 _THREADS_PER_SHARD = 4
 """Number of questions whose requests a shard answers at the same time."""
+
+_ATTEMPTS = 2
+"""Number of times that a request is tried, each after its shard was opened again."""
 
 _LOST = (StoreConnectionError, IndexGoneError, ClosedError, OSError)
 """Errors after which a shard is opened again at the next request."""
@@ -53,14 +56,20 @@ class _Threads:
             shard: self._pool.submit(self._answer, shard, request)
             for shard, request in requests.items()
         }
+        wait(futures.values())  # a write to one shard does not end with the error of another
         return {shard: future.result() for shard, future in futures.items()}
 
     def _answer(self, shard: int, request: Request) -> Any:
-        try:
-            return getattr(self._host(shard), request.method)(*request.arguments)
-        except _LOST as error:
-            self._drop(shard)
-            return UnavailableError(f"{type(error).__name__}: {error}")
+        problem = ""
+        for _ in range(_ATTEMPTS):
+            host = None
+            try:
+                host = self._host(shard)
+                return getattr(host, request.method)(*request.arguments)
+            except _LOST as error:
+                problem = f"{type(error).__name__}: {error}"
+                self._drop(shard, host)
+        return UnavailableError(problem)
 
     def _host(self, shard: int) -> ShardHost:
         host = self._hosts.get(shard)
@@ -71,14 +80,16 @@ class _Threads:
                     host = self._hosts[shard] = self._open(self._specs[shard])
         return host
 
-    def _drop(self, shard: int) -> None:
+    def _drop(self, shard: int, host: ShardHost | None) -> None:
+        """Close a host, unless another one has replaced it already."""
         with self._lock:
-            host = self._hosts.pop(shard, None)
-        if host is not None:
-            host.close()
+            if host is None or self._hosts.get(shard) is not host:
+                return
+            del self._hosts[shard]
+        host.close()
 
     def close(self) -> None:
         """Close all shards; idempotent."""
         self._pool.shutdown()
-        for shard in list(self._hosts):
-            self._drop(shard)
+        for shard, host in list(self._hosts.items()):
+            self._drop(shard, host)
