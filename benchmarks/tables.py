@@ -130,17 +130,13 @@ SHARDS = {
 
 
 def shards(result: Result) -> str:
-    """Return a table with a column for each set and number of shards."""
-    columns = {
-        f"{label}, {count} shards": row
+    """Return a table with a row for each set and number of shards."""
+    rows = [
+        (label, count, *(shown(at(row, path)) for path in SHARDS.values()))
         for label, one in result["sets"].items()
         for count, row in one["shards"].items()
-    }
-    rows = [
-        (label, *(shown(at(row, path)) for row in columns.values()))
-        for label, path in SHARDS.items()
     ]
-    return table(("", *columns), rows)
+    return table(("set", "shards", *SHARDS), rows)
 
 
 RAY = {
@@ -399,7 +395,7 @@ _INDEX_COUNTS = ("llm_calls", "prompt_tokens", "completion_tokens")
 _ALL_PEERS = ("lightrag", "nano-graphrag", "graphrag", "graphrag-fast", "fast-graphrag", "raptor")
 WITH_GOALS = (
     *("quality_report", "quality_e5_report", "quality_zh_report", "history", "query_speed"),
-    *("index_speed", "embedding_speed", "scale", "fresh", "ray_engine", "routes"),
+    *("index_speed", "embedding_speed", "scale", "fresh", "ray_engine", "shards", "routes"),
 )
 """Results with goals."""
 
