@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -212,10 +212,10 @@ class ShardHost:
             generation: The generation that the question reads.
             ids: Ids of nodes of any shard.
         """
-        store = self._rag.store
+        store, snapshot = self._rag.store, self._at(generation)  # may wait for a build: no lock yet
         with store.read_transaction():
             nodes = store.nodes(ids)
-            changed = self._changed(store, generation, nodes.values())
+            changed = _changed(store, snapshot, nodes.values())
         return nodes, {id_ for id_, node in nodes.items() if node.document_id in changed}
 
     def mentions_at(
@@ -225,22 +225,12 @@ class ShardHost:
 
         The second value contains the ids of the chunks that changed since.
         """
-        store = self._rag.store
+        store, snapshot = self._rag.store, self._at(generation)  # may wait for a build: no lock yet
         with store.read_transaction():
             nodes = store.nodes(ids)
             mentions = store.mentions_at(store.generation, list(nodes))
-            changed = self._changed(store, generation, nodes.values())
+            changed = _changed(store, snapshot, nodes.values())
         return mentions, {id_ for id_, node in nodes.items() if node.document_id in changed}
-
-    def _changed(self, store: Store, generation: str, nodes: Any) -> set[str]:
-        """Return the ids of the documents of nodes that have changed since a generation."""
-        if store.generation == generation:
-            return set()
-        snapshot = self._at(generation)
-        stamps = dict(zip(snapshot.documents, snapshot.stamps, strict=True))
-        ids = list({node.document_id for node in nodes})
-        headers = store.document_headers(ids)
-        return set(ids) - {one.id for one in headers if stamps.get(one.id) == one.stamp}
 
     # The store
 
@@ -355,6 +345,16 @@ class ShardHost:
         known: Any = found.corpus
         known.doc_freq.update(statistics.doc_freq)
         return found
+
+
+def _changed(store: Store, snapshot: Snapshot, nodes: Iterable[Node]) -> set[str]:
+    """Return the ids of the documents of nodes that have changed since a snapshot."""
+    if store.generation == snapshot.generation:
+        return set()
+    stamps = dict(zip(snapshot.documents, snapshot.stamps, strict=True))
+    ids = list({node.document_id for node in nodes})
+    headers = store.document_headers(ids)
+    return set(ids) - {one.id for one in headers if stamps.get(one.id) == one.stamp}
 
 
 def without_search(snapshot: Snapshot) -> Snapshot:

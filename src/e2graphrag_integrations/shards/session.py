@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.search import ShardedBM25, ShardedSearch, ShardRequests
 from e2graphrag_integrations.shards.store import ShardedStore
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -101,6 +103,12 @@ class ShardedSession(RetrievalSession):
         lacking = {shard for shard, name in enumerate(generations) if not name}
         names = tuple(self._shards.names[one] for one in sorted(lacking | self._shards.missing))
         return replace(result, trace=replace(result.trace, missing_shards=names))
+
+    def _corrupt(self, error: StaleSnapshotError) -> NoReturn:
+        """Raise an error: nothing blocks the writers of all shards during a last attempt."""
+        raise ShardUnavailableError(
+            f"{self._store.path}: {error}, in each attempt to answer: ask again"
+        ) from error
 
     def _without_documents(self, query: Query, missing: frozenset[int]) -> Query:
         """Return a query whose filter excludes the documents of some shards."""
