@@ -119,6 +119,26 @@ CRASH = {
     "kills while a LlamaIndex index is persisted": "persist > E2GraphRAGIndex.persist > kills",
     "folders that did not load": "persist > E2GraphRAGIndex.persist > rejected at load",
 }
+SHARDS = {
+    "equal results": "equal results",
+    "R@5 of one index": "R@5 > one index",
+    "R@5 of the shards": "R@5 > shards",
+    "ms of one index, p50 / p95": "ms > one index",
+    "ms of the shards, p50 / p95": "ms > shards",
+    "ratio of the medians": "ratio of the medians",
+}
+
+
+def shards(result: Result) -> str:
+    """Return a table with a row for each set and number of shards."""
+    rows = [
+        (label, count, *(shown(at(row, path)) for path in SHARDS.values()))
+        for label, one in result["sets"].items()
+        for count, row in one["shards"].items()
+    ]
+    return table(("set", "shards", *SHARDS), rows)
+
+
 RAY = {
     "seconds with one worker of one core": "runs > 0 > seconds",
     "seconds with two": "runs > 1 > seconds",
@@ -375,7 +395,7 @@ _INDEX_COUNTS = ("llm_calls", "prompt_tokens", "completion_tokens")
 _ALL_PEERS = ("lightrag", "nano-graphrag", "graphrag", "graphrag-fast", "fast-graphrag", "raptor")
 WITH_GOALS = (
     *("quality_report", "quality_e5_report", "quality_zh_report", "history", "query_speed"),
-    *("index_speed", "embedding_speed", "scale", "fresh", "ray_engine", "routes"),
+    *("index_speed", "embedding_speed", "scale", "fresh", "ray_engine", "shards", "routes"),
 )
 """Results with goals."""
 
@@ -390,6 +410,7 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[..., str]]] = {
     "crash": (["crash"], partial(listed, CRASH)),
     "fresh": (["fresh"], partial(by_size, FRESH)),
     "ray": (["ray_engine"], partial(listed, RAY)),
+    "shards": (["shards"], shards),
     "install_sizes": (["install_sizes"], install_sizes),
     "postgres_readers": (["postgres"], partial(grid, ("", *_STORES), READERS, _STORES)),
     "postgres_vectors": (["postgres"], postgres_vectors),

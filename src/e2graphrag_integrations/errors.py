@@ -12,6 +12,7 @@
     │   ├── TagError                 an invalid tag set, or an unknown tag
     │   ├── EvaluationError          invalid questions or settings of an evaluation
     │   ├── UnknownNodeError         a node id that is not in the index
+    │   ├── ShardsUnsupportedError   something that needs one file or schema, not shards
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
     ├── UnknownEntityError           a name of no entity in the index
@@ -33,6 +34,7 @@
         ├── StoreLockedError         another process is writing to the index
         ├── StoreConnectionError     the database server cannot be reached
         ├── LeaseLostError           another worker may index the document by now
+        ├── ShardUnavailableError    a shard of an index cannot be asked
         ├── VectorIndexError         a vector index is not usable as it is
         ├── CorruptStoreError        stored data is damaged
         ├── ClosedError              the index is closed
@@ -93,6 +95,10 @@ class EvaluationError(InvalidInputError):
 
 class UnknownNodeError(InvalidInputError):
     """Raised for a node id that is not in the index."""
+
+
+class ShardsUnsupportedError(InvalidInputError):
+    """Raised for what works only in an index of one file or schema, not across shards."""
 
 
 class LLMCallLimitError(InvalidInputError):
@@ -204,6 +210,21 @@ class StoreLockedError(StoreError):
 
 class StoreConnectionError(StoreError):
     """Raised when a database server cannot be reached, or the connection to it is lost."""
+
+
+class ShardUnavailableError(StoreError):
+    """Raised if a shard of an index cannot be asked, so that an answer would be incomplete.
+
+    Attributes:
+        shards: The numbers of these shards, from 0.
+    """
+
+    def __init__(self, message: str, shards: tuple[int, ...] = ()) -> None:
+        super().__init__(message, shards)
+        self.shards = shards
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class VectorIndexError(StoreError):

@@ -14,7 +14,7 @@ SOURCE = ROOT / "src"
 PACKAGE = "e2graphrag_integrations"
 PUBLIC = [
     *("", "evaluation", "html_report", "langchain", "llama_index", "loaders"),
-    *("server.web", "testing"),
+    *("server.web", "shards", "testing"),
 ]
 NEEDS = {
     "langchain": "langchain_core",

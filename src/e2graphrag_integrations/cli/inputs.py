@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
 
+_SHARDS = ".shards.json"
+"""Ending of the name of a file that lists the shards of an index."""
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -258,7 +261,7 @@ def open_index(
     """Open an existing index.
 
     Args:
-        path: The index file.
+        path: The index file, or the file that lists the shards of an index.
         summarizer: Writes the summaries; None means that sentences are extracted instead.
         embedder: Name or path of a model; None means the embedder of the file.
         extractor: Name or path of a spaCy pipeline, or those of languages; None means the extractor
@@ -276,12 +279,20 @@ def open_index(
     from e2graphrag_integrations.options import Models, WriteOptions
 
     check_index(path)
+    models = Models(extractor=extractor, language=language)
+    writes = WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout)
+    if path.endswith(_SHARDS) and vectors is None:
+        from e2graphrag_integrations.shards import open_shards
+
+        return open_shards(
+            path, summarizer=summarizer, embedder=embedder, models=models, writes=writes
+        )
     return E2GraphRAG.open(
         path,
         summarizer=summarizer,
         embedder=embedder,
-        models=Models(extractor=extractor, language=language),
-        writes=WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout),
+        models=models,
+        writes=writes,
         vectors=vectors,
     )
 

@@ -16,7 +16,7 @@ from e2graphrag_integrations.cli.wording import on_command_line
 # The order in which these modules register their commands and groups is that of the help.
 # isort: off
 from e2graphrag_integrations.cli.commands import index, query, serve, mcp, evaluate, demo  # noqa: F401
-from e2graphrag_integrations.cli.commands import documents, entities, export, indexes  # noqa: F401
+from e2graphrag_integrations.cli.commands import documents, entities, export, indexes, shards  # noqa: F401
 # isort: on
 
 

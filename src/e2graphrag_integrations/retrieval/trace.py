@@ -249,6 +249,7 @@ class Trace:
         languages: Number of nodes in the result by the language of their documents.
         freshness: How old the answer is; None if it does not come from an index file.
         vectors: How far a vector index (`vectors=`) was used; None if there is none.
+        missing_shards: The shards that the answer does without, if it was asked for in parts.
         relevance_kind: The meaning of the nodes' relevance: a `calibrated` probability, a `cosine`,
             or, if the question has no vector, the fraction of its `names` that the node mentions or
             of its `words`, weighted by BM25.
@@ -284,6 +285,7 @@ class Trace:
     languages: Mapping[str, int] = field(default_factory=dict)
     freshness: Freshness | None = field(default=None, compare=False)
     vectors: VectorUse | None = field(default=None, compare=False)
+    missing_shards: tuple[str, ...] = ()
     relevance_kind: RelevanceKind = "calibrated"
 
     @property
@@ -360,10 +362,11 @@ class Trace:
         return [f"graph: {figures}"] if self.graph_weight else []
 
     def _describe_freshness(self) -> list[str]:
-        freshness = self.freshness
+        freshness, missing = self.freshness, ", ".join(self.missing_shards)
+        lines = [f"incomplete: without {missing}"] if missing else []
         if freshness is None or (freshness.is_newest and not freshness.waited):
-            return []
-        return [f"freshness: {freshness.describe()}"]
+            return lines
+        return [*lines, f"freshness: {freshness.describe()}"]
 
     def _describe_followed(self) -> list[str]:
         titles = [

@@ -176,8 +176,8 @@ class RayEngine:
             MissingDependencyError: If Ray is not installed.
             EngineError: If the cluster does not answer, or cannot run a stage.
         """
-        ray = _import_ray(self.address)
-        with _connected(ray, self.address, self.connect_timeout):
+        ray = import_ray(self.address)
+        with connected(ray, self.address, self.connect_timeout):
             yield _RayRunner(self, ray, stop)
 
 
@@ -197,7 +197,12 @@ def _check_address(address: Any) -> None:
         )
 
 
-def _import_ray(address: str | None) -> Any:
+def import_ray(address: str | None) -> Any:
+    """Return Ray, which is imported so that a cluster of this machine stays on it.
+
+    Raises:
+        MissingDependencyError: If it is not installed.
+    """
     if address is None and "RAY_ADDRESS" not in os.environ:
         # Ray reads this when it is imported: the servers of a local Ray listen on the loopback
         # interface only, on every system.
@@ -213,7 +218,7 @@ def _import_ray(address: str | None) -> Any:
 
 
 @contextlib.contextmanager
-def _connected(ray: Any, address: str | None, timeout: float) -> Iterator[None]:
+def connected(ray: Any, address: str | None, timeout: float) -> Iterator[None]:
     """Connect this process to a cluster, unless it is connected already."""
     if ray.is_initialized():
         _check_is_same(address, ray.get_runtime_context().gcs_address)

@@ -20,6 +20,7 @@ from e2graphrag_integrations.errors import (
     FileLimitError,
     InvalidInputError,
     MissingDependencyError,
+    ShardUnavailableError,
     StoreConnectionError,
     StoreError,
     StoreLockedError,
@@ -43,6 +44,7 @@ _STATUSES: tuple[tuple[type[E2GraphRAGError], int], ...] = (
 _HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
     (StoreLockedError, 409, "the index is being written elsewhere: try again later"),
     (StoreConnectionError, 503, "the database server cannot be reached: try again later"),
+    (ShardUnavailableError, 503, "a part of the index cannot be asked: try again later"),
     (ClosedError, 503, "the server is stopping"),
     (MissingDependencyError, 500, "the server lacks a package for this; see its log"),
     (

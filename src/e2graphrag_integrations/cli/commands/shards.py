@@ -1,0 +1,143 @@
+"""The group of commands about an index in shards."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+import typer
+
+from e2graphrag_integrations.cli import options
+from e2graphrag_integrations.cli.app import ExitCode, group
+from e2graphrag_integrations.cli.options import number
+from e2graphrag_integrations.cli.output.indexing import print_skipped
+from e2graphrag_integrations.cli.output.terminal import print_json, print_line, print_summary
+
+command = group(
+    "shards",
+    """Create, fill and copy an index in several files or schemas.
+
+    `query`, `serve`, `mcp` and `evaluate` accept its file `NAME.shards.json` as an index.
+
+    Examples:
+      e2graphrag shards create novels.shards.json 8
+      e2graphrag shards add novels.shards.json novels/
+    """,
+)
+
+ShardsPath = Annotated[str, typer.Argument(metavar="SHARDS", help="File that lists the shards.")]
+NewShards = Annotated[
+    list[str],
+    typer.Argument(metavar="N", help="Number of shards, or the files or URLs of all of them."),
+]
+
+
+@command
+def create(
+    shards: ShardsPath,
+    locations: NewShards,
+    *,
+    embedder: options.Embedder = None,
+    chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
+) -> None:
+    """Create a new index in shards.
+
+    Examples:
+      e2graphrag shards create novels.shards.json 8
+      e2graphrag shards create novels.shards.json "postgresql://a/db?schema=s0" "postgresql://b/db?schema=s1"
+    """
+    from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
+    from e2graphrag_integrations.options import IndexSettings
+    from e2graphrag_integrations.shards import create_shards
+
+    created = create_shards(
+        shards,
+        _number_or_locations(locations),
+        embedder=DEFAULT_MODEL if embedder is None else embedder,
+        settings=IndexSettings(chunk_size=chunk_size),
+    )
+    print_line(f"{shards}: {len(created.shards)} shards")
+
+
+@command
+def add(
+    shards: ShardsPath,
+    paths: options.Sources,
+    *,
+    on_duplicate: Annotated[
+        Literal["error", "replace", "skip"],
+        typer.Option(help="For an id that is indexed with another content."),
+    ] = "error",
+    encoding: options.Encoding = None,
+    json: options.Json = False,
+) -> ExitCode:
+    """Index files and folders in their shards; unchanged documents are skipped.
+
+    Examples:
+      e2graphrag shards add novels.shards.json novels/
+      e2graphrag shards add novels.shards.json novels/ --on-duplicate replace
+    """
+    from e2graphrag_integrations.loaders.files import SkippedFile, read_documents
+    from e2graphrag_integrations.shards import open_shards
+
+    skipped: list[SkippedFile] = []
+    stdin = getattr(sys.stdin, "buffer", None)
+    documents = read_documents(paths, stdin, encoding=encoding, on_skip=skipped.append)
+    print_skipped(skipped)
+    with open_shards(shards) as index:
+        report = index.add(documents, on_duplicate=on_duplicate)
+    for document_id, reason in report.failed.items():
+        print_line(f"failed: {document_id}: {reason}", error=True)
+    text = f"{shards}: {report.documents} documents indexed, {len(report.skipped)} unchanged"
+    print_summary(text, report.to_dict(), as_json=json)
+    return ExitCode.INCOMPLETE if report.failed or skipped else ExitCode.OK
+
+
+@command
+def status(shards: ShardsPath, *, json: options.Json = False) -> ExitCode:
+    """Print what each shard contains; fails if one cannot be read.
+
+    Examples:
+      e2graphrag shards status novels.shards.json
+    """
+    from e2graphrag_integrations.errors import ShardUnavailableError
+    from e2graphrag_integrations.shards import open_shards
+
+    with open_shards(shards, partial=True) as index:
+        rows = {}
+        for location in index.shards:
+            try:
+                rows[location] = asdict(index.state_of(location))
+            except ShardUnavailableError as error:
+                rows[location] = {"problem": str(error)}
+    if json:
+        print_json({"shards": rows})
+    else:
+        for location, row in rows.items():
+            text = row.get("problem") or f"{row['indexed']} documents, {row['pending']} pending"
+            print_line(f"{location}: {text}")
+    return ExitCode.ERROR if any("problem" in row for row in rows.values()) else ExitCode.OK
+
+
+@command
+def rebalance(
+    shards: ShardsPath,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="File to create.")],
+    locations: NewShards,
+    *,
+    lock_timeout: options.LockTimeout = 30.0,
+) -> None:
+    """Copy an index to another number of shards, without calling a model.
+
+    Examples:
+      e2graphrag shards rebalance novels.shards.json larger.shards.json 16
+    """
+    from e2graphrag_integrations.shards import rebalance as copy
+
+    created = copy(shards, target, _number_or_locations(locations), lock_timeout=lock_timeout)
+    print_line(f"{target}: {len(created.shards)} shards")
+
+
+def _number_or_locations(given: list[str]) -> int | list[str]:
+    return int(given[0]) if len(given) == 1 and given[0].isdecimal() else given

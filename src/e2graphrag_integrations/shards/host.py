@@ -1,0 +1,395 @@
+"""`ShardHost`: one shard, in the process or actor that holds its snapshot."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import IndexGoneError, UnknownDocumentError
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport, VerifyReport
+from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
+from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.shards.shard_bm25 import ShardBM25
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.tags import assign_tags
+from e2graphrag_integrations.store.index_state import IndexState, count_unfinished
+from e2graphrag_integrations.store.location import index_exists, shown_path
+from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.text.tags import TagSet
+from e2graphrag_integrations.types import Node, Sentences, SourceDocument
+
+_KEPT = 3
+"""Number of generations that a shard can answer from: that of the questions in flight, and newer
+ones that the coordinator has not merged yet."""
+
+Ranking = tuple[IntArray, NDArray[Any]]
+"""Windows of the shard, best first, and their scores."""
+
+
+@dataclass(frozen=True)
+class ShardSpec:
+    """How to open a shard.
+
+    Attributes:
+        location: The index file, or the URL of the schema.
+        arguments: The arguments of `E2GraphRAG.open`.
+    """
+
+    location: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class WordCounts:
+    """How often words occur in a shard; those of several shards add up.
+
+    Attributes:
+        n_texts: Number of windows.
+        n_terms: Number of terms in all windows.
+        doc_freq: Number of windows that contain each term.
+    """
+
+    n_texts: int
+    n_terms: int
+    doc_freq: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TermQuery:
+    """A search for words.
+
+    Attributes:
+        terms: The terms.
+        count: Maximum number of windows.
+        idf_power, weights: See `BM25Index.search`.
+    """
+
+    terms: Sequence[str]
+    count: int
+    idf_power: float
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Directory:
+    """What the coordinator keeps of a shard: all but its vectors, words and texts.
+
+    Attributes:
+        snapshot: The snapshot with vectors of no dimension and without BM25.
+        words: The counts of its words.
+    """
+
+    snapshot: Snapshot
+    words: WordCounts
+
+
+@dataclass(frozen=True)
+class TermStatistics:
+    """The statistics of all shards that a request needs.
+
+    Attributes:
+        version: The generations of all shards, from which the statistics are.
+        n_texts: Number of windows.
+        mean_length: Mean number of terms in a window.
+        doc_freq: Number of windows that contain each term of the request.
+    """
+
+    version: str
+    n_texts: int
+    mean_length: float
+    doc_freq: dict[str, int]
+
+
+class StaleShardError(Exception):
+    """Raised internally when a shard no longer has the generation that a question reads."""
+
+
+class ShardHost:
+    """Answers the requests of a coordinator to one shard. Safe for concurrent use by threads.
+
+    Requests name the generation that the question reads. The rows of nodes and windows are those
+    of the shard.
+
+    Args:
+        spec: How to open the shard.
+
+    Raises:
+        IndexGoneError: If it does not exist.
+    """
+
+    def __init__(self, spec: ShardSpec) -> None:
+        if not index_exists(spec.location):  # an empty one in its place would answer, too
+            raise IndexGoneError(f"{shown_path(spec.location)} does not exist")
+        self._rag = E2GraphRAG.open(spec.location, **spec.arguments)
+        self._lock = process_lock()
+        self._held: OrderedDict[str, Snapshot] = OrderedDict()
+        self._bm25: OrderedDict[tuple[str, str], ShardBM25] = OrderedDict()
+
+    def close(self) -> None:
+        """Close the index."""
+        self._rag.close()
+
+    # What the coordinator merges
+
+    def generation(self) -> str:
+        """Return the name of the newest generation."""
+        return self._rag.store.generation
+
+    def directory(self) -> Directory:
+        """Return what the coordinator keeps of the newest generation."""
+        snapshot = self._newest()
+        bm25 = snapshot.bm25
+        words = WordCounts(bm25.n_texts, int(bm25.lengths.sum()), _frequencies(bm25))
+        return Directory(without_search(snapshot), words)
+
+    def chunk_tags(self, generation: str, tag_set: TagSet) -> NDArray[np.int16]:
+        """Return the tags of each chunk; see `assign_tags`."""
+        snapshot = self._at(generation)
+        if snapshot.tag_set.to_json() == tag_set.to_json():
+            return snapshot.chunk_tags
+        return assign_tags(replace(snapshot, tag_set=tag_set, prebuilt_bm25=snapshot.bm25))
+
+    # Search
+
+    def search_windows(
+        self, generation: str, allowed: NDArray[np.bool_] | None, query: FloatArray, count: int
+    ) -> Ranking:
+        """Return the nearest windows and their cosines; see `NodeSearch`."""
+        return self._at(generation).dense.search_windows(query, count, allowed)
+
+    def cosines(self, generation: str, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows."""
+        return self._at(generation).dense.exact_cosines(query, windows)
+
+    def cosines_of(self, generation: str, queries: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some vectors and windows, shape (windows, queries)."""
+        return self._at(generation).dense.cosines_of(queries, windows)
+
+    def search_terms(
+        self,
+        generation: str,
+        allowed: NDArray[np.bool_] | None,
+        statistics: TermStatistics,
+        query: TermQuery,
+    ) -> Ranking:
+        """Return the best windows by BM25 and their scores; see `BM25Index.search`."""
+        bm25 = self._with(generation, statistics)
+        return bm25.search(
+            query.terms, query.count, allowed, idf_power=query.idf_power, weights=query.weights
+        )
+
+    def saturations(
+        self, generation: str, statistics: TermStatistics, terms: Sequence[str], rows: IntArray
+    ) -> NDArray[np.float32]:
+        """Return BM25's saturated frequency of terms in some windows, shape (terms, rows)."""
+        return self._with(generation, statistics).saturations(terms, rows)
+
+    def contain(self, generation: str, terms: Sequence[str], rows: IntArray) -> NDArray[np.bool_]:
+        """Return which windows contain which terms, shape (terms, rows)."""
+        return self._at(generation).bm25.contain(terms, rows)
+
+    def texts_with(self, generation: str, term: str) -> IntArray:
+        """Return the windows that contain a term, ascending."""
+        return self._at(generation).bm25.texts_with(term)
+
+    # Texts
+
+    def nodes_at(self, generation: str, ids: Sequence[str]) -> tuple[dict[str, Node], set[str]]:
+        """Return those of some nodes that the shard has, and the ids of those that changed since.
+
+        Args:
+            generation: The generation that the question reads.
+            ids: Ids of nodes of any shard.
+        """
+        store, snapshot = self._rag.store, self._at(generation)  # may wait for a build: no lock yet
+        with store.read_transaction():
+            nodes = store.nodes(ids)
+            changed = _changed(store, snapshot, nodes.values())
+        return nodes, {id_ for id_, node in nodes.items() if node.document_id in changed}
+
+    def mentions_at(
+        self, generation: str, ids: Sequence[str]
+    ) -> tuple[dict[str, Sentences], set[str]]:
+        """Return the mentions in the sentences of those chunks that the shard has; see `nodes_at`.
+
+        The second value contains the ids of the chunks that changed since.
+        """
+        store, snapshot = self._rag.store, self._at(generation)  # may wait for a build: no lock yet
+        with store.read_transaction():
+            nodes = store.nodes(ids)
+            mentions = store.mentions_at(store.generation, list(nodes))
+            changed = _changed(store, snapshot, nodes.values())
+        return mentions, {id_ for id_, node in nodes.items() if node.document_id in changed}
+
+    # The store
+
+    def read_store(self, method: str, *arguments: Any) -> Any:
+        """Return the result of a method of the store that only reads."""
+        result = getattr(self._rag.store, method)(*arguments)
+        return list(result) if method == "all_nodes" else result
+
+    def size(self) -> int:
+        """Return the size of the index in bytes."""
+        return self._rag.store.database.size()
+
+    def writer(self) -> str | None:
+        """Return which other process is writing; None if none is."""
+        return self._rag.writer()
+
+    def status(self) -> list[DocumentStatus]:
+        """Return the state of every indexed or queued document."""
+        return self._rag.status()
+
+    def state(self) -> IndexState:
+        """Return how many documents are in which state."""
+        return self._rag.state()
+
+    def queued_ids(self) -> set[str]:
+        """Return the ids of the documents in the queue."""
+        return self._rag.queued_ids()
+
+    def verify(self) -> VerifyReport:
+        """Check the index for damage."""
+        return self._rag.verify()
+
+    def unfinished(self) -> int:
+        """Return the number of documents that wait to be indexed."""
+        return count_unfinished(self._rag.store)
+
+    # Writes, which may be repeated if it is unknown whether they succeeded
+
+    def add(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> IndexReport:
+        """Index documents; see `E2GraphRAG.add`."""
+        return self._rag.add(documents, **options)
+
+    def update(
+        self, documents: Sequence[SourceDocument], options: Mapping[str, Any]
+    ) -> IndexReport:
+        """Replace documents; see `E2GraphRAG.update`."""
+        return self._rag.update(documents, **options)
+
+    def resume(self, options: Mapping[str, Any]) -> IndexReport:
+        """Index the documents in the queue; see `E2GraphRAG.resume`."""
+        return self._rag.resume(**options)
+
+    def delete(self, ids: Sequence[str]) -> DeleteReport:
+        """Delete documents; those that do not exist are left out."""
+        report = DeleteReport()
+        for id_ in ids:
+            with suppress(UnknownDocumentError):
+                one = self._rag.delete([id_])
+                report = DeleteReport(
+                    report.documents + one.documents,
+                    report.chunks + one.chunks,
+                    report.summaries + one.summaries,
+                )
+        return report
+
+    def put_tag_set(self, tag_set: TagSet) -> None:
+        """Set the tags."""
+        with self._rag.write_lock():
+            self._rag.store.put_tag_set(tag_set)
+
+    def stop(self) -> None:
+        """Stop indexing."""
+        self._rag.stop()
+
+    # Generations
+
+    def _newest(self) -> Snapshot:
+        snapshot = self._rag.read_snapshot(lambda one, _: one)
+        with self._lock:
+            snapshot = self._held.setdefault(snapshot.generation, snapshot)
+            self._held.move_to_end(snapshot.generation)
+            while len(self._held) > _KEPT:
+                self._held.popitem(last=False)
+        return snapshot
+
+    def _at(self, generation: str) -> Snapshot:
+        """Return the snapshot of a generation.
+
+        Raises:
+            StaleShardError: If the shard has changed and no longer has it.
+        """
+        snapshot = self._held.get(generation)
+        if snapshot is None:  # the actor was restarted, or is a replica
+            snapshot = self._newest()
+        if snapshot.generation != generation:
+            raise StaleShardError(generation)
+        return snapshot
+
+    def _with(self, generation: str, statistics: TermStatistics) -> ShardBM25:
+        """Return BM25 of a generation with the statistics of all shards."""
+        key = generation, statistics.version
+        with self._lock:
+            found = self._bm25.get(key)
+        if found is None:
+            own = self._at(generation).bm25
+            corpus = CorpusStatistics(statistics.n_texts, statistics.mean_length, {})
+            found = ShardBM25(own.parts, own.n_texts, own.max_doc_freq, corpus)
+            with self._lock:
+                found = self._bm25.setdefault(key, found)
+                while len(self._bm25) > _KEPT:
+                    self._bm25.popitem(last=False)
+        known: Any = found.corpus
+        known.doc_freq.update(statistics.doc_freq)
+        return found
+
+
+def _changed(store: Store, snapshot: Snapshot, nodes: Iterable[Node]) -> set[str]:
+    """Return the ids of the documents of nodes that have changed since a snapshot."""
+    if store.generation == snapshot.generation:
+        return set()
+    stamps = dict(zip(snapshot.documents, snapshot.stamps, strict=True))
+    ids = list({node.document_id for node in nodes})
+    headers = store.document_headers(ids)
+    return set(ids) - {one.id for one in headers if stamps.get(one.id) == one.stamp}
+
+
+def without_search(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot without its vectors, words, and files, which can be sent and merged."""
+    window_nodes = np.asarray(snapshot.dense.window_nodes)
+    return replace(
+        snapshot,
+        dense=DenseIndex(np.empty((len(window_nodes), 0), dtype=np.float32), window_nodes),
+        bm25_factory=no_bm25,
+        mentions=snapshot.unedited_mentions,
+        mentions_factory=None,
+        prebuilt_bm25=None,
+        tags_factory=assign_tags,
+        title_forms=None,
+        segments=None,
+    )
+
+
+def no_bm25(snapshot: Snapshot) -> BM25Index:
+    """Raise an error: the words are in the shards."""
+    raise TypeError(f"the BM25 index of {snapshot.generation} is in its shards")
+
+
+def _frequencies(bm25: BM25Index) -> dict[str, int]:
+    """Return the number of texts that contain each term."""
+    frequencies: dict[str, int] = {}
+    for part in bm25.parts:
+        counts = np.diff(part.postings.counts.indptr)
+        for column, dropped in part.dropped.items():
+            counts[column] -= dropped
+        for term, count in zip(part.postings.vocabulary, counts.tolist(), strict=True):
+            if count:
+                frequencies[term] = frequencies.get(term, 0) + count
+    return frequencies
+
+
+HostFactory = Callable[[ShardSpec], ShardHost]
+"""Opens a shard."""

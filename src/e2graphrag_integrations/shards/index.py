@@ -1,0 +1,483 @@
+"""`ShardedIndex`: an index whose documents are in several files or schemas."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, NoReturn, TypeVar
+
+from e2graphrag_integrations._utils.concurrency.event_loop import run_in_thread
+from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.validation import check_bool
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.engine.opening import IndexParts
+from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    InvalidInputError,
+    NotPicklableError,
+    ShardUnavailableError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.indexing.engines import EngineArgument
+from e2graphrag_integrations.indexing.inputs import (
+    Documents,
+    OnCopy,
+    OnDuplicate,
+    as_documents,
+    as_ids,
+)
+from e2graphrag_integrations.indexing.open_index import OpenIndex
+from e2graphrag_integrations.indexing.planning import DocumentPlanner
+from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.options import (
+    FreshnessPolicy,
+    IndexSettings,
+    Models,
+    Options,
+    WriteOptions,
+)
+from e2graphrag_integrations.protocols import Embedder, Summarizer
+from e2graphrag_integrations.reports import (
+    DeleteReport,
+    DocumentStatus,
+    IndexReport,
+    ProgressListener,
+    VerifyReport,
+)
+from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
+from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
+from e2graphrag_integrations.settings import checked_path, resolve_settings
+from e2graphrag_integrations.shards.calls import Request, ShardCalls, ShardEngine
+from e2graphrag_integrations.shards.host import ShardSpec
+from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.session import ShardedSession
+from e2graphrag_integrations.shards.shards_file import ShardsFile
+from e2graphrag_integrations.shards.store import ShardedStore, unsupported
+from e2graphrag_integrations.shards.threads import ThreadShards
+from e2graphrag_integrations.store.index_state import IndexState
+from e2graphrag_integrations.store.location import shown_path
+from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.text.tags import Tags, TagSet, as_tags
+from e2graphrag_integrations.types import SourceDocument
+
+T = TypeVar("T")
+
+
+def open_shards(
+    shards: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    engine: ShardEngine | None = None,
+    partial: bool = False,
+    embedder: Embedder | str | None = None,
+    summarizer: Summarizer | Any | None = None,
+    settings: IndexSettings | None = None,
+    models: Models | None = None,
+    writes: WriteOptions | None = None,
+    freshness: FreshnessPolicy | None = None,
+    strategy: Strategy | None = None,
+) -> ShardedIndex:
+    """Open an index in several files or schemas, which answers as one index does.
+
+    Args:
+        shards: The file that `create_shards` created, or the locations of all shards in the order
+            in which they were created.
+        engine: Where the shards are held: `ThreadShards()`, the default, in this process, or
+            `RayShards()` in actors of a Ray cluster (extra `ray`).
+        partial: Whether questions are answered without the shards that cannot be asked. The trace
+            of an answer then names them in `missing_shards`. By default, an error is raised.
+        embedder: As in `E2GraphRAG.open`; None means the one that the file or the shards name.
+        summarizer: As in `E2GraphRAG.open`.
+        settings: As in `E2GraphRAG.open`; those in the file need not be repeated.
+        models: As in `E2GraphRAG.open`.
+        writes: As in `E2GraphRAG.open`. A limit applies to each shard.
+        freshness: As in `E2GraphRAG.open`.
+        strategy: As in `E2GraphRAG.open`.
+
+    Raises:
+        InvalidInputError: If an argument is invalid.
+        NotAnIndexError: If the file does not list shards, or a shard is not an index.
+        SettingsMismatchError: If shards were built with different settings or models.
+        ShardUnavailableError: If a shard cannot be opened, unless `partial` is true.
+    """
+    options = Options.of(settings, models, writes, freshness)
+    if isinstance(shards, str | os.PathLike):
+        listed = ShardsFile.read(shards)
+        path, locations = str(checked_path(shards)), listed.locations(shards)
+        given = {key: one for key, one in options.settings.recorded().items() if one is not None}
+        own = replace(options.settings, **{**listed.settings, **given})
+        options = replace(options, settings=own)
+        embedder = embedder or listed.embedder or None
+    else:
+        locations = [checked_path(one) for one in shards]
+        if not locations or len(set(locations)) < len(locations):
+            raise InvalidInputError("shards must be different locations, at least one")
+        path = shown_path(locations[0])
+    arguments = {
+        "embedder": embedder,
+        "summarizer": summarizer,
+        "settings": options.settings,
+        "models": options.models,
+        "writes": options.writes,
+    }
+    strategy = HybridStrategy() if strategy is None else strategy
+    check_strategy(strategy)
+    actors = (ThreadShards() if engine is None else engine).start(
+        [ShardSpec(one, arguments) for one in locations]
+    )
+    calls = ShardCalls(actors, [shown_path(one) for one in locations])
+    with on_error(lambda _: calls.close()):
+        store = ShardedStore(path, calls)
+        manifest = _manifest(store, calls, partial=check_bool("partial", partial))
+        components = Components(
+            path,
+            manifest,
+            embedder=embedder,
+            extractor=options.models.extractor,
+            summarizer=summarizer,
+            token_counter=options.models.token_counter,
+            llm_id=options.models.llm_id,
+            prompts=options.models.prompts,
+            language_notices=LanguageNotices(path),
+        )
+        components.check_embedder()
+        requested = options.settings.recorded()
+        resolved = resolve_settings(
+            {key: one for key, one in requested.items() if one is not None}, manifest, path
+        )
+        planner = DocumentPlanner(
+            resolved, components.counter, options.settings.splitter, options.settings.split_segments
+        )
+        index = OpenIndex(store, resolved, components, planner, options.writes, requested=requested)
+        return ShardedIndex(IndexParts(index, strategy, options), calls, partial=partial)
+
+
+def _manifest(store: ShardedStore, calls: ShardCalls, *, partial: bool) -> Mapping[str, str]:
+    try:
+        return store.manifest()
+    except ShardUnavailableError as error:
+        if not partial or len(error.shards) == len(calls.names):
+            raise
+        with calls.without(frozenset(error.shards)):
+            return store.manifest()
+
+
+class ShardedIndex(E2GraphRAG):
+    """An index in several files or schemas; `open_shards` opens it.
+
+    It answers as an `E2GraphRAG` with the same documents does. Writes go to the shards of the
+    documents. What needs one file or schema, such as entity edits, reports of communities by a
+    language model and exports, raises a `ShardsUnsupportedError`: open the shard with
+    `E2GraphRAG.open` for it.
+    """
+
+    def __init__(self, parts: IndexParts, calls: ShardCalls, *, partial: bool) -> None:
+        super().__init__(parts)
+        self._shards = calls
+        store: Any = parts.index.store
+        session = ShardedSession(
+            store, parts.index.components, parts.options.freshness, calls, partial=partial
+        )
+        self._session = session
+        self._index.after_write = session.note_write
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """The locations of the shards, in order."""
+        return self._shards.names
+
+    # Writes
+
+    def add(
+        self,
+        documents: Documents,
+        *,
+        on_duplicate: OnDuplicate = "error",
+        on_copy: OnCopy = "keep",
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument | None = None,
+        wait: bool = True,
+    ) -> IndexReport:
+        """Index documents in their shards, at the same time; see `E2GraphRAG.add`.
+
+        If a shard fails, the documents of the others are indexed. Adding the same documents again
+        continues. In the report, an entity counts once for each shard that has it.
+
+        Args:
+            documents: One document, or an iterable of documents.
+            on_duplicate: As in `E2GraphRAG.add`.
+            on_copy: As in `E2GraphRAG.add`; only copies in the same shard are skipped.
+            max_llm_calls: Must be None.
+            progress: Must be None.
+            engine: Must be None.
+            wait: As in `E2GraphRAG.add`.
+
+        Raises:
+            ShardsUnsupportedError: If an argument needs one index.
+            ShardUnavailableError: If a shard cannot be asked. The others have their documents.
+            E2GraphRAGError: For the same reasons as `E2GraphRAG.add`.
+        """
+        _check_unsupported(max_llm_calls, progress, engine)
+        checked = as_documents(documents, on_duplicate)
+        if on_duplicate == "error":
+            hashes, _ = self._store.hashes_and_languages([one.id for one in checked])
+            for one in checked:
+                if hashes.get(one.id, "") not in ("", content_hash(one)):
+                    raise DuplicateDocumentError(
+                        f"document {one.id!r} is already indexed with different content: call "
+                        "update(), or pass on_duplicate='replace' or 'skip'"
+                    )
+        return self._write(
+            "add", checked, {"on_duplicate": on_duplicate, "on_copy": on_copy, "wait": wait}
+        )
+
+    async def aadd(
+        self,
+        documents: Documents,
+        *,
+        on_duplicate: OnDuplicate = "error",
+        on_copy: OnCopy = "keep",
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument | None = None,
+        wait: bool = True,
+    ) -> IndexReport:
+        """Run `add` in a thread."""
+        return await run_in_thread(
+            lambda: self.add(
+                documents,
+                on_duplicate=on_duplicate,
+                on_copy=on_copy,
+                max_llm_calls=max_llm_calls,
+                progress=progress,
+                engine=engine,
+                wait=wait,
+            ),
+            self.stop,
+        )
+
+    def update(
+        self,
+        documents: Documents,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument | None = None,
+        wait: bool = True,
+    ) -> IndexReport:
+        """Replace documents in their shards; see `add` and `E2GraphRAG.update`.
+
+        Raises:
+            UnknownDocumentError: If an id is not in the index. Nothing was changed.
+            E2GraphRAGError: For the same reasons as `add`.
+        """
+        _check_unsupported(max_llm_calls, progress, engine)
+        checked = as_documents(documents)
+        self._check_known([one.id for one in checked])
+        return self._write("update", checked, {"wait": wait})
+
+    async def aupdate(
+        self,
+        documents: Documents,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument | None = None,
+        wait: bool = True,
+    ) -> IndexReport:
+        """Run `update` in a thread."""
+        return await run_in_thread(
+            lambda: self.update(
+                documents, max_llm_calls=max_llm_calls, progress=progress, engine=engine, wait=wait
+            ),
+            self.stop,
+        )
+
+    def resume(
+        self,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument | None = None,
+    ) -> IndexReport:
+        """Index the documents in the queues of all shards; see `E2GraphRAG.resume`."""
+        _check_unsupported(max_llm_calls, progress, engine)
+        request = Request("resume", ({},), writes=True)
+        return self._reported(dict.fromkeys(range(len(self.shards)), request))
+
+    async def aresume(
+        self,
+        *,
+        max_llm_calls: int | None = None,
+        progress: ProgressListener | None = None,
+        engine: EngineArgument | None = None,
+    ) -> IndexReport:
+        """Run `resume` in a thread."""
+        return await run_in_thread(
+            lambda: self.resume(max_llm_calls=max_llm_calls, progress=progress, engine=engine),
+            self.stop,
+        )
+
+    def delete(self, ids: str | Iterable[str]) -> DeleteReport:
+        """Delete documents in their shards: all of them, or after an error only some.
+
+        Raises:
+            UnknownDocumentError: If an id is neither indexed nor queued. Nothing was deleted.
+            ShardUnavailableError: If a shard cannot be asked. Its documents are still there.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+        """
+        checked = as_ids(ids)
+        self._check_known(checked)
+        requests = {
+            shard: Request("delete", (own,), writes=True)
+            for shard, own in self._by_shard({id_: id_ for id_ in checked}).items()
+        }
+        reports: list[DeleteReport] = self._asked(requests)
+        return _summed(DeleteReport(), reports)
+
+    async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
+        """Run `delete` in a thread."""
+        return await run_in_thread(lambda: self.delete(ids), lambda: None)
+
+    def set_tags(self, tags: Tags | None) -> None:
+        """Set the tags of all shards; see `E2GraphRAG.set_tags`.
+
+        After an error, call it again: some shards may have the new tags.
+        """
+        tag_set = TagSet()
+        if tags is not None:
+            checked, components = as_tags(tags), self._index.components
+            components.revalidate(self._store.manifest())
+            tag_set = components.embed_tags(checked)
+        try:
+            self._store.put_tag_set(tag_set)
+        finally:
+            self._session.note_write()
+
+    def stop(self) -> None:
+        """Stop indexing in all shards."""
+        self._shards.all("stop")
+
+    def _write(
+        self, method: str, documents: Sequence[SourceDocument], options: Mapping[str, Any]
+    ) -> IndexReport:
+        by_shard = self._by_shard({one.id: one for one in documents})
+        return self._reported(
+            {shard: Request(method, (own, options), writes=True) for shard, own in by_shard.items()}
+        )
+
+    def _reported(self, requests: Mapping[int, Request]) -> IndexReport:
+        reports: list[IndexReport] = self._asked(requests)
+        merged = _summed(IndexReport(), reports)
+        totals = [one.seconds.get("total", 0.0) for one in reports]
+        return replace(merged, seconds={**merged.seconds, "total": max(totals, default=0.0)})
+
+    def _asked(self, requests: Mapping[int, Request]) -> list[Any]:
+        try:
+            return list(self._shards.ask(requests).values())
+        finally:
+            self._session.note_write()
+
+    def _by_shard(self, items: Mapping[str, Any]) -> dict[int, list[Any]]:
+        parts: dict[int, list[Any]] = {}
+        for id_, item in items.items():
+            parts.setdefault(shard_of(id_, len(self.shards)), []).append(item)
+        return parts
+
+    def _check_known(self, ids: Sequence[str]) -> None:
+        hashes, _ = self._store.hashes_and_languages(ids)
+        unknown = [id_ for id_ in ids if id_ not in hashes]
+        if unknown and (lost := set(unknown) - self.queued_ids()):
+            raise UnknownDocumentError(f"no document {min(lost)!r} in {self.path}")
+
+    # State
+
+    def status(self) -> list[DocumentStatus]:
+        """Return the state of every indexed or queued document, sorted by id."""
+        parts = self._shards.all("status").values()
+        return sorted((one for own in parts for one in own), key=lambda one: one.id)
+
+    def state_of(self, shard: str) -> IndexState:
+        """Return the state of one of the `shards`; see `E2GraphRAG.state`.
+
+        Raises:
+            InvalidInputError: If it is not one of them.
+            ShardUnavailableError: If it cannot be asked.
+        """
+        if shard not in self.shards:
+            raise InvalidInputError(f"{shard} is not one of {', '.join(self.shards)}")
+        state: IndexState = self._shards.one(self.shards.index(shard), "state")
+        return state
+
+    def state(self, *, is_writing: bool = False) -> IndexState:
+        """Return how many documents are in which state, and who writes; see `E2GraphRAG.state`."""
+        del is_writing  # each shard knows whether it is written
+        parts: list[IndexState] = list(self._shards.all("state").values())
+        writer = next((one.writer for one in parts if one.writer), None)
+        total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
+        return replace(total, writer=writer)
+
+    def verify(self) -> VerifyReport:
+        """Check all shards for damage; see `VerifyReport.problems`."""
+        reports: list[VerifyReport] = list(self._shards.all("verify").values())
+        return _summed(VerifyReport({}, ()), reports)
+
+    def edits(self) -> EntityEdits:
+        """Return the entity edits, which are the same in all shards."""
+        return self.read_snapshot(lambda snapshot, _: snapshot.edits)
+
+    def queued_ids(self) -> set[str]:
+        """Return the ids of the documents in the queues."""
+        return set().union(*self._shards.all("queued_ids").values())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        """Refuse to be copied; see `__reduce__`."""
+        del memo
+        self.__reduce__()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: the actors cannot be copied.
+
+        Raises:
+            NotPicklableError: Always.
+        """
+        raise NotPicklableError(f"{self!r} cannot be copied or pickled: call open_shards() again")
+
+    def __repr__(self) -> str:
+        return f"ShardedIndex({self.path!r}, {len(self.shards)} shards)"
+
+
+def _check_unsupported(
+    max_llm_calls: int | None, progress: ProgressListener | None, engine: EngineArgument | None
+) -> None:
+    given = {"max_llm_calls": max_llm_calls, "progress": progress, "engine": engine}
+    for name, value in given.items():
+        if value is not None:
+            raise unsupported(f"{name}=")
+
+
+def _summed(start: T, reports: Iterable[T]) -> T:
+    """Return the sum of reports: numbers, sequences and mappings of numbers or texts add up."""
+    total: Any = start
+    for report in reports:
+        values = {}
+        for one in fields(total):
+            own, more = getattr(total, one.name), getattr(report, one.name)
+            if isinstance(own, Mapping):
+                values[one.name] = {
+                    key: _plus(own.get(key), more.get(key)) for key in {**own, **more}
+                }
+            else:
+                values[one.name] = _plus(own, more)
+        total = replace(total, **values)
+    summed: T = total
+    return summed
+
+
+def _plus(own: Any, more: Any) -> Any:
+    if own is None or more is None:
+        return more if own is None else own
+    return own + more

@@ -1,0 +1,221 @@
+"""`ShardedSession`: answers from one generation of each shard."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations.components import Components
+from e2graphrag_integrations.errors import ShardUnavailableError
+from e2graphrag_integrations.options import FreshnessPolicy
+from e2graphrag_integrations.retrieval.generations import Served
+from e2graphrag_integrations.retrieval.result import RetrievalResult
+from e2graphrag_integrations.retrieval.scopes import Scope
+from e2graphrag_integrations.retrieval.session import RetrievalSession
+from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.retrieval.unfinished import UnfinishedDocuments
+from e2graphrag_integrations.search.bm25 import CorpusStatistics
+from e2graphrag_integrations.shards.calls import Request, ShardCalls
+from e2graphrag_integrations.shards.host import WordCounts
+from e2graphrag_integrations.shards.merging import (
+    ShardRows,
+    check_edits,
+    check_placement,
+    generation_name,
+    merge_snapshots,
+    replace_shard,
+)
+from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.search import ShardedBM25, ShardedSearch, ShardRequests
+from e2graphrag_integrations.shards.store import ShardedStore
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.records import StaleSnapshotError
+from e2graphrag_integrations.store.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class ShardedSession(RetrievalSession):
+    """Retrieves from all shards; safe for concurrent use by several threads.
+
+    The coordinator keeps the nodes, the names, the entity graph and the merged statistics. The
+    shards keep the vectors, the words and the texts.
+
+    Args:
+        store: The stores of the shards.
+        components: The models of the index.
+        policy: How old an answer may be.
+        calls: Requests to the shards.
+        partial: Whether to answer without shards that cannot be asked.
+    """
+
+    def __init__(
+        self,
+        store: ShardedStore,
+        components: Components,
+        policy: FreshnessPolicy | None,
+        calls: ShardCalls,
+        *,
+        partial: bool,
+    ) -> None:
+        super().__init__(store, components, None, policy)
+        self._unfinished = _UnfinishedInShards(store, calls)
+        self._shards = calls
+        self._partial = partial
+        self._words: dict[int, WordCounts] = {}
+        self._words_lock = process_lock()
+
+    def retrieve(
+        self, query: Query, strategy: Strategy, scope: Scope | None = None
+    ) -> RetrievalResult:
+        """Return the result of a query, read from one generation of each shard.
+
+        Raises:
+            ShardUnavailableError: If a shard cannot be asked, unless `partial` is true and others
+                can. The trace then names the missing shards.
+        """
+        missing: frozenset[int] = frozenset()
+        while True:
+            try:
+                with self._shards.without(missing):
+                    asked = self._without_documents(query, missing) if missing else query
+                    result = super().retrieve(asked, strategy, scope)
+                    if len(result.trace.missing_shards) == len(missing):
+                        return result
+                    self.snapshot()  # shards have come back since the last generation
+            except ShardUnavailableError as error:
+                more = missing.union(error.shards)
+                if not self._partial or more == missing or len(more) == len(self._shards.names):
+                    raise
+                missing = more
+
+    def _with_freshness(
+        self, result: RetrievalResult, served: Served, scope: Scope | None
+    ) -> RetrievalResult:
+        """Return a result whose trace also names the shards that it does without."""
+        result = super()._with_freshness(result, served, scope)
+        generations = served.generation.name.split(".")
+        lacking = {shard for shard, name in enumerate(generations) if not name}
+        names = tuple(self._shards.names[one] for one in sorted(lacking | self._shards.missing))
+        return replace(result, trace=replace(result.trace, missing_shards=names))
+
+    def _corrupt(self, error: StaleSnapshotError) -> NoReturn:
+        """Raise an error: nothing blocks the writers of all shards during a last attempt."""
+        raise ShardUnavailableError(
+            f"{self._store.path}: {error}, in each attempt to answer: ask again"
+        ) from error
+
+    def _without_documents(self, query: Query, missing: frozenset[int]) -> Query:
+        """Return a query whose filter excludes the documents of some shards."""
+        shards, where = len(self._shards.names), query.where
+
+        def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
+            owners = [shard_of(id_, shards) for id_ in snapshot.documents]
+            is_here = ~np.isin(np.asarray(owners, dtype=np.int64), list(missing))
+            visible: NDArray[np.bool_] = is_here[snapshot.nodes.document]
+            return visible if where is None else visible & where(snapshot)
+
+        return replace(query, where=mask)
+
+    def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
+        """Return the merged snapshot of the newest generations, twice: it is its own base."""
+        del store
+        with self._words_lock:
+            merged = self._merged(older)
+        return merged, merged
+
+    def _merged(self, older: Snapshot | None) -> Snapshot:
+        calls = self._shards
+        asked = {shard for shard in range(len(calls.names)) if shard not in calls.missing}
+        before = [""] * len(calls.names) if older is None else older.generation.split(".")
+        newest = calls.all("generation")
+        changed = sorted(one for one in asked if newest[one] != before[one])
+        found = calls.ask(dict.fromkeys(changed, Request("directory")))
+        for shard, one in found.items():
+            check_placement(one.snapshot.documents, shard, calls.names)
+            before[shard] = one.snapshot.generation
+            self._words[shard] = one.words
+        own = {calls.names[shard]: one.snapshot for shard, one in found.items()}
+        others = {} if older is None or set(changed) == asked else {"the other shards": older}
+        if own:
+            check_edits({**own, **others})
+        name, parts = generation_name(before), {n: one.snapshot for n, one in found.items()}
+        if older is None or not older.documents or set(before) == {""}:
+            merged = merge_snapshots(parts, name, calls.names)
+        else:
+            merged = older
+            for shard, part in parts.items():
+                rows = ShardRows(merged, len(calls.names))
+                merged = replace_shard(merged, rows, shard, part, name)
+        return self._searchable(merged, tuple(before))
+
+    def _searchable(self, merged: Snapshot, generations: tuple[str, ...]) -> Snapshot:
+        """Return a merged snapshot that searches in the shards."""
+        calls = self._shards
+        rows = ShardRows(merged, len(calls.names))
+        requests = ShardRequests(calls, rows, generations)
+        dimension = int(merged.made_with.get("dimension", 0))
+
+        def chunk_tags(snapshot: Snapshot) -> NDArray[np.int16]:
+            filled = [shard for shard, own in enumerate(rows.chunks) if len(own)]
+            found = requests.ask(dict.fromkeys(filled, ("chunk_tags", snapshot.tag_set)))
+            width = max((one.shape[1] for one in found.values()), default=0)
+            tags = np.full((len(snapshot.chunk_nodes), width), -1, dtype=np.int16)
+            for shard, one in found.items():
+                tags[rows.chunks[shard]] = one
+            return tags
+
+        return replace(
+            merged,
+            dense=ShardedSearch(requests, np.asarray(merged.dense.window_nodes), dimension),
+            prebuilt_bm25=ShardedBM25(
+                (),
+                len(merged.dense.window_nodes),
+                corpus=self._statistics(),
+                requests=requests,
+                version=generation_name(generations),
+            ),
+            tags_factory=chunk_tags,
+        )
+
+    def _statistics(self) -> CorpusStatistics:
+        parts = self._words.values()
+        n_texts = sum(one.n_texts for one in parts)
+        frequencies: dict[str, int] = {}
+        for one in parts:
+            for term, count in one.doc_freq.items():
+                frequencies[term] = frequencies.get(term, 0) + count
+        mean = sum(one.n_terms for one in parts) / n_texts if n_texts else 0.0
+        return CorpusStatistics(n_texts, mean, frequencies)
+
+
+class _UnfinishedInShards(UnfinishedDocuments):
+    """Counts the documents of all shards that wait to be indexed."""
+
+    def __init__(self, store: Store, calls: ShardCalls) -> None:
+        super().__init__(store)
+        self._calls = calls
+        self._path = store.path
+
+    def check(self, generation: str) -> None:
+        """Warn if documents wait, before a question to a generation that was not checked yet."""
+        if self._checked_at == generation:
+            return
+        self._checked_at = generation
+        if self.recount() and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "%s: answers lack %d documents that are not indexed yet: call resume()",
+                self._path,
+                self.count,
+            )
+
+    def recount(self) -> int:
+        """Return the number of documents that wait now."""
+        self.count = sum(self._calls.all("unfinished").values())
+        return self.count

@@ -1,0 +1,449 @@
+"""An index in shards, compared with one index of the same documents."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from e2graphrag_integrations import (
+    Boosts,
+    E2GraphRAG,
+    IndexSettings,
+    Models,
+    PaperStrategy,
+    SourceDocument,
+    TreeTraversalStrategy,
+)
+from e2graphrag_integrations.agents.tools import IndexTools
+from e2graphrag_integrations.agents.toolset import agent_tools
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    InvalidInputError,
+    NotPicklableError,
+    SettingsMismatchError,
+    ShardsUnsupportedError,
+    ShardUnavailableError,
+    UnknownDocumentError,
+)
+from e2graphrag_integrations.langchain import E2GraphRAGRetriever as LangChainRetriever
+from e2graphrag_integrations.llama_index import E2GraphRAGRetriever as LlamaRetriever
+from e2graphrag_integrations.server.web.app import make_app
+from e2graphrag_integrations.shards.index import open_shards
+from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.shards_file import create_shards
+from fakes import CountingLLM, NameExtractor
+from strategies import examples
+
+SETTINGS = IndexSettings(chunk_size=12, chunk_overlap=0, group_size=3)
+MODELS = Models(extractor=NameExtractor())
+PEOPLE = ("Anna", "Bert", "Cleo", "Dora", "Emil", "Fred")
+PLACES = ("Oslo", "Rome", "Lima", "Cairo")
+QUESTIONS = (
+    "Where did Anna meet Bert?",
+    "Who sold the map to Emil in Lima?",
+    "What happened at night?",
+    "Summarize the whole story of Cleo",
+    "harbour",
+)
+
+
+def document(number: int, version: int = 1) -> SourceDocument:
+    one, other = PEOPLE[number % 6], PEOPLE[(number // 2 + version) % 6]
+    place = PLACES[(number + version) % 4]
+    text = (
+        f"{one} met {other} in {place}. {other} sold the map number {number} at night. "
+        f"Nobody saw {one} at the harbour again. Later {one} wrote {version} letters to {place}. "
+    )
+    metadata = {"tenant": "ab"[number % 2], "number": number}
+    return SourceDocument(f"d{number}", text * (1 + number % 2), f"{one} {number}", metadata)
+
+
+DOCUMENTS = [document(number) for number in range(24)]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Return three shards, and one index of the same documents."""
+    folder = tmp_path_factory.mktemp("shards")
+    with open_pair(folder, 3) as (shards, one):
+        yield shards, one
+
+
+class open_pair:  # noqa: N801 - used like a function
+    """Open shards and one index of the same documents."""
+
+    def __init__(self, folder, count, documents=DOCUMENTS, **options):
+        self._stack = ExitStack()
+        create_shards(folder / "x.shards.json", count, embedder="hashing", settings=SETTINGS)
+        self.shards = self._stack.enter_context(
+            open_shards(folder / "x.shards.json", models=MODELS, **options)
+        )
+        self.one = self._stack.enter_context(
+            E2GraphRAG.open(
+                folder / "one.e2g", embedder="hashing", models=MODELS, settings=SETTINGS
+            )
+        )
+        self.shards.add(documents)
+        self.one.add(documents)
+
+    def __enter__(self):
+        return self.shards, self.one
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+
+def assert_equal(shards, one, question, **options):
+    found, expected = (each.retrieve(question, **options) for each in (shards, one))
+    assert found.nodes == expected.nodes
+    assert found.paths == expected.paths
+    timeless = [replace(each.trace, timings={}) for each in (found, expected)]
+    assert timeless[0] == timeless[1]
+    return found
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"k": 3, "paths": True},
+        {"where": {"tenant": "a"}},
+        {"where": {"number": {"$lt": 5}}, "fill": True},
+        {"token_budget": 60},
+        {"history": ["Tell me about Dora.", "What did Bert sell?"]},
+        {"boost": Boosts(documents={"d3": 4.0})},
+        {"expand": "leaves", "mode": "global"},
+        {"strategy": PaperStrategy()},
+        {"strategy": TreeTraversalStrategy()},
+    ],
+    ids=str,
+)
+def test_answers_are_those_of_one_index(pair, question, options):
+    assert_equal(*pair, question, **options)
+
+
+def test_scopes_are_those_of_one_index(pair):
+    shards, one = (each.scoped({"tenant": "a"}) for each in pair)
+    for question in QUESTIONS:
+        assert_equal(shards, one, question)
+    assert shards.document_ids == one.document_ids
+    assert_equal(*(each.scoped({"tenant": "b"}, statistics="index") for each in pair), "Oslo?")
+
+
+def test_documents_entities_and_figures_are_those_of_one_index(pair):
+    shards, one = pair
+    assert shards.document_ids == one.document_ids
+    assert shards.document("d7") == one.document("d7")
+    ids = [node.node_id for node in one.retrieve("Oslo").nodes]
+    assert shards.nodes(ids) == one.nodes(ids)
+    assert shards.entities() == one.entities()
+    assert shards.entity("Anna") == one.entity("Anna")
+    assert shards.status() == one.status()
+    assert shards.state() == one.state()
+    assert dict(shards.made_with) == dict(one.made_with)
+    assert replace(shards.stats(), bytes=0) == replace(one.stats(), bytes=0)
+    assert shards.communities() == one.communities()
+    assert shards.verify().checked["windows"] == one.verify().checked["windows"]
+    assert shards.verify().problems == ()
+    assert shards.edits() == one.edits()
+    assert len(shards.shards) == 3
+    with pytest.raises(UnknownDocumentError, match="no document 'none'"):
+        shards.document("none")
+
+
+def test_tags_are_those_of_one_index(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        for each in (shards, one):
+            each.retrieve("Oslo")
+            each.set_tags(["harbour map", "letters", "night"])
+        assert shards.tag_counts() == one.tag_counts()
+        assert sum(shards.tag_counts().values()) > 0
+        assert_equal(shards, one, "Where is the map?", boost={"tag": {"letters": 3.0}})
+        shards.set_tags(None)
+        assert shards.tag_set() == ()
+
+
+def test_changes_reach_the_shard_of_the_document(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        assert_equal(shards, one, QUESTIONS[0])
+        for each in (shards, one):
+            each.update([document(3, 2), document(4, 3)])
+            each.delete(["d5", "d8"])
+            report = each.add([document(30), document(31), document(3, 2)])
+            assert (report.documents, report.skipped) == (2, ("d3",))
+        for question in QUESTIONS:
+            assert_equal(shards, one, question)
+        for number, location in enumerate(shards.shards):
+            with E2GraphRAG.open(location) as shard:
+                assert {shard_of(id_, 2) for id_ in shard.document_ids} == {number}
+                assert shard.verify().problems == ()
+
+
+def test_a_change_by_another_process_is_found(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        assert_equal(shards, one, QUESTIONS[0])
+        location = shards.shards[shard_of("d40", 2)]
+        with E2GraphRAG.open(location, models=MODELS) as shard:
+            shard.add(document(40))
+        one.add(document(40))
+        shards.refresh()
+        one.refresh()
+        assert_equal(shards, one, "Where did Emil go?")
+
+
+def test_questions_during_changes_see_whole_documents(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, _):
+        stopping, problems = threading.Event(), []
+
+        def ask():
+            while not stopping.is_set():
+                for node in shards.retrieve("Where did Anna meet Bert?", k=20).nodes:
+                    number = int(node.document_id.removeprefix("d"))
+                    versions = [document(number, one).text for one in (1, 2, 3)]
+                    if not any(node.level or node.text in text for text in versions):
+                        problems.append(node)
+
+        asking = [threading.Thread(target=ask) for _ in range(2)]
+        for one in asking:
+            one.start()
+        for version in (2, 3):
+            shards.update([document(number, version) for number in range(6)])
+        stopping.set()
+        for one in asking:
+            one.join()
+        assert problems == []
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(range(9)), st.sampled_from([0, 1, 2])), max_size=12),
+    st.lists(st.sampled_from([*PEOPLE, *PLACES, "map", "night", "saw"]), min_size=1, max_size=4),
+    st.sampled_from([1, 2, 4]),
+)
+@examples(10)
+def test_shards_equal_one_index_after_any_changes(changes, words, count):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_pair(Path(folder), count, DOCUMENTS[:3]) as (shards, one),
+    ):
+        for number, version in changes:
+            for each in (shards, one):
+                if version:
+                    each.add(document(number, version), on_duplicate="replace")
+                elif f"d{number}" in each.document_ids:
+                    each.delete(f"d{number}")
+        assert_equal(shards, one, " ".join(words))
+        assert shards.entities() == one.entities()
+
+
+def test_answers_with_real_models_are_those_of_one_index(tmp_path, real_embedder, real_extractor):
+    models = Models(extractor=real_extractor)
+    create_shards(tmp_path / "x.shards.json", 2, embedder="")
+    with (
+        open_shards(tmp_path / "x.shards.json", embedder=real_embedder, models=models) as shards,
+        E2GraphRAG.open(tmp_path / "one.e2g", embedder=real_embedder, models=models) as one,
+    ):
+        for each in (shards, one):
+            each.add(DOCUMENTS[:10])
+        for question in QUESTIONS:
+            found, expected = (each.retrieve(question).nodes for each in (shards, one))
+            assert [node.node_id for node in found] == [node.node_id for node in expected]
+
+
+# Errors
+
+
+def test_wrong_documents_change_nothing(tmp_path):
+    with open_pair(tmp_path, 2, DOCUMENTS[:4]) as (shards, _):
+        with pytest.raises(DuplicateDocumentError, match="'d1' is already indexed"):
+            shards.add([document(9), document(1, 2)])
+        with pytest.raises(UnknownDocumentError, match="no document 'd9'"):
+            shards.update([document(1, 2), document(9)])
+        with pytest.raises(UnknownDocumentError, match="no document 'd9'"):
+            shards.delete(["d1", "d9"])
+        assert shards.document_ids == ["d0", "d1", "d2", "d3"]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda shards: shards.edit_entities(stop=["Anna"]),
+        lambda shards: shards.communities(reports="summarizer"),
+        lambda shards: list(shards.export()),
+        lambda shards: shards.compact(),
+        lambda shards: shards.reindex(),
+        lambda shards: shards.add(document(50), max_llm_calls=3),
+        lambda shards: shards.add(document(50), progress=print),
+    ],
+)
+def test_what_needs_one_index_says_so(tmp_path, work):
+    create_shards(tmp_path / "x.shards.json", 2, embedder="hashing", settings=SETTINGS)
+    with open_shards(tmp_path / "x.shards.json", models=MODELS, summarizer=CountingLLM()) as shards:
+        shards.add(DOCUMENTS[:6])
+        with pytest.raises(ShardsUnsupportedError, match="does not work across shards"):
+            work(shards)
+        assert len(shards.document_ids) == 6
+
+
+def test_an_index_in_shards_is_not_copied(pair):
+    with pytest.raises(NotPicklableError, match="open_shards"):
+        copy.deepcopy(pair[0])
+
+
+def test_shards_in_another_order_are_refused(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, _):
+        locations = shards.shards
+    with (
+        open_shards(locations[::-1], models=MODELS) as swapped,
+        pytest.raises(SettingsMismatchError, match="which belongs to"),
+    ):
+        swapped.retrieve("Oslo")
+    with pytest.raises(InvalidInputError, match="different locations"):
+        open_shards([locations[0], locations[0]])
+
+
+def test_shards_with_other_settings_are_refused(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, _):
+        locations = shards.shards
+    other = str(tmp_path / "other.e2g")
+    with E2GraphRAG.open(other, embedder="hashing", chunk_size=200) as shard:
+        shard.add(document(1))
+    with pytest.raises(SettingsMismatchError, match="was built with"):
+        open_shards([locations[0], other])
+
+
+def test_shards_with_other_edits_are_refused(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, _):
+        locations = shards.shards
+    with E2GraphRAG.open(locations[1], models=MODELS) as shard:
+        shard.edit_entities(stop=["Anna"])
+    with (
+        open_shards(locations, models=MODELS) as shards,
+        pytest.raises(SettingsMismatchError, match="different entity edits"),
+    ):
+        shards.retrieve("Oslo")
+    with E2GraphRAG.open(locations[0], models=MODELS) as shard:
+        shard.edit_entities(stop=["Anna"])
+    with open_shards(locations, models=MODELS) as shards:
+        assert "Anna" not in {one.name for one in shards.entities()}
+
+
+# Faults
+
+
+def kill(shards, number):
+    """Close a shard, as if its actor died."""
+    actors = shards._shards._actors
+    actors._drop(number, actors._hosts.get(number))
+
+
+def hide(shards, number):
+    """Remove the file of a shard, and return a function that brings it back."""
+    file = Path(shards.shards[number])
+    kill(shards, number)
+    hidden = file.rename(file.with_suffix(".hidden"))
+    return lambda: hidden.rename(file)
+
+
+def test_a_lost_shard_is_an_error_and_returns(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        shards.retrieve("Oslo")
+        bring_back = hide(shards, 1)
+        with pytest.raises(ShardUnavailableError, match=r"1 of 2 shards .*x\.1\.e2g") as caught:
+            shards.retrieve("Where did Anna meet Bert?")
+        assert caught.value.shards == (1,)
+        with pytest.raises(ShardUnavailableError):
+            shards.add([document(40), document(41), document(42)])
+        page = TestClient(make_app(shards), base_url="http://localhost")
+        assert page.post("/retrieve", json={"question": "Oslo"}).status_code == 503
+        bring_back()
+        for each in (shards, one):
+            each.add([document(40), document(41), document(42)])
+        for question in QUESTIONS:
+            assert not assert_equal(shards, one, question).trace.missing_shards
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_a_partial_answer_names_the_missing_shards(tmp_path, asked_before):
+    with open_pair(tmp_path, 2, partial=True) as (shards, one):
+        if asked_before:
+            assert_equal(shards, one, "Where did Anna meet Bert?")
+        bring_back = hide(shards, 1)
+        result = shards.retrieve("Where did Anna meet Bert?", k=50)
+        assert result.trace.missing_shards == (shards.shards[1],)
+        assert "incomplete: without" in result.trace.explain()
+        assert {shard_of(node.document_id, 2) for node in result.nodes} == {0}
+        assert shards.retrieve("Oslo", where={"tenant": "a"}).nodes
+        bring_back()
+        assert_equal(shards, one, "Where did Anna meet Bert?")
+
+
+def test_answers_are_complete_while_actors_die(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        expected = one.retrieve("Where did Anna meet Bert?").nodes
+        stopping = threading.Event()
+
+        def kill_often():
+            while not stopping.wait(0.1):
+                kill(shards, 0)
+                kill(shards, 1)
+
+        killing = threading.Thread(target=kill_often)
+        killing.start()
+        try:
+            for _ in range(6):
+                with suppress(ShardUnavailableError):
+                    assert shards.retrieve("Where did Anna meet Bert?").nodes == expected
+        finally:
+            stopping.set()
+            killing.join()
+        assert shards.retrieve("Where did Anna meet Bert?").nodes == expected
+        for each in (shards, one):
+            each.add(document(50))
+        assert_equal(shards, one, "Where did Anna meet Bert?")
+
+
+def test_nothing_is_answered_without_any_shard(tmp_path):
+    with open_pair(tmp_path, 1, partial=True) as (shards, _):
+        bring_back = hide(shards, 0)
+        with pytest.raises(ShardUnavailableError):
+            shards.retrieve("Oslo")
+        bring_back()
+
+
+# Faces
+
+
+def test_both_frameworks_tools_and_the_page_accept_shards(pair):
+    shards, _ = pair
+    question = "Where did Anna meet Bert?"
+    hits, expected = (LlamaRetriever(each).retrieve(question) for each in pair)
+    assert [hit.node.node_id for hit in hits] == [hit.node.node_id for hit in expected]
+    found, known = (LangChainRetriever(index=each).invoke(question) for each in pair)
+    assert found == known
+    tools = {tool.name: tool.function for tool in agent_tools(IndexTools(shards))}
+    assert tools["search"](question=question)
+    page = TestClient(make_app(shards), base_url="http://localhost")
+    assert page.get("/documents").json()["total"] == len(DOCUMENTS)
+    assert page.get("/edits").json()["items"] == []
+    assert page.post("/retrieve", json={"question": question}).json()["nodes"]
+
+
+async def test_async_methods_are_those_of_one_index(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, one):
+        for each in (shards, one):
+            await each.aadd(document(60))
+            await each.aupdate(document(60, 2))
+            await each.adelete("d1")
+            await each.aresume()
+        found = await shards.aretrieve("Oslo")
+        assert found.nodes == one.retrieve("Oslo").nodes
