@@ -14,7 +14,7 @@ from e2graphrag_integrations.retrieval.request_kinds import (
     request_model,
 )
 
-HELD_OUT = Path(__file__).parents[2] / "data" / "requests.jsonl"
+HELD_OUT = Path(__file__).parents[1] / "data" / "requests.jsonl"
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])
