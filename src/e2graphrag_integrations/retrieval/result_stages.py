@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from e2graphrag_integrations.languages.detection import foreign_language
 from e2graphrag_integrations.retrieval.draft import Draft
 from e2graphrag_integrations.retrieval.hydrate import hydrate, hydrate_in_batches
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
 from e2graphrag_integrations.retrieval.ranking.node_relevance import add_relevance
 from e2graphrag_integrations.retrieval.ranking.relevance_floor import above_floor
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.results.expansion import expand, fill_to_k
 from e2graphrag_integrations.retrieval.results.packing import pack_nodes, pack_windows
@@ -61,13 +63,13 @@ def find_paths(draft: Draft) -> Draft:
 def explain(draft: Draft) -> Draft:
     """Complete the trace: why nothing was found, and what was mixed and carried over."""
     query, nodes, trace = draft.query, draft.nodes, draft.trace
-    reason = ""
     if query.allowed is not None and not query.allowed.any():
-        reason = "no node passes the filter; "
+        trace = replace(trace, reason=Reason("nothing_passes", rest=trace.reason))
     elif not nodes and trace.cuts.get("min_relevance"):
-        reason = f"no node has a relevance of at least {query.min_relevance:g}; "
-    if reason:
-        trace = replace(trace, reason=reason + trace.reason)
+        reason = Reason("nothing_relevant", least=query.min_relevance, rest=trace.reason)
+        trace = replace(trace, reason=reason)
+    foreign = foreign_language(query.question, draft.snapshot.known_languages)
+    trace = replace(trace, foreign_language=foreign)
     if trace.mixture is not None:
         summaries = sum(node.level > 0 for node in nodes)
         mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)

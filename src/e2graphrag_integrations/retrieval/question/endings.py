@@ -13,6 +13,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.question.request_kinds import names_ending, request_kind
 from e2graphrag_integrations.retrieval.question.routing import without_titles
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Span
@@ -54,7 +55,7 @@ def endings_first(
     if not len(chunks):
         return list(candidates)
     best = candidates[0]
-    reason = f"among the last {len(chunks)} chunk(s) of the text, because it asks for the end"
+    reason = Reason("ending", count=len(chunks))
     added = [
         Candidate(row, best.score, ENDING, (reason,), span, best.is_window)
         for row in chunks[::-1].tolist()

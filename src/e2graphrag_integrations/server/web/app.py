@@ -174,7 +174,8 @@ async def _refuse(_: Request, error: Exception) -> Response:
         return error.response()
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type
     kind = _KINDS.get(error.status_code, "RequestError")
-    return Problem(error.status_code, kind, str(error.detail), error.headers or {}).response()
+    headers = error.headers or {}
+    return Problem(error.status_code, kind, str(error.detail), headers=headers).response()
 
 
 class _Headers:

@@ -98,13 +98,15 @@ class Service:
         if rights == "answer" and not self.can_answer(caller):
             if self.model is None:
                 message = "the server has no model for answers: start it with --answer-model"
-                raise Problem(403, "AnswersOffError", message)
-            raise Problem(403, "AnswersOffError", "this token may not ask for answers")
+                raise Problem(403, "AnswersOffError", message, "no_model")
+            raise Problem(
+                403, "AnswersOffError", "this token may not ask for answers", "answers_off"
+            )
         if rights == "write":
             if self.options.read_only:
-                raise Problem(403, "ReadOnlyError", "the server is read-only")
+                raise Problem(403, "ReadOnlyError", "the server is read-only", "server_read_only")
             if not caller.can_write:
-                raise Problem(403, "ReadOnlyError", "this token may only read")
+                raise Problem(403, "ReadOnlyError", "this token may only read", "token_read_only")
 
     @property
     def writers_take_turns(self) -> bool:
@@ -120,7 +122,9 @@ class Service:
         writer = None if self.writers_take_turns else self.rag.writer()
         if writer is not None:
             message = f"{written_by('the index', writer)}: try again when it has finished"
-            raise Problem(409, "ConflictError", self.explainer.shown(message))
+            values = {"writer": self.explainer.shown(writer)}
+            shown = self.explainer.shown(message)
+            raise Problem(409, "ConflictError", shown, "index_written", values)
 
     def check_idle(self) -> None:
         """Check that neither a job nor another process is writing to the index.
@@ -129,7 +133,8 @@ class Service:
             Problem: If one is.
         """
         if self.jobs.writing_since is not None:
-            raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
+            message = "a job is writing to the index: wait, or stop it"
+            raise Problem(409, "ConflictError", message, "job_writing")
         self.check_writable()
 
     async def check_index(self) -> None:

@@ -1,10 +1,12 @@
 // The report: the views of an index over the data in the same file. The file consists of blocks of JSON; each is
 // parsed when it is needed, so that the first view appears before the texts have been read.
 
-import { renderAnswer, viewLink } from "./answer.js";
+import { renderAnswer } from "./answer.js";
 import { announce, clear, h } from "./dom.js";
+import { edgeKey } from "./drawing.js";
 import { mountGraph } from "./graph.js";
 import { countOf, formatNumber, t } from "./i18n.js";
+import { viewLink } from "./links.js";
 import { mountTree } from "./tree.js";
 
 const LISTED_ROWS = 100;
@@ -43,7 +45,7 @@ class ReportSource {
         items: data.items,
         neighborhoods: new Map(data.neighborhoods.map((one) => [one.nodes[0][0], one])),
         details: new Map(data.details.map((one) => [one.info.name, one])),
-        sentences: new Map(data.sentences.map((one) => [[one.source, one.target].sort().join("\n"), one])),
+        sentences: new Map(data.sentences.map((one) => [edgeKey(one), one])),
         paths: data.paths,
         nodes: new Map(data.neighborhoods.map((one) => [one.nodes[0][0], graphNode(one.nodes[0])])),
       };
@@ -79,7 +81,7 @@ class ReportSource {
   }
 
   async edge(source, target) {
-    const found = (await this.graph()).sentences.get([source, target].sort().join("\n"));
+    const found = (await this.graph()).sentences.get(edgeKey({ source, target }));
     if (!found) throw new Error(t("report.no_edge"));
     return found;
   }
