@@ -91,6 +91,7 @@ class GuardedRoute(APIRoute):
         request: Request,
         handle: Callable[[Request], Coroutine[Any, Any, Response]],
     ) -> Response:
+        await service.check_worker()
         service.access.check_origin(request)
         caller = service.access.identify(request, needs_token=self.rights != "public")
         service.check_rights(caller, self.rights)

@@ -18,8 +18,9 @@ from e2graphrag_integrations.server.web.events import Streams
 from e2graphrag_integrations.server.web.jobs import Jobs
 from e2graphrag_integrations.server.web.limits import Admission, Rate
 from e2graphrag_integrations.server.web.metrics import Metrics
+from e2graphrag_integrations.server.web.one_worker import MESSAGE, OneWorker
 from e2graphrag_integrations.server.web.options import WebOptions
-from e2graphrag_integrations.server.web.problems import Explainer, Problem
+from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
@@ -41,11 +42,13 @@ class Service:
     """
 
     def __init__(self, rag: E2GraphRAG, options: WebOptions) -> None:
+        is_file = rag.path != MEMORY and not is_postgres_url(rag.path)
         self.rag = rag
         self.options = options
         self.access = Access(options)
         self.admission = Admission(options.limits)
         self.explainer = Explainer(rag.path)
+        self.worker = OneWorker(str(Path(rag.path).absolute()) if is_file else rag.path)
         self.jobs = Jobs(options.limits, self.explainer)
         self.estimating = asyncio.Lock()
         self.streams = Streams(
@@ -69,6 +72,15 @@ class Service:
             for one in options.clients
             if one.where is not None
         }
+
+    async def check_worker(self) -> None:
+        """Check that this process is the only worker of its server.
+
+        Raises:
+            Problem: If it is not.
+        """
+        if not await self.worker.is_only():
+            raise busy(503, MESSAGE, code="second_worker")
 
     def reader(self, caller: Caller) -> Readable:
         """Return the index as a caller sees it."""
@@ -161,6 +173,7 @@ class Service:
     async def close(self) -> None:
         """Stop the jobs and end the threads."""
         await self.jobs.stop_all()
+        self.worker.close()
         if self.model is not None:
             await self.model.close()
         self.admission.close()
