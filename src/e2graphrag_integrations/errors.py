@@ -113,7 +113,15 @@ class LLMCallLimitError(InvalidInputError):
 
 
 class UnknownDocumentError(E2GraphRAGError, KeyError):
-    """Raised for a document id that is not in the index."""
+    """Raised for a document id that is not in the index.
+
+    Attributes:
+        document_id: The id; empty if the error does not know it.
+    """
+
+    def __init__(self, message: str = "", document_id: str = "") -> None:
+        super().__init__(message)
+        self.document_id = document_id
 
     def __str__(self) -> str:
         # `KeyError.__str__` returns the repr of the message.

@@ -34,7 +34,7 @@ VIEWS = {
 
 ERRORS = {
     "graph?entity=Xenia": "索引中没有名称“Xenia”。",
-    "tree?document=gone.txt": "索引中没有这个文档。",
+    "tree?document=gone.txt": "索引中没有文档“gone.txt”。",
 }
 """Addresses of what the index lacks, and the message of each in Chinese."""
 

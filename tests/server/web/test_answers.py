@@ -98,7 +98,7 @@ def test_the_language_of_a_question_is_told_if_no_document_has_it(rag, serve, qu
 @pytest.mark.parametrize(
     ("path", "code", "values"),
     [
-        ("/documents/nowhere", "unknown_document", {}),
+        ("/documents/nowhere", "unknown_document", {"id": "nowhere"}),
         ("/nodes/nowhere/children", "unknown_node", {}),
         ("/entities/Xenia", "unknown_entity", {"entity": "Xenia", "names": []}),
         ("/jobs/none", "unknown_job", {}),

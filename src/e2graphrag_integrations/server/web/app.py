@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
+from e2graphrag_integrations.server.one_worker import MESSAGE
 from e2graphrag_integrations.server.web import (
     document_routes,
     edit_routes,
@@ -30,7 +31,6 @@ from e2graphrag_integrations.server.web import (
     system_routes,
 )
 from e2graphrag_integrations.server.web.answering import routes as answer_routes
-from e2graphrag_integrations.server.web.one_worker import MESSAGE
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.service import Service

@@ -196,14 +196,17 @@ class Explainer:
 
     def _explained(self, error: E2GraphRAGError, status: int) -> Problem:
         """Return the answer to an error whose message helps the client."""
+        if isinstance(error, UnknownDocumentError) and error.document_id:
+            values = {"id": self.shown(error.document_id)}
+            return Problem(status, type(error).__name__, self.shown(str(error)), "", values)
         if not isinstance(error, UnknownEntityError):
             return Problem(status, type(error).__name__, self.shown(str(error)))
         # The hint of an unknown entity names a method of Python.
         code = "unknown_entity_meant" if error.meant else ""
         code = "stopped_entity" if error.is_stopped else code
         names = [self.shown(name) for name in error.meant]
-        values = {"entity": self.shown(error.name), "names": names}
-        return Problem(status, type(error).__name__, self.shown(error.problem), code, values)
+        about = {"entity": self.shown(error.name), "names": names}
+        return Problem(status, type(error).__name__, self.shown(error.problem), code, about)
 
 
 def _trace_of(error: BaseException) -> BaseException | None:

@@ -12,13 +12,13 @@ from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.server.one_worker import MESSAGE, OneWorker
 from e2graphrag_integrations.server.web.access import Access, Caller
 from e2graphrag_integrations.server.web.answering.model import Model
 from e2graphrag_integrations.server.web.events import Streams
 from e2graphrag_integrations.server.web.jobs import Jobs
 from e2graphrag_integrations.server.web.limits import Admission, Rate
 from e2graphrag_integrations.server.web.metrics import Metrics
-from e2graphrag_integrations.server.web.one_worker import MESSAGE, OneWorker
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
 from e2graphrag_integrations.store.connection import MEMORY

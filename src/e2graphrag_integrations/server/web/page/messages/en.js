@@ -82,7 +82,7 @@ export const ENGLISH = Object.freeze({
   "problem.503": "{message}",
   "problem.other": "{message}",
   "problem.above_limit": "“{name}” is above the limit of this server, {most}.",
-  "problem.unknown_document": "The index has no such document.",
+  "problem.unknown_document": "The index has no document “{id}”.",
   "problem.unknown_node": "The index has no such passage or summary.",
   "problem.unknown_entity": "The index has no name “{entity}”.",
   "problem.unknown_entity_meant": "The index has no name “{entity}”. Did you mean {names}?",

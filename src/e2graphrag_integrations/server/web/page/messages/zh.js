@@ -82,7 +82,7 @@ export const CHINESE = Object.freeze({
   "problem.503": "服务暂不可用：{message}",
   "problem.other": "服务器出错：{message}",
   "problem.above_limit": "“{name}”超过此服务器的上限 {most}。",
-  "problem.unknown_document": "索引中没有这个文档。",
+  "problem.unknown_document": "索引中没有文档“{id}”。",
   "problem.unknown_node": "索引中没有这个段落或摘要。",
   "problem.unknown_entity": "索引中没有名称“{entity}”。",
   "problem.unknown_entity_meant": "索引中没有名称“{entity}”。您是否指{names}？",

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
-from e2graphrag_integrations.server.web import one_worker
-from e2graphrag_integrations.server.web.one_worker import OneWorker, bound_addresses
+from e2graphrag_integrations.server import one_worker
+from e2graphrag_integrations.server.one_worker import OneWorker, bound_addresses
 from fakes import NameExtractor
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="lists no open files")  # noqa: PTH112
@@ -66,7 +66,7 @@ def run(tmp_path):
     started = []
 
     def run_(*arguments, **environment):
-        paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+        paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])
         own = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path), **environment}
         with log.open("w") as file:
             process = subprocess.Popen(
@@ -182,18 +182,3 @@ async def test_a_process_that_ends_meanwhile_is_waited_for(bound, tmp_path, monk
     asyncio.get_running_loop().call_later(0.3, first.close)
     assert await second.is_only()
     second.close()
-
-
-def test_a_request_to_a_second_worker_is_refused(rag, serve, monkeypatch, bound, tmp_path):
-    monkeypatch.setattr(one_worker, "_WAIT", 0.0)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    client = serve(rag)
-    client.app.state.service.worker = OneWorker("a.e2g")
-    other = OneWorker("a.e2g")
-    assert asyncio.run(other.is_only())
-    for file in tmp_path.glob("*.pid"):
-        file.write_text("1")
-    answer = client.get("/info")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "second_worker")
-    other.close()
-    assert client.get("/info").status_code == 200
