@@ -38,6 +38,7 @@ export function mountAsk(root, _source, info, state) {
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
   const sent = {}; // what was asked, by the name of the setting
+  const titles = {}; // what the settings were then called, by their presets
   const forms = {}; // how the settings were then
   const written = new WrittenAnswers(info.answers);
   const opened = new Set(); // the nodes whose reasons are shown, which stay so when the question is asked again
@@ -235,7 +236,8 @@ export function mountAsk(root, _source, info, state) {
       answers.removeAttribute("aria-busy");
       Object.keys(chosen).forEach((name, index) => {
         given[name] = settled[index];
-        sent[name] = { question: text, settings: chosen[name], preset: presets[name] };
+        sent[name] = { question: text, settings: chosen[name] };
+        titles[name] = presets[name] ? t("ask.setting_preset", { name, preset: presets[name] }) : t("ask.setting_of", { name });
         forms[name] = chosenForms[name];
       });
       if (!compare.checked) delete given.B;
@@ -249,8 +251,7 @@ export function mountAsk(root, _source, info, state) {
     clear(
       answers,
       Object.entries(given).map(([name, one]) => {
-        const { preset } = sent[name];
-        const title = preset ? t("ask.setting_preset", { name, preset }) : t("ask.setting_of", { name });
+        const title = titles[name];
         if (one.status === "rejected") {
           return h("section", { "aria-label": title }, given.B ? h("h2", null, title) : null, errorBox(one.reason));
         }
