@@ -96,7 +96,7 @@ def until(condition, seconds=60):
 
 def answers(port):
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/health").status_code
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=60).status_code
     except httpx.TransportError:
         return 0
 
