@@ -119,7 +119,15 @@ class LLMCallLimitError(InvalidInputError):
 
 
 class UnknownDocumentError(E2GraphRAGError, KeyError):
-    """Raised for a document id that is not in the index."""
+    """Raised for a document id that is not in the index.
+
+    Attributes:
+        document_id: The id; empty if the error does not know it.
+    """
+
+    def __init__(self, message: str = "", document_id: str = "") -> None:
+        super().__init__(message)
+        self.document_id = document_id
 
     def __str__(self) -> str:
         # `KeyError.__str__` returns the repr of the message.
@@ -132,12 +140,26 @@ class UnknownEntityError(E2GraphRAGError, KeyError):
     Attributes:
         problem: The message without the hint.
         hint: How to find the names in Python, or an empty string.
+        name: The name.
+        meant: Entities that the name may mean; the message names them.
+        is_stopped: Whether an edit of the user stopped the entity.
     """
 
-    def __init__(self, problem: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        problem: str,
+        hint: str = "",
+        *,
+        name: str = "",
+        meant: tuple[str, ...] = (),
+        is_stopped: bool = False,
+    ) -> None:
         super().__init__(problem, hint)
         self.problem = problem
         self.hint = hint
+        self.name = name
+        self.meant = meant
+        self.is_stopped = is_stopped
 
     def __str__(self) -> str:
         separator = " " if self.problem.endswith("?") else ": "

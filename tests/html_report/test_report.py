@@ -100,7 +100,7 @@ def test_report_contains_the_views_of_the_index(rag, out):
     }
     start = page.blocks["start"]
     assert (start["questions"], start["documents"]) == (questions, 3)
-    assert ["Chunks", rag.stats().chunks] in start["statistics"]
+    assert start["statistics"]["chunks"] == rag.stats().chunks
     for place, question in enumerate(questions):
         shown = page.blocks[f"answer-{place}"]
         expected = to_json(ask(rag, question))
@@ -215,7 +215,7 @@ def test_a_scope_is_all_that_a_report_contains(rag, out):
         assert not re.search(rf"\b{word}\b", raw.rpartition("</script>\n<script type=")[2])
     page = read(out)
     assert [row[0] for row in page.blocks["documents"]] == ["emoji"]
-    assert "kind" in page.blocks["start"]["facts"][-1]
+    assert "kind" in page.blocks["start"]["facts"][-1]["values"]["scope"]
     assert "Dora" not in json.dumps(page.blocks)
 
 
@@ -250,7 +250,12 @@ def test_documents_beyond_the_limit_are_named_and_those_of_answers_come_first(ra
     rows = {row[0]: row for row in page.blocks["documents"]}
     assert rows["zebra"][5] == 0
     assert (written.documents, written.left_out) == (1, 3)
-    assert "1 of 4 documents" in page.blocks["start"]["tree_note"]
+    note = page.blocks["start"]["tree_note"]
+    assert (note["code"], note["values"]["included"], note["values"]["total"]) == (
+        "some_texts",
+        1,
+        4,
+    )
     assert page.blocks["start"]["tree_note"] in page.blocks["start"]["notes"]
     empty = write_report(rag, out, max_mb=0, replace=True)
     assert (empty.documents, empty.left_out) == (0, 4)
@@ -259,8 +264,8 @@ def test_documents_beyond_the_limit_are_named_and_those_of_answers_come_first(ra
 def test_documents_that_are_not_indexed_are_counted(rag, out):
     rag.add([SourceDocument("later", "Anna waits.")], wait=False)
     write_report(rag, out)
-    notes = " ".join(read(out).blocks["start"]["notes"])
-    assert "not indexed: 1 pending" in notes
+    notes = read(out).blocks["start"]["notes"]
+    assert {"code": "unindexed", "values": {"counts": {"pending": 1}}} in notes
 
 
 def test_an_empty_index_has_a_report(open_index, out):
@@ -339,3 +344,36 @@ def test_bad_arguments_are_refused_before_anything_is_written(
     with pytest.raises(E2GraphRAGError, match=message):
         write_report(open_index(), **({"path": "report.html"} | arguments))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "language", "expected"),
+    [
+        (["Anna met Bert."], None, "en"),
+        (["Anna met Bert."], "zh", "zh-Hans"),
+        (
+            [
+                "\u8bf8\u845b\u4eae\u5728\u9686\u4e2d\u3002",
+                "\u5218\u5907\u6765\u4e86\u3002",
+                "Anna met Bert.",
+            ],
+            None,
+            "zh-Hans",
+        ),
+        (["\u8bf8\u845b\u4eae\u5728\u9686\u4e2d\u3002"], "en", "en"),
+    ],
+)
+def test_the_report_is_in_the_language_of_most_documents(
+    open_index, tmp_path, texts, language, expected
+):
+    rag = open_index()
+    rag.add([SourceDocument(str(place), text) for place, text in enumerate(texts)])
+    write_report(rag, tmp_path / "out.html", language=language)
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert f'<html lang="{expected}">' in text
+
+
+def test_a_report_in_an_unknown_language_is_refused(rag, tmp_path):
+    with pytest.raises(InvalidInputError, match="language='fr' must be None or one of en, zh"):
+        write_report(rag, tmp_path / "out.html", language="fr")
+    assert not (tmp_path / "out.html").exists()

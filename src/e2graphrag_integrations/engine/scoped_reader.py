@@ -135,7 +135,7 @@ class ScopedReader(IndexReader):
                 return document
             if document is None and self._shows(id_):  # it was not deleted meanwhile
                 raise damaged(self._index.store.path)
-        raise UnknownDocumentError(f"no document {id_!r} in {self._index.store.path}")
+        raise UnknownDocumentError(f"no document {id_!r} in {self._index.store.path}", id_)
 
     def _shows(self, document_id: str) -> bool:
         """Return whether all nodes of a document are visible."""

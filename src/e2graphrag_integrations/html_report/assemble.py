@@ -24,9 +24,15 @@ _MODULES = (
     "i18n.js",
     "dom.js",
     "excerpt.js",
-    "said.js",
+    "reasons.js",
+    "links.js",
+    "trace.js",
     "answer.js",
     "edits.js",
+    "evidence.js",
+    "finder.js",
+    "layouts.js",
+    "drawing.js",
     "graph.js",
     "tree.js",
     "report.js",
@@ -39,7 +45,18 @@ _EXPORT = re.compile(r"^export (?=(async )?(function|class|const|let) )", re.MUL
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """Characters that could end the element of a block, or a line of a script."""
 
-_VIEWS = {"overview": "Overview", "answers": "Answers", "graph": "Graph", "tree": "Tree"}
+_VIEWS = {
+    "overview": "report.overview",
+    "answers": "report.answers",
+    "graph": "view.graph",
+    "tree": "view.tree",
+}
+"""The views, and the messages of the page that name them."""
+
+LANGUAGES = ("en", "zh")
+"""The languages that a report can be in, those of the page."""
+
+_TAGS = {"en": "en", "zh": "zh-Hans"}
 
 
 def block(name: str, value: Any) -> str:
@@ -48,12 +65,13 @@ def block(name: str, value: Any) -> str:
     return f'<script type="application/json" id="data-{name}">{text.translate(_ESCAPES)}</script>\n'
 
 
-def page_start(title: str, start: Any) -> str:
+def page_start(title: str, start: Any, language: str) -> str:
     """Return the beginning of a report: everything before the blocks that are read later.
 
     Args:
         title: Title of the file.
         start: The value of the block `start`, which the script reads at once.
+        language: One of `LANGUAGES`, in which the script shows everything but texts of the index.
     """
     style, script, library = _style(), _script(), _library()
     policy = (
@@ -61,15 +79,16 @@ def page_start(title: str, start: Any) -> str:
         f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
     links = "\n".join(
-        f'    <a href="#/{view}" data-view="{view}">{label}</a>' for view, label in _VIEWS.items()
+        f'    <a href="#/{view}" data-view="{view}" data-t="{key}"></a>'
+        for view, key in _VIEWS.items()
     )
     sections = "\n".join(
-        f'  <section id="view-{view}" class="view" aria-label="{label}" hidden></section>'
-        for view, label in _VIEWS.items()
+        f'  <section id="view-{view}" class="view" data-t-label="{key}" hidden></section>'
+        for view, key in _VIEWS.items()
     )
     # Cytoscape adds a style of its own unless an element has this id.
     return f"""<!doctype html>
-<html lang="en">
+<html lang="{_TAGS[language]}">
 <head>
 <meta charset="utf-8">
 {GENERATOR}
@@ -80,26 +99,27 @@ def page_start(title: str, start: Any) -> str:
 <style id="__________cytoscape_stylesheet">{style}</style>
 </head>
 <body>
-<a class="skip" id="skip" href="#main">Skip to the content</a>
+<a class="skip" id="skip" href="#main" data-t="shell.skip"></a>
 <header class="top">
   <div class="brand">
     <span class="brand-name">E2GraphRAG</span>
-    <span class="index-name">{html.escape(title)}</span>
+    <span class="index-name" id="index-name" dir="auto"></span>
   </div>
-  <nav class="tabs" aria-label="Views">
+  <nav class="tabs" data-t-label="shell.views">
 {links}
   </nav>
   <div class="tools">
-    <label class="theme-label" for="theme">Theme</label>
+    <label class="theme-label" for="theme" data-t="shell.theme"></label>
     <select id="theme">
-      <option value="system">System</option>
-      <option value="light">Light</option>
-      <option value="dark">Dark</option>
+      <option value="system" data-t="theme.system"></option>
+      <option value="light" data-t="theme.light"></option>
+      <option value="dark" data-t="theme.dark"></option>
     </select>
   </div>
 </header>
 <main id="main" tabindex="-1">
-  <noscript>This report needs JavaScript. It uses no network.</noscript>
+  <noscript>This report needs JavaScript. It uses no network.
+    <span lang="zh-Hans">本报告需要启用 JavaScript，不使用网络。</span></noscript>
 {sections}
 </main>
 <div id="announcements" class="visually-hidden" role="status" aria-live="polite"></div>

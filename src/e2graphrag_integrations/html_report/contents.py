@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,21 +202,17 @@ def _text(reader: Readable, document_id: str) -> str | None:
         return None
 
 
-def statistics(reader: Readable) -> list[tuple[str, int | str]]:
-    """Return the counts of an index with their names."""
+def statistics(reader: Readable) -> dict[str, Any]:
+    """Return the counts of an index by name, and the documents in each language."""
     found = reader.stats()
-    languages: Mapping[str, int] = found.languages
-    counts: list[tuple[str, int | str]] = [
-        ("Documents", found.documents),
-        ("Chunks", found.chunks),
-        ("Summaries", found.summaries),
-        ("Levels", found.levels),
-        ("Entities", found.entities),
-        ("Edges", found.edges),
-        ("Mentions", found.mentions),
-        ("Vectors", found.windows),
-    ]
-    if languages:
-        shares = ", ".join(f"{code} {count:,}" for code, count in languages.items())
-        counts.append(("Languages", shares))
-    return counts
+    return {
+        "documents": found.documents,
+        "chunks": found.chunks,
+        "summaries": found.summaries,
+        "levels": found.levels,
+        "entities": found.entities,
+        "edges": found.edges,
+        "mentions": found.mentions,
+        "windows": found.windows,
+        "languages": dict(found.languages),
+    }

@@ -17,8 +17,15 @@ from e2graphrag_integrations._utils.validation import check_bool, check_text, sh
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.html_report import contents
-from e2graphrag_integrations.html_report.assemble import GENERATOR, PAGE_END, block, page_start
+from e2graphrag_integrations.html_report.assemble import (
+    GENERATOR,
+    LANGUAGES,
+    PAGE_END,
+    block,
+    page_start,
+)
 from e2graphrag_integrations.html_report.contents import ListedDocument
+from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.views.answer import AnswerView
 from e2graphrag_integrations.views.documents import Readable
@@ -72,6 +79,7 @@ def write_report(
     questions: Sequence[str] = (),
     max_mb: float = DEFAULT_MB,
     replace: bool = False,
+    language: str | None = None,
 ) -> HtmlReport:
     """Write an index, and its answers to questions, to one HTML file that needs no network.
 
@@ -86,6 +94,8 @@ def write_report(
         max_mb: Maximum size of the texts and trees in MB (10^6 bytes), at most 500. All else takes
             about 1 MB, and a further 0.1 MB for each answer.
         replace: Whether to replace an existing report. No other file is ever replaced.
+        language: `en` or `zh`, in which the report describes the index; None means Chinese if most
+            documents are, and otherwise English.
 
     Raises:
         InvalidInputError: If an argument is invalid, the file exists, or its folder does not.
@@ -95,6 +105,7 @@ def write_report(
     target = _check_target(path, reader.path, replace=check_bool("replace", replace))
     asked = _check_questions(questions)
     size = _check_size(max_mb)
+    language = _check_language(language) or _language_of(reader)
     answers = contents.answers(reader, asked)
     graph = contents.graph(reader, answers)
     listed, total = contents.documents(reader)
@@ -103,11 +114,11 @@ def write_report(
     rows = [_row(one, places.get(one.info.id, -1)) for one in listed]
     graph_note = _graph_note(len(graph["items"]), graph["total"])
     tree_note = _tree_note(len(chosen), total, max_mb)
-    notes = [graph_note, tree_note, _unindexed_note(reader), _listed_note(len(listed), total)]
+    notes = (graph_note, tree_note, _unindexed_note(reader), _listed_note(len(listed), total))
     start = {
         "name": index_name(reader.path),
         "facts": _facts(reader),
-        "notes": [note for note in notes if note],
+        "notes": [note for note in notes if note is not None],
         "graph_note": graph_note,
         "tree_note": tree_note,
         "statistics": contents.statistics(reader),
@@ -117,7 +128,7 @@ def write_report(
     }
 
     def parts() -> Iterator[str]:
-        yield page_start(f"Report on {start['name']}", start)
+        yield page_start(str(start["name"]), start, language)
         for place, answer in enumerate(answers):
             yield block(f"answer-{place}", to_json(answer))
         yield block("graph", graph)
@@ -218,54 +229,66 @@ def _row(document: ListedDocument, place: int) -> list[Any]:
     return [info.id, info.title, info.chunks, info.end, document.language, place]
 
 
-def _graph_note(entities: int, total: int) -> str:
+def _check_language(language: str | None) -> str | None:
+    if language is not None and language not in LANGUAGES:
+        raise InvalidInputError(
+            f"language={short_repr(language)} must be None or one of {', '.join(LANGUAGES)}"
+        )
+    return language
+
+
+def _language_of(reader: Readable) -> str:
+    """Return the language of most documents, if a report can be in it, or else English."""
+    counts = reader.stats().languages
+    main = max(counts, key=lambda code: counts[code], default=ENGLISH)
+    return main if main in LANGUAGES else ENGLISH
+
+
+# What the report says about itself, as codes with values: the script has the messages.
+
+
+def _note(code: str, **values: Any) -> dict[str, Any]:
+    return {"code": code, "values": values}
+
+
+def _graph_note(entities: int, total: int) -> dict[str, Any] | None:
     if not total:
-        return ""
-    included = (
-        f"{entities:,} of {total:,} entities: the most mentioned names, those of its answers, and "
-        "the most mentioned others"
-        if entities < total
-        else "all entities"
-    )
-    return (
-        f"This report contains {included}. For each, it has at most {contents.NEIGHBORS - 1} "
-        f"neighbors, {contents.MENTIONS} mentions, and the sentences of the {contents.EDGES} "
-        "heaviest edges."
+        return None
+    return _note(
+        "some_entities" if entities < total else "all_entities",
+        entities=entities,
+        total=total,
+        neighbors=contents.NEIGHBORS - 1,
+        mentions=contents.MENTIONS,
+        edges=contents.EDGES,
     )
 
 
-def _tree_note(included: int, total: int, max_mb: float) -> str:
+def _tree_note(included: int, total: int, max_mb: float) -> dict[str, Any] | None:
     if included == total:
-        return ""
-    return (
-        f"This report contains the texts and trees of {included:,} of {total:,} documents. The "
-        f"others are left out to keep these below {max_mb:g} MB (--max-mb)."
-    )
+        return None
+    return _note("some_texts", included=included, total=total, size=max_mb)
 
 
-def _listed_note(listed: int, total: int) -> str:
-    if listed == total:
-        return ""
-    return f"This report lists only the first {listed:,} documents."
+def _listed_note(listed: int, total: int) -> dict[str, Any] | None:
+    return None if listed == total else _note("listed", listed=listed)
 
 
-def _unindexed_note(reader: Readable) -> str:
+def _unindexed_note(reader: Readable) -> dict[str, Any] | None:
     """Return the number of documents that are not indexed; a scope contains none of them."""
     if isinstance(reader, ScopedReader):
-        return ""
+        return None
     states = Counter(one.status for one in reader.status() if one.status != "done")
-    if not states:
-        return ""
-    counts = ", ".join(f"{count:,} {status}" for status, count in sorted(states.items()))
-    return f"Documents that are not indexed: {counts} (e2graphrag documents list)."
+    return _note("unindexed", counts=dict(sorted(states.items()))) if states else None
 
 
-def _facts(reader: Readable) -> list[str]:
+def _facts(reader: Readable) -> list[dict[str, Any]]:
     """Return the origin of the report."""
     version = metadata.version("e2graphrag-integrations")
-    today = datetime.now(UTC).date().isoformat()
-    facts = [f"Created on {today}", f"e2graphrag-integrations {version}"]
+    facts = [
+        _note("created", date=datetime.now(UTC).date().isoformat()),
+        _note("version", version=version),
+    ]
     if isinstance(reader, ScopedReader):
-        scope = json.dumps(reader.where, ensure_ascii=False)
-        facts.append(f"Only documents that match {scope}")
+        facts.append(_note("scope", scope=json.dumps(reader.where, ensure_ascii=False)))
     return facts

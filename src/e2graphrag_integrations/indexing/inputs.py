@@ -206,7 +206,9 @@ def classify_for_update(documents: Iterable[SourceDocument], stored: StoredDocum
     """
     new, changed, unchanged = _compare(documents, stored)
     if new:
-        raise UnknownDocumentError(f"{stored.path} has no document {new[0].id!r}: use add()")
+        raise UnknownDocumentError(
+            f"{stored.path} has no document {new[0].id!r}: use add()", new[0].id
+        )
     return Selection(changed, unchanged)
 
 

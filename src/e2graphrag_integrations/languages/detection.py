@@ -17,7 +17,7 @@ import importlib
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -115,6 +115,39 @@ _ENGLISH_WORDS = frozenset(
     "was were what when where which who with would you".split()
 )
 """Frequent function words of English that are rare in other languages."""
+
+_QUESTION_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        code: frozenset(words.split())
+        for code, words in {
+            "en": "about and are be been by did do does for from had has his how in is it not of "
+            "on or she that the their they this to was were what when where which who whom whose "
+            "why with would you",
+            "de": "auf das dem den der des die ein eine hat im ist mit nicht sind und von wann war "
+            "warum was welche welcher wem wen wer wie wo woher wohin wurde zu zwischen",
+            "es": "como con cuando cuál cuáles cuándo cómo de del donde dónde el en entre es fue "
+            "hay la las los no para por que quien quién quiénes qué son un una y",
+            "fr": "avec combien comment dans de des du elle est et il la le les où pas pour "
+            "pourquoi quand que quel quelle quelles quels qui quoi sont sur un une était",
+            "it": "che chi come con cosa da del della di dove e era gli i il in la le lo non per "
+            "perché quale quali quando sono un una è",
+            "nl": "de een en het hoe in is met niet op van voor waar waarom wanneer was wat welke "
+            "werd wie zijn",
+            "pl": "był była co czy dlaczego do gdzie i jak jest kiedy kim kto która który na nie "
+            "od są w z",
+            "pt": "a as com como da das de do dos e em foi não o onde os para por porque quais "
+            "qual quando que quem são um uma é",
+            "sv": "av den det en ett för hur i inte med när och på vad var varför vem vilka vilken "
+            "är",
+            "tr": "bir bu değil hangi ile için kaç kim kimdir mi mı nasıl ne neden nedir nerede "
+            "niçin ve zaman",
+        }.items()
+    }
+)
+"""Frequent function words of questions in languages in Latin letters."""
+
+_MIN_QUESTION_WORDS = 2
+"""Minimum number of these words by which a question is in another language."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -224,6 +257,37 @@ def _is_confirmed(language: str, script: str, words: Sequence[str]) -> bool:
         and len(found) >= _MIN_FREQUENT * len(words)
         and len(found) >= _MIN_LEAD * against
     )
+
+
+def foreign_language(question: str, known: Collection[str]) -> str:
+    """Return the language of a question that is in none of some languages; empty if unclear.
+
+    A question is too short for statistics: its script and its function words decide. Names alone
+    say nothing.
+
+    Args:
+        question: The question.
+        known: Codes of the languages.
+
+    >>> foreign_language("Wer hat das Boot gebaut?", ["en"]), foreign_language("Weena?", ["en"])
+    ('de', '')
+    >>> foreign_language("谁造了这条船", ["en"]), foreign_language("谁造了这条船", ["en", "zh"])
+    ('zh', '')
+    """
+    script = main_script(question)
+    if script is None or UNKNOWN in known:
+        return ""
+    own = [code for code in known if script in scripts_of_language(code)]
+    if script != LATIN:
+        found = _MAIN_LANGUAGES.get(script, UNKNOWN)
+        return "" if own or not known or found == UNKNOWN else found
+    if not known or any(code not in _QUESTION_WORDS for code in own):
+        return ""
+    words = {word.lower() for word in _WORD.findall(_sample(question))}
+    counts = {code: len(words & common) for code, common in _QUESTION_WORDS.items()}
+    best = max(counts, key=lambda code: counts[code])
+    most = max((counts[code] for code in own), default=0)
+    return best if counts[best] >= _MIN_QUESTION_WORDS and counts[best] > most else ""
 
 
 def main_script(text: str) -> str | None:

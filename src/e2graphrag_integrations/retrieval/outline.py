@@ -55,7 +55,7 @@ def document_row(snapshot: Snapshot, document_id: str) -> int:
     """
     row = find_document(snapshot, check_text("document id", document_id))
     if row is None:
-        raise UnknownDocumentError(f"no document {document_id!r} in the index")
+        raise UnknownDocumentError(f"no document {document_id!r} in the index", document_id)
     return row
 
 

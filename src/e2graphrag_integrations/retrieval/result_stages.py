@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from e2graphrag_integrations.languages.detection import foreign_language
 from e2graphrag_integrations.retrieval.draft import Draft
 from e2graphrag_integrations.retrieval.hydrate import add_relevance, hydrate, hydrate_in_batches
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.results.packing import TableHeaders, pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.results.selection import above_floor, expand, fill_to_k
@@ -58,13 +60,13 @@ def find_paths(draft: Draft) -> Draft:
 def explain(draft: Draft) -> Draft:
     """Complete the trace: why nothing was found, and what was mixed and carried over."""
     query, nodes, trace = draft.query, draft.nodes, draft.trace
-    reason = ""
     if query.allowed is not None and not query.allowed.any():
-        reason = "no node passes the filter; "
+        trace = replace(trace, reason=Reason("nothing_passes", rest=trace.reason))
     elif not nodes and trace.cuts.get("min_relevance"):
-        reason = f"no node has a relevance of at least {query.min_relevance:g}; "
-    if reason:
-        trace = replace(trace, reason=reason + trace.reason)
+        reason = Reason("nothing_relevant", least=query.min_relevance, rest=trace.reason)
+        trace = replace(trace, reason=reason)
+    foreign = foreign_language(query.question, draft.snapshot.known_languages)
+    trace = replace(trace, foreign_language=foreign)
     if trace.mixture is not None:
         summaries = sum(node.level > 0 for node in nodes)
         mixture = replace(trace.mixture, summaries=summaries, chunks=len(nodes) - summaries)

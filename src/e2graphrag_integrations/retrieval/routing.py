@@ -34,6 +34,7 @@ from e2graphrag_integrations.retrieval.question_words import (
     topic_terms,
 )
 from e2graphrag_integrations.retrieval.ranking.breadth import is_overview
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.request_kinds import names_ending, request_kind
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Route
@@ -56,11 +57,11 @@ class RouteChoice:
 
     Attributes:
         route: `local` or `global`.
-        reason: Why, in one sentence for the user.
+        reason: Why.
     """
 
     route: Route
-    reason: str
+    reason: Reason
 
 
 def choose_route(query: Query, seeds: Seeds, codes: CodeMatches, snapshot: Snapshot) -> RouteChoice:
@@ -73,31 +74,33 @@ def choose_route(query: Query, seeds: Seeds, codes: CodeMatches, snapshot: Snaps
         snapshot: The search index.
     """
     if query.mode != "auto":
-        return RouteChoice(query.mode, f"the mode is {query.mode}")
+        return RouteChoice(query.mode, Reason("mode", mode=query.mode))
     if not codes.found and _asks_about_whole(query, seeds, snapshot):
-        return RouteChoice("global", "the question is about a text as a whole")
-    total = f"{seeds.allowed_count} chunks"
+        return RouteChoice("global", Reason("whole"))
     counts = [(one.text, len(one.chunks)) for one in codes.found]
     counts += [(str(snapshot.subjects.names[one.entity]), one.doc_freq) for one in seeds.ranked]
     if counts:
-        known = [repr(name) for name, _ in counts]
-        more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-        return RouteChoice(
-            "local",
-            f"the index knows {', '.join(known[:_SHOWN])}{more}; "
-            f"{known[0]} leads to {counts[0][1]} of {total}",
+        known = tuple(name for name, _ in counts)
+        more = {"more": len(known) - _SHOWN} if len(known) > _SHOWN else {}
+        reason = Reason(
+            "more_names" if more else "names",
+            names=known[:_SHOWN],
+            name=known[0],
+            count=counts[0][1],
+            total=seeds.allowed_count,
+            **more,
         )
+        return RouteChoice("local", reason)
     return _by_nouns(*_meeting(query, seeds, snapshot), seeds.allowed_count)
 
 
 def _by_nouns(nouns: Sequence[str], chunks: IntArray, allowed: int) -> RouteChoice:
     if not nouns:
-        return RouteChoice("global", "the index knows no name or noun of the question")
-    together = " together" if len(nouns) > 1 else ""
-    where = f"{' and '.join(map(repr, nouns))}{together} in {len(chunks)} of {allowed} chunks"
-    if len(chunks) <= max(1.0, _MAX_MET * allowed):
-        return RouteChoice("local", f"no name, but few chunks with its nouns: {where}")
-    return RouteChoice("global", f"no name, and many chunks with its nouns: {where}")
+        return RouteChoice("global", Reason("nothing_known"))
+    is_few = len(chunks) <= max(1.0, _MAX_MET * allowed)
+    code = f"{'few' if is_few else 'many'}_with_noun{'s' if len(nouns) > 1 else ''}"
+    reason = Reason(code, nouns=tuple(nouns), count=len(chunks), total=allowed)
+    return RouteChoice("local" if is_few else "global", reason)
 
 
 def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
@@ -188,7 +191,7 @@ def endings_first(
     if not len(chunks):
         return list(candidates)
     best = candidates[0]
-    reason = f"among the last {len(chunks)} chunk(s) of the text, because it asks for the end"
+    reason = Reason("ending", count=len(chunks))
     added = [
         Candidate(row, best.score, ENDING, (reason,), span, best.is_window)
         for row in chunks[::-1].tolist()

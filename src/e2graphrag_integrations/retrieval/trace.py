@@ -16,8 +16,9 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.display import block, heading, preformatted, printable
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.graph.subjects import SubjectSource
-from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.languages.language import ENGLISH, describe_language
 from e2graphrag_integrations.reports import Freshness
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.search.fusion import first_occurrences
 
 if TYPE_CHECKING:
@@ -218,7 +219,8 @@ class Trace:
         mode: The mode as requested.
         route: `local` if the question is about something particular, such as a name that the index
             knows; `global` if it is about a text as a whole. The strategy decides it.
-        reason: Why this route was chosen.
+        reason: Why this route was chosen: a `Reason`, unless a strategy of the user states a
+            plain text.
         mentions: Names and nouns in the question, and names carried over.
         carried: What was carried over from earlier turns, and why; None without a history.
         specificity: Specificity of the rarest name of the question, in [0, 1] (`HybridStrategy`).
@@ -247,6 +249,7 @@ class Trace:
         timings: Seconds per step.
         question_languages: The languages whose extractors read the question; empty if none did.
         languages: Number of nodes in the result by the language of their documents.
+        foreign_language: The language of the question, if no document is in it; else empty.
         freshness: How old the answer is; None if it does not come from an index file.
         vectors: How far a vector index (`vectors=`) was used; None if there is none.
         missing_shards: The shards that the answer does without, if it was asked for in parts.
@@ -283,6 +286,7 @@ class Trace:
     timings: Mapping[str, float] = field(default_factory=dict)
     question_languages: tuple[str, ...] = ()
     languages: Mapping[str, int] = field(default_factory=dict)
+    foreign_language: str = ""
     freshness: Freshness | None = field(default=None, compare=False)
     vectors: VectorUse | None = field(default=None, compare=False)
     missing_shards: tuple[str, ...] = ()
@@ -304,78 +308,103 @@ class Trace:
 
     def explain(self) -> str:
         """Return the trace as text, one fact per line; control characters are escaped."""
-        lines = [
-            f"route: {self.route}",
-            f"why: {self.reason}",
-            f"entities: {self._describe_links()}",
+        return "\n".join(map(printable, self.steps()))
+
+    def steps(self) -> tuple[Reason, ...]:
+        """Return the lines of `explain` with their codes and values."""
+        steps = [
+            Reason("route", route=self.route),
+            Reason("why", reason=self.reason),
+            Reason("entities", names=self._describe_links()),
         ]
-        lines += [f"codes: {', '.join(self.codes)}"] if self.codes else []
-        lines += self._describe_graph()
+        steps += [Reason("codes", codes=", ".join(self.codes))] if self.codes else []
+        if self.graph_weight:
+            steps.append(
+                Reason("graph", weight=self.graph_weight, specificity=self.specificity),
+            )
         if self.carried is not None:
-            lines.append(f"history: {self.carried.describe()}")
+            names = tuple(self.carried.names)[:_MAX_SHOWN]
+            used = "history_names" if names else "history"
+            code = used if self.carried.turns else "history_unused"
+            steps.append(Reason(code, text=self.carried.describe(), names=names))
         if self.unlinked:
             unknown = (
                 f"{name} ({' or '.join(self.ties[name])}?)" if name in self.ties else name
                 for name in self.unlinked
             )
-            lines.append(f"not in the index: {', '.join(unknown)}")
-        for pair in self.pairs:
-            hops = "too far apart" if pair.hops is None else f"{pair.hops} hop(s)"
-            lines.append(f"pair: {pair.a} - {pair.b}: {hops}, {pair.shared_chunks} shared chunk(s)")
-        for step in self.hop_steps:
-            chosen = "  <- chosen" if step.h == self.chosen_h else ""
-            lines.append(f"h = {step.h}: {step.pairs} pair(s), {step.chunks} chunk(s){chosen}")
-        lines += [
-            f"layer {one.layer}: {one.selected} of {one.nodes} node(s) selected"
+            steps.append(Reason("unlinked", names=", ".join(unknown)))
+        steps += self._paper_steps()
+        steps += [
+            Reason("selected", layer=one.layer, selected=one.selected, nodes=one.nodes)
             for one in self.layers
         ]
-        if self.overview:
-            lines.append("breadth: an overview, so a token budget covers many topics")
-        if self.ending:
-            lines.append("ending: the last part of the text comes first")
+        steps += [Reason("overview")] if self.overview else []
+        steps += [Reason("end_first")] if self.ending else []
         if self.mixture:
-            lines.append(
-                f"mixture ({self.mixture.reason}): {self.mixture.summaries} summary(s) and "
-                f"{self.mixture.chunks} chunk(s)"
-            )
-        lines += self._describe_followed()
+            mixture = self.mixture
+            counts = {"summaries": mixture.summaries, "chunks": mixture.chunks}
+            steps.append(Reason("mixture", why=mixture.reason, **counts))
+        steps += self._followed_steps()
         if self.boosts is not None:
             settings = ", ".join(f"{name}={one}" for name, one in self.boosts.settings.items())
-            counts = f"{self.boosts.changed} of {self.boosts.candidates} candidate(s)"
-            lines.append(f"boosts: {settings}: {counts} have a factor other than 1")
-        lines += [f"list {name}: {len(ranked)} node(s)" for name, ranked in self.lists.items()]
-        if {*self.languages, *self.question_languages} - {ENGLISH}:
-            read = ", ".join(self.question_languages) or "not read"
-            counts = ", ".join(f"{code} {count}" for code, count in self.languages.items())
-            lines.append(f"languages: question {read}; nodes {counts or 'none'}")
-        lines += [] if self.vectors is None else [f"vectors: {self.vectors.describe()}"]
-        lines += self._describe_freshness()
-        lines += [f"cut by {limit}: {count} node(s)" for limit, count in self.cuts.items() if count]
+            counts = {"changed": self.boosts.changed, "candidates": self.boosts.candidates}
+            steps.append(Reason("boosts", settings=settings, **counts))
+        steps += [
+            Reason("list", list=name, count=len(ranked)) for name, ranked in self.lists.items()
+        ]
+        steps += self._language_steps()
+        steps += [] if self.vectors is None else [Reason("vectors", text=self.vectors.describe())]
+        if self.missing_shards:
+            steps.append(Reason("incomplete", shards=", ".join(self.missing_shards)))
+        freshness = self.freshness
+        if freshness is not None and not (freshness.is_newest and not freshness.waited):
+            steps.append(Reason("freshness", text=freshness.describe()))
+        steps += [
+            Reason("cut", limit=limit, count=count) for limit, count in self.cuts.items() if count
+        ]
         timings = ", ".join(f"{name} {1000 * s:.1f} ms" for name, s in self.timings.items())
-        return "\n".join(map(printable, [*lines, f"time: {timings}"]))
+        return (*steps, Reason("time", timings=timings))
 
     def _repr_html_(self) -> str:
         return block(heading(self.question), preformatted(self.explain()))
 
-    def _describe_graph(self) -> list[str]:
-        figures = f"weight {self.graph_weight:.2f}, specificity {self.specificity:.2f}"
-        return [f"graph: {figures}"] if self.graph_weight else []
+    def _paper_steps(self) -> list[Reason]:
+        steps = [
+            Reason("far_pair", a=one.a, b=one.b, chunks=one.shared_chunks)
+            if one.hops is None
+            else Reason("pair", a=one.a, b=one.b, hops=one.hops, chunks=one.shared_chunks)
+            for one in self.pairs
+        ]
+        for one in self.hop_steps:
+            code = "chosen_hops" if one.h == self.chosen_h else "tried_hops"
+            steps.append(Reason(code, hops=one.h, pairs=one.pairs, chunks=one.chunks))
+        return steps
 
-    def _describe_freshness(self) -> list[str]:
-        freshness, missing = self.freshness, ", ".join(self.missing_shards)
-        lines = [f"incomplete: without {missing}"] if missing else []
-        if freshness is None or (freshness.is_newest and not freshness.waited):
-            return lines
-        return [*lines, f"freshness: {freshness.describe()}"]
-
-    def _describe_followed(self) -> list[str]:
+    def _followed_steps(self) -> list[Reason]:
         titles = [
             f"{one.subject} ({one.source}, {one.chunks} chunk(s))" for one in self.title_links
         ]
         names = Counter(one.name for one in self.bridges)
         bridges = [f"{name} ({count} chunk(s))" for name, count in names.items()]
-        parts = {"title links": titles, "bridges": bridges}
-        return [f"{name}: {_first_of(found)}" for name, found in parts.items() if found]
+        parts = {
+            "title_links": (titles, tuple(one.subject for one in self.title_links)),
+            "bridges": (bridges, tuple(names)),
+        }
+        return [
+            Reason(code, text=_first_of(found), names=shown[:_MAX_SHOWN])
+            for code, (found, shown) in parts.items()
+            if found
+        ]
+
+    def _language_steps(self) -> list[Reason]:
+        steps = []
+        if {*self.languages, *self.question_languages} - {ENGLISH}:
+            read = ", ".join(self.question_languages) or "not read"
+            counts = ", ".join(f"{code} {count}" for code, count in self.languages.items())
+            steps.append(Reason("languages", question=read, nodes=counts or "none"))
+        if self.foreign_language:
+            steps.append(Reason("foreign", language=describe_language(self.foreign_language)))
+        return steps
 
     def _describe_links(self) -> str:
         if self.mode == "global":

@@ -197,6 +197,11 @@ class Snapshot:
         return [self.records.languages.get(id_, ENGLISH) for id_ in self.documents]
 
     @lazy
+    def known_languages(self) -> frozenset[str]:
+        """Return the languages of the documents."""
+        return frozenset(self.languages)
+
+    @lazy
     def bm25(self) -> BM25Index:
         """Return the BM25 index over all windows, built or loaded on first use."""
         return self.bm25_factory(self) if self.prebuilt_bm25 is None else self.prebuilt_bm25

@@ -561,7 +561,9 @@ class Store:
                 in_queue = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
                 keys = delete_document(db, document_id)
                 if keys is None and not in_queue:
-                    raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+                    raise UnknownDocumentError(
+                        f"no document {document_id!r} in {self.path}", document_id
+                    )
                 forget_source_file(db, document_id)
                 queued += in_queue
                 unused += keys or ()
@@ -609,7 +611,7 @@ class Store:
         """
         rows = self.read("SELECT * FROM documents WHERE id = ?", (document_id,))
         if not rows:
-            raise UnknownDocumentError(f"no document {document_id!r} in {self.path}")
+            raise UnknownDocumentError(f"no document {document_id!r} in {self.path}", document_id)
         return row_to_document(rows[0], self.path)
 
     # Nodes

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_bool, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
@@ -18,6 +19,7 @@ from e2graphrag_integrations.pages import PAGE_ID, describe_pages
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.question_words import words_to_mark
 from e2graphrag_integrations.retrieval.reader import IndexReader
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.trace import Ranked, RelevanceKind, Trace
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
@@ -25,6 +27,36 @@ from e2graphrag_integrations.types import Span
 
 TOP = 20
 """Number of nodes of each list in the view."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonView:
+    """A reason or a step as a sentence, and what makes the same sentence in another language.
+
+    Attributes:
+        code: What it says; `text` if it is only a text, as that of a strategy of the user.
+        values: The values that it names, by name; see `Reason`. One may be a further reason.
+        text: The sentence in English.
+    """
+
+    code: str
+    values: Mapping[str, Any]
+    text: str
+
+    @classmethod
+    def of(cls, reason: str) -> ReasonView:
+        """Return the view of a reason."""
+        if not isinstance(reason, Reason):
+            return cls("text", {}, redact(reason))
+        values = {
+            name: cls.of(one)
+            if isinstance(one, Reason)
+            else redact(one)
+            if isinstance(one, str)
+            else one
+            for name, one in reason.values.items()
+        }
+        return cls(reason.code, values, redact(reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +101,7 @@ class NodeView:
     score: float
     relevance: float
     found_by: str
-    reasons: tuple[str, ...]
+    reasons: tuple[ReasonView, ...]
     entities: tuple[str, ...]
     tags: tuple[str, ...]
     language: str
@@ -153,6 +185,9 @@ class AnswerView:
         cuts: Number of nodes dropped, by the limit that dropped them.
         unlinked: Mentions without an entity in the index.
         explain: The steps as text.
+        steps: The same steps, each with its code and its values.
+        foreign_language: The language of the question, if no document that the client sees is in
+            it; else empty.
         timings: Seconds per step.
         paths: The chains of entities between the names of the question, if they were asked for.
         tokens: Approximate number of tokens in the context.
@@ -165,7 +200,7 @@ class AnswerView:
     strategy: str
     mode: str
     route: str
-    reason: str
+    reason: ReasonView
     relevance_kind: RelevanceKind
     nodes: tuple[NodeView, ...]
     lists: Mapping[str, ListView]
@@ -173,6 +208,8 @@ class AnswerView:
     links: tuple[LinkView, ...]
     unlinked: tuple[str, ...]
     explain: str
+    steps: tuple[ReasonView, ...]
+    foreign_language: str
     timings: Mapping[str, float]
     freshness: FreshnessView | None
     paths: tuple[PathView, ...] | None
@@ -267,21 +304,23 @@ def answer_view(result: RetrievalResult, gold: Question | None = None) -> Answer
     lists = dict(trace.lists)
     ranks = {name: {one.node_id: one.rank for one in own} for name, own in lists.items()}
     factors = {one.node_id: one.figures["factor"] for one in lists.get("boosted", ())}
-    context = result.context()
+    context, steps = result.context(), trace.steps()
     return AnswerView(
         result.question,
         words_to_mark(result.question, {node.language for node in result.nodes}),
         trace.strategy,
         trace.mode,
         result.route,
-        trace.reason,
+        ReasonView.of(trace.reason),
         trace.relevance_kind,
         tuple(_node_view(node, ranks, factors, gold) for node in result.nodes),
         {name: ListView(len(own), own[:TOP]) for name, own in lists.items()},
         trace.cuts,
         tuple(LinkView(link.mention, link.entity, link.how) for link in trace.links),
         trace.unlinked,
-        redact(trace.explain()),
+        redact("\n".join(map(printable, steps))),
+        tuple(map(ReasonView.of, steps)),
+        trace.foreign_language,
         trace.timings,
         _freshness(trace),
         None if result.paths is None else tuple(map(PathView.of, result.paths)),
@@ -310,7 +349,7 @@ def _node_view(
         float(node.score),
         float(node.relevance),
         node.found_by,
-        node.reasons,
+        tuple(map(ReasonView.of, node.reasons)),
         node.entities,
         node.tags,
         node.language,

@@ -59,7 +59,7 @@ def test_url_of_a_database_has_a_report(call, book_index, postgres_url, tmp_path
     assert call("export", "report", postgres_url, "--out", out).code == 0
     name = postgres_url.partition("schema=")[2]
     raw = out.read_text(encoding="utf-8")
-    assert f"<title>Report on {name}</title>" in raw
+    assert f"<title>{name}</title>" in raw
     assert "postgresql" not in raw
 
 

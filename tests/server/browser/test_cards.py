@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from urllib.parse import quote_plus
 
@@ -18,6 +19,8 @@ from fakes import NameExtractor
 QUIET = "The harbour was quiet, and nobody knew the reason. " * 30
 LONG = f"{QUIET}\nALICE met Mr. Bob near the old machine. He believed her.\n{QUIET}"
 CHINESE = "很久以前没有人住在山上。刘备在隆中遇见了诸葛亮。后来他们一起去了成都。"
+MARKDOWN = "# The pier\n\nYara met _him_ at **my_file_name** and __init__, 2 * 3 * 4."
+OVERVIEW = "&b.mode=global&b.token_budget=4000"
 JARGON = ("Route:", "Left out", "specificity", "weight", "tokens", "bm25", "chunks", "Score")
 MAX_HEIGHT = 110
 
@@ -30,11 +33,12 @@ def cards_url(chromium, tmp_path_factory):
         SourceDocument(f"note-{n}.txt", f"Alice wrote note {n} to Bob.", title=f"Note {n}")
         for n in range(5)
     ]
+    long = [SourceDocument("long.txt", LONG), SourceDocument("zh", CHINESE)]
     copies = [SourceDocument(f"copy-{n}.txt", "Zoe sold the boat of Oslo.") for n in range(3)]
     with E2GraphRAG.open(
         path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor()), chunk_size=900
     ) as rag:
-        rag.add([*short, *copies, SourceDocument("long.txt", LONG), SourceDocument("zh", CHINESE)])
+        rag.add([*short, *copies, *long, SourceDocument("pier.md", MARKDOWN)])
         with running_page(make_app(rag)) as url:
             yield url
 
@@ -72,8 +76,65 @@ def test_an_excerpt_has_the_sentences_with_the_question_and_marks_its_words(open
     window = why.locator(".text .window").inner_text()
     assert "ALICE met Mr. Bob" in window
     assert len(window) < len(LONG) / 2
+    assert not why.locator(".figures").is_visible()
+    why.locator(".numbers > summary").click()
     assert "long.txt" in why.locator(".metadata").inner_text()
     assert why.locator(".figures").is_visible()
+
+
+def test_signs_of_markdown_are_left_out_of_an_excerpt_only(open_page, cards_url):
+    page = ask(open_page, cards_url, "Who met Yara on the pier?", "&a.k=1")
+    excerpt = page.locator(".hit .excerpt")
+    assert (
+        excerpt.inner_text() == "The pier – Yara met him at my_file_name and __init__, 2 * 3 * 4."
+    )
+    page.locator(".hit .why > summary").click()
+    assert page.locator(".hit .text").inner_text().strip() == MARKDOWN.replace("\n\n", "\n")
+
+
+def test_why_is_plain_and_the_numbers_are_behind_details(open_page, cards_url):
+    page = ask(open_page, cards_url, "alice and Bob", "&a.k=5&a.strategy=paper")
+    why = page.locator(".hit .why").first
+    why.locator("> summary").click()
+    shown = why.inner_text().lower()
+    assert "2 names of the question" in shown
+    assert not [word for word in (*JARGON, "cosine", "coverage") if word.lower() in shown]
+    why.locator(".numbers > summary").click()
+    assert "coverage" in why.locator(".figures").inner_text()
+
+
+def test_the_order_is_explained_where_it_differs_from_the_relevance(open_page, cards_url):
+    page = ask(open_page, cards_url, "Where is Zoe at the quiet harbour?", "&a.k=10")
+    values = [float(one) for one in page.locator(".hit .relevance strong").all_inner_texts()]
+    differs = any(later > one + 0.005 for one, later in itertools.pairwise(values))
+    assert differs
+    assert "decide the order" in page.locator(".order").inner_text()
+    page = ask(open_page, cards_url, "Where is Zoe?", "&a.k=1")
+    assert page.locator(".order").count() == 0
+
+
+def test_a_question_in_a_language_of_no_document_has_a_warning(open_page, cards_url):
+    page = ask(open_page, cards_url, "Wer hat das Boot verkauft und wo war Zoe?", "&a.k=1")
+    assert page.locator(".foreign").inner_text() == (
+        "The question is in German, but the documents are in English, Chinese. Hits may be poor: "
+        "ask in a language of the documents."
+    )
+    page = ask(open_page, cards_url, "Who sold the boat?", "&a.k=1")
+    assert page.locator(".foreign").count() == 0
+
+
+def test_both_settings_are_seen_at_once_and_named_by_their_presets(open_page, cards_url):
+    page = ask(
+        open_page, cards_url, "alice and Bob", "&compare=1&b.mode=global&b.token_budget=4000"
+    )
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for key in ("preset", "k", "mode", "strategy", "token_budget"):
+        expect(page.locator(f"#b-{key}")).to_be_in_viewport(ratio=1)
+    headings = page.locator("#answers h2").all_inner_texts()
+    assert headings == ["Setting A: Balanced", "Setting B: Overview"]
+    page.locator("#b-k").fill("7")
+    page.locator("#b-k").press("Enter")
+    expect(page.locator("#answers h2").last).to_have_text("Setting B")
 
 
 def test_chinese_words_are_marked_without_spaces(open_page, cards_url):
@@ -128,7 +189,7 @@ def test_one_plain_sentence_says_how_the_hits_were_found(open_page, cards_url):
     shown = page.locator("#answers").inner_text()
     assert not [word for word in JARGON if word in shown]
     page.locator(".trace > summary").click()
-    assert "Route: local" in page.locator(".trace").inner_text()
+    assert "A question about something particular" in page.locator(".trace").inner_text()
     page = ask(open_page, cards_url, "a quiet harbour", "&a.k=2")
     assert page.locator(".found").inner_text() == (
         "2 hits. No name of the index is in the question, so hits come from the whole text by "
@@ -136,8 +197,8 @@ def test_one_plain_sentence_says_how_the_hits_were_found(open_page, cards_url):
     )
     page = ask(open_page, cards_url, "Where is Zoe?", "&a.k=3")
     assert page.locator(".found").inner_text() == (
-        "3 hits. Found through the name Zoe; 2 hits without this name come from the whole text by "
-        "meaning and words."
+        "3 hits. Found through the name Zoe; 2 other hits come from the whole text by meaning and "
+        "words."
     )
     page = ask(open_page, cards_url, "Where is Zoe?", "&a.k=3&a.mode=global")
     assert page.locator(".found").inner_text() == (
@@ -189,7 +250,7 @@ def test_reasons_stay_open_when_a_hit_becomes_gold(open_page, cards_url):
     why.get_by_role("button", name="Mark as gold").press("Enter")
     page.locator(".hit.is-gold").wait_for()
     assert page.evaluate("document.activeElement.textContent") == "Gold ✓ (undo)"
-    assert why.locator(".figures").is_visible()
+    assert why.locator(".reasons").is_visible()
 
 
 def test_settings_stay_beside_the_hits_and_above_them_on_small_screens(open_page, cards_url):

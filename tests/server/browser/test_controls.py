@@ -116,6 +116,8 @@ def use_answers(page):
     button(page, "Copy the context").first.click()
     button(page, "Copied").click()
     assert "Alice met Bob" in page.evaluate("navigator.clipboard.readText()")
+    button(page, "Copy in English").first.click()
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text.includes('why: '))")
     for selector in ("#answers a.entity", ".paths a", "text=Show in the tree"):
         page.locator(selector).first.click()
         page.locator('nav a[data-view="ask"]').click()

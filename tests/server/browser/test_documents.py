@@ -376,3 +376,34 @@ def test_a_running_job_is_followed_after_a_reload_and_stopped(open_page, web_ind
             page.locator("[data-job]", has_text="Stopped.").wait_for()
     finally:
         extractor.gate.set()
+
+
+def scripting(page, address, ready):
+    """Return the seconds of scripting with which a view opens."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def spent():
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return {one["name"]: one["value"] for one in metrics}["ScriptDuration"]
+
+    before = spent()
+    page.goto(address)
+    page.locator(ready).first.wait_for()
+    page.locator("[aria-busy]").first.wait_for(state="detached")
+    return spent() - before
+
+
+@pytest.mark.slow
+def test_five_thousand_documents_open_in_less_than_300_ms_of_scripting(open_page, web_index):
+    texts = (f"Alice met Person{n} in room {n}." for n in range(5_000))
+    web_index.add([SourceDocument(f"note-{n}.txt", text) for n, text in enumerate(texts)])
+    with running_page(make_app(web_index)) as url:
+        page = open_page(f"{url}#/ask")
+        page.locator("#index-facts").wait_for()
+        documents = scripting(page, f"{url}#/documents", "#view-documents tbody tr")
+        assert page.locator("#view-documents tbody tr").count() == 25
+        assert page.get_by_text("1–25 of 5,003").is_visible()
+        graph = scripting(page, f"{url}#/graph", "#view-graph .graph-members li")
+        assert documents < 0.3
+        assert graph < 0.3  # with the library that draws

@@ -79,7 +79,7 @@ def test_merging_moves_to_the_entity_and_stopping_to_the_first_one(
     )
     console.expected.add("status of 404")
     page.goto(f"{edit_url}#/graph?entity=paris")
-    page.locator("#view-graph [role=alert]", has_text="undo the edit").wait_for()
+    page.locator("#view-graph [role=alert]", has_text="Undo this correction").wait_for()
     page.get_by_role("button", name="Undo: 'Paris' is stopped").click()
     expect(page.locator("#graph-title")).to_have_text("Paris")
     page.locator(".entity-list a", has_text="Paris").wait_for()
@@ -96,7 +96,7 @@ def test_a_refused_correction_is_explained_and_changes_nothing(
     page = open_page(edit_url)
     open_form(page, edit_url, "carol")
     correct(page, "merge", "Xenia")
-    page.locator(".graph-edit [role=alert]", has_text="no entity 'Xenia'").wait_for()
+    page.locator(".graph-edit [role=alert]", has_text="no name “Xenia”").wait_for()
     assert page.locator("#edit-name").input_value() == "Xenia"
     assert page.locator("#graph-title").inner_text() == "Carol"
     assert len(web_index.edits()) == 0

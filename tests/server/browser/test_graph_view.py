@@ -109,6 +109,47 @@ def test_most_mentioned_entity_is_shown_first_and_others_are_found(open_page, pa
     shown(page, "alice")
 
 
+def places(page):
+    """Return the distance of each drawn entity from the first one."""
+    return page.evaluate(
+        "() => { const nodes = document.querySelector('.graph-canvas')._cyreg.cy.nodes();"
+        "const [center] = nodes.map((one) => one.position());"
+        "return Object.fromEntries(nodes.map((one) => [one.id(),"
+        "Math.hypot(one.position('x') - center.x, one.position('y') - center.y)])); }"
+    )
+
+
+def test_layouts_by_distance_and_by_forces_are_chosen_and_kept(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=mallory")
+    shown(page, "Mallory")
+    by_distance = places(page)
+    page.locator("#graph-layout").select_option("force")
+    page.wait_for_url("**layout=force")
+    page.locator("#view-graph [aria-busy]").wait_for(state="detached")
+    by_forces = places(page)
+    assert by_distance.keys() == by_forces.keys()
+    assert by_distance != by_forces
+    page.reload()
+    shown(page, "Mallory")
+    assert page.locator("#graph-layout").input_value() == "force"
+    page.wait_for_function("document.querySelector('.graph-canvas')._cyreg")
+    assert places(page) == pytest.approx(by_forces, abs=0.5)  # equal graphs look equal
+
+
+@pytest.mark.slow
+def test_added_neighbors_of_neighbors_are_farther_away(open_page, page_url):
+    page = open_page(f"{page_url}#/graph?entity=mallory")
+    shown(page, "Mallory")
+    near = set(drawn(page)) - {"mallory"}
+    page.get_by_role("button", name="Expand Alice").click()
+    page.locator("#announcements", has_text="added").wait_for()
+    distances = places(page)
+    far = distances.keys() - near - {"mallory"}
+    assert far
+    # The drawing is wider than high, so rings are compared at the same height only on the whole.
+    assert max(distances[name] for name in near) <= max(distances[name] for name in far)
+
+
 @pytest.mark.slow
 def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=emil")

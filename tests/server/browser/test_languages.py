@@ -32,6 +32,12 @@ VIEWS = {
 }
 """Addresses, and elements that each of them shows when it is complete."""
 
+ERRORS = {
+    "graph?entity=Xenia": "索引中没有名称“Xenia”。",
+    "tree?document=gone.txt": "索引中没有文档“gone.txt”。",
+}
+"""Addresses of what the index lacks, and the message of each in Chinese."""
+
 SHOWN = """
 () => {
   const texts = "[dir=auto], [lang=en], pre, code, kbd, .metadata, textarea, .kinds p";
@@ -48,6 +54,18 @@ SHOWN = """
 }
 """
 """Returns the texts and labels of the page, without those of documents."""
+
+OPEN_ALL = "for (const one of document.querySelectorAll('details')) one.open = true"
+MAIN = {
+    f"ask?{QUESTION}&a.paths=1": "#view-ask .hit",
+    f"ask?{QUESTION}&a.strategy=paper": "#view-ask .hit",
+    f"ask?{QUESTION}&a.strategy=tree": "#view-ask .hit",
+    "documents": "#view-documents tbody tr",
+    "graph?entity=alice": "#view-graph .graph-members li",
+    "tree?document=treasure.pdf": "#view-tree .tree-node",
+    "graph?entity=Xenia": "#view-graph .error",
+}
+"""The main flows: an answer with its reasons and details, the other views, and an error."""
 
 NAMES = re.compile(
     r"e2graphrag evaluate|E2GraphRAG|BM25|nDCG|PageRank|JSON|CSV|token|Enter|Shift|ID\b|kB|MB|"
@@ -97,6 +115,18 @@ def test_the_switch_works_where_storage_is_blocked(open_page, page_url):
     assert page.url.partition("#")[0].endswith("?lang=zh")
 
 
+def test_no_main_flow_shows_an_english_sentence_in_chinese(open_page, console, page_url):
+    console.expected.add("status of 404")
+    page = open_page(page_url, locale="zh-CN")
+    for address, ready in MAIN.items():
+        page.goto(f"{page_url}#/{address}")
+        page.locator(ready).first.wait_for()
+        page.locator("[aria-busy]").first.wait_for(state="detached")
+        page.evaluate(OPEN_ALL)
+        page.locator("text=正在加载").first.wait_for(state="detached")
+        assert not english_words(page), address
+
+
 @pytest.mark.slow
 def test_no_view_shows_english_or_a_missing_value_in_chinese(open_page, page_url):
     page = open_page(page_url, locale="zh-CN")
@@ -115,7 +145,7 @@ def test_no_view_shows_english_or_a_missing_value_in_chinese(open_page, page_url
 
 @pytest.mark.slow
 def test_dialogs_uploads_and_errors_are_chinese(open_page, console, web_index):
-    console.expected.add("status of 400")
+    console.expected |= {"status of 400", "status of 404"}
     web_index.add(SourceDocument("new.txt", "Zoe painted it."), wait=False)
     file = {"name": "n.txt", "mimeType": "text/plain", "buffer": b"Zoe met Alice."}
     with running_page(make_app(web_index)) as url:
@@ -136,7 +166,12 @@ def test_dialogs_uploads_and_errors_are_chinese(open_page, console, web_index):
         assert not english_words(page)
         page.keyboard.press("Escape")
         page.goto(f"{url}#/ask?q=Alice&a.k=999")
-        page.locator("#answers .error", has_text="请求无效：").wait_for()
+        page.locator("#view-ask .error", has_text="必须是 1 到 200 之间的数字").wait_for()
+        for address, message in ERRORS.items():
+            page.goto(f"{url}#/{address}")
+            error = page.locator(".view:not([hidden]) .error", has_text=message)
+            error.wait_for()
+            assert not english_words(page), address
         page.goto(f"{url}#/ask?q=Alice&a.where=%7B")
         page.locator("#view-ask .error", has_text="过滤条件必须是 JSON").wait_for()
 

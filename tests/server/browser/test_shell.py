@@ -150,6 +150,7 @@ def test_hostile_texts_do_nothing(open_page, page_url):
     page = open_page(f"{page_url}#/ask?q=Mallory+parcel&a.k=3")
     page.locator('.hit:has-text("<script>")').first.wait_for()
     page.locator(".why > summary").first.click()
+    page.locator(".numbers > summary").first.click()
     page.locator(".metadata", has_text="<script>").first.wait_for()
     assert page.locator(".hit script, .hit img, .hit svg, .hit iframe").count() == 0
     hrefs = page.eval_on_selector_all("main a", "all => all.map((one) => one.getAttribute('href'))")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -11,6 +12,7 @@ import pytest
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
+from e2graphrag_integrations.server import one_worker
 from e2graphrag_integrations.server.web import Client, Limits, WebOptions, read_tokens
 from e2graphrag_integrations.server.web.app import ROUTES
 from e2graphrag_integrations.server.web.problems import Explainer
@@ -337,3 +339,19 @@ def test_bad_files_of_tokens_are_refused_without_quoting_them(tmp_path, text, me
 def test_limits_must_be_positive(limits):
     with pytest.raises(InvalidInputError):
         Limits(**limits)
+
+
+def test_a_request_to_a_second_worker_is_refused(rag, serve, monkeypatch, tmp_path):
+    monkeypatch.setattr(one_worker, "bound_addresses", lambda: {"127.0.0.1 8000"})
+    monkeypatch.setattr(one_worker, "_WAIT", 0.0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    client = serve(rag)
+    client.app.state.service.worker = one_worker.OneWorker("a.e2g")
+    other = one_worker.OneWorker("a.e2g")
+    assert asyncio.run(other.is_only())
+    for file in tmp_path.glob("*.pid"):
+        file.write_text("1")
+    answer = client.get("/info")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "second_worker")
+    other.close()
+    assert client.get("/info").status_code == 200

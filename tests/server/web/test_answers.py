@@ -70,6 +70,52 @@ def test_bad_questions_are_refused_with_the_reason(rag, serve, body, message):
     assert message in answer.json()["error"]["message"]
 
 
+def test_reasons_and_steps_have_codes_values_and_sentences(rag, serve):
+    body = {"question": "Did Anna give Bert the map?", "settings": {"where": {"no": 1}}}
+    answer = serve(rag).post("/retrieve", json=body).json()
+    reason = answer["reason"]
+    assert (reason["code"], reason["values"]["rest"]["code"]) == ("nothing_passes", "nothing_known")
+    assert reason["text"].startswith("no node passes the filter; the index knows no ")
+    assert answer["explain"] == "\n".join(one["text"] for one in answer["steps"])
+    found = serve(rag).post("/retrieve", json={"question": QUESTION}).json()["nodes"][0]
+    assert found["reasons"][0] == {
+        "code": "rank",
+        "values": {"list": "relevance", "rank": 1},
+        "text": "relevance: rank 1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [(QUESTION, ""), ("谁给了安娜地图", "zh"), ("Wer war die Frau?", "de")],
+)
+def test_the_language_of_a_question_is_told_if_no_document_has_it(rag, serve, question, language):
+    answer = serve(rag).post("/retrieve", json={"question": question}).json()
+    assert answer["foreign_language"] == language
+    assert ("no document is" in answer["explain"]) == bool(language)
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "values"),
+    [
+        ("/documents/nowhere", "unknown_document", {"id": "nowhere"}),
+        ("/nodes/nowhere/children", "unknown_node", {}),
+        ("/entities/Xenia", "unknown_entity", {"entity": "Xenia", "names": []}),
+        ("/jobs/none", "unknown_job", {}),
+        ("/nowhere", "not_found", {}),
+    ],
+)
+def test_an_error_has_a_code_and_values(rag, serve, path, code, values):
+    error = serve(rag).get(path).json()["error"]
+    assert (error["code"], error["values"]) == (code, values)
+
+
+def test_a_setting_above_a_limit_is_named(rag, serve):
+    body = {"question": QUESTION, "settings": {"k": 10**6}}
+    error = serve(rag).post("/retrieve", json=body).json()["error"]
+    assert (error["code"], error["values"]) == ("above_limit", {"name": "k", "most": 200})
+
+
 def test_documents_are_listed_in_pages_and_their_texts_in_parts(open_index, serve):
     rag = open_index()
     name = "a/b c#1?%.txt"

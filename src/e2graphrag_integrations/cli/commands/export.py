@@ -101,6 +101,13 @@ def report(
         ),
     ] = 25.0,
     replace: Annotated[bool, flag("--replace", "Replace an existing report.")] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Language of the report, en or zh (default: that of most documents).",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Write an index to one HTML file that works offline.
@@ -121,6 +128,7 @@ def report(
             questions=question or (),
             max_mb=max_mb,
             replace=replace,
+            language=language,
         )
     text = (
         f"wrote {written.path}, {written.bytes / 1e6:.1f} MB: {written.documents:,} document(s), "

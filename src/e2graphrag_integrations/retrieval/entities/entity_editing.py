@@ -65,10 +65,13 @@ def _check_known(new: Iterable[EntityEdit], edits: EntityEdits, snapshot: Snapsh
         forms = [edits.form(name) for name in wanted]
         if not any(form in known or edits.resolve(form) in known for form in forms):
             names = " nor ".join(map(repr, wanted))
+            meant = names_meant(wanted[0], snapshot)
             raise UnknownEntityError(
                 f"{edit.kind}: the index contains {'neither ' if len(wanted) > 1 else 'no entity '}"
-                f"{names}{suggestion(wanted[0], snapshot)}",
+                f"{names}{suggestion(meant)}",
                 NAMES_HINT,
+                name=wanted[0],
+                meant=meant,
             )
 
 
@@ -91,10 +94,14 @@ def known_forms(edits: EntityEdits, snapshot: Snapshot) -> Iterator[str]:
         yield title_form(section_name(section.name))
 
 
-def suggestion(name: str, snapshot: Snapshot) -> str:
-    """Return the end of a message about an unknown name: a similar one, or an empty string."""
+def names_meant(name: str, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the entities that an unknown name may mean, if there are similar ones."""
     found = snapshot.aliases.find(without_honorifics(snapshot.edits.form(name)))
     if found is None:
-        return ""
-    entities = found.entities if isinstance(found, Tie) else (found.entity,)
-    return f": did you mean {' or '.join(map(repr, entities))}?"
+        return ()
+    return tuple(found.entities) if isinstance(found, Tie) else (found.entity,)
+
+
+def suggestion(meant: tuple[str, ...]) -> str:
+    """Return the end of a message about an unknown name: similar ones, or an empty string."""
+    return f": did you mean {' or '.join(map(repr, meant))}?" if meant else ""

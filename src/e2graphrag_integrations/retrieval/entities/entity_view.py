@@ -21,7 +21,11 @@ from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import UnknownEntityError
 from e2graphrag_integrations.graph.entity_graph import row_entries
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
-from e2graphrag_integrations.retrieval.entities.entity_editing import NAMES_HINT, suggestion
+from e2graphrag_integrations.retrieval.entities.entity_editing import (
+    NAMES_HINT,
+    names_meant,
+    suggestion,
+)
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -293,11 +297,19 @@ class EntityView:
         if row is not None and self.is_visible[row]:
             return row
         if self.allowed is not None:
-            raise UnknownEntityError(f"no entity {name!r} in the documents that match the filter")
+            raise UnknownEntityError(
+                f"no entity {name!r} in the documents that match the filter", name=name
+            )
         if not form and normal_form(name):
-            raise UnknownEntityError(f"{name!r} is stopped: undo the edit to see the entity")
+            raise UnknownEntityError(
+                f"{name!r} is stopped: undo the edit to see the entity", name=name, is_stopped=True
+            )
+        meant = names_meant(name, self.snapshot)
         raise UnknownEntityError(
-            f"no entity {name!r} in the index{suggestion(name, self.snapshot)}", NAMES_HINT
+            f"no entity {name!r} in the index{suggestion(meant)}",
+            NAMES_HINT,
+            name=name,
+            meant=meant,
         )
 
     def infos(self, rows: IntArray) -> list[EntityInfo]:

@@ -45,6 +45,7 @@ from e2graphrag_integrations.retrieval.history.references import (
 )
 from e2graphrag_integrations.retrieval.history.turns import Carried, CarriedTurn, Role, Turn
 from e2graphrag_integrations.retrieval.question_words import specific_terms
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -138,13 +139,13 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     specificity = 0.0 if is_elliptical else _specificity(query.question, snapshot.bm25)
     opened = open_reference(query.question, mentions) if specificity < _OPEN else ""
     value = max(0.0, 1 - specificity / _SPECIFIC)
-    reason = f"the words of the question have the specificity {specificity:.2f}"
+    reason = Reason("specific_words", specificity=specificity)
     if not any(one.named for one in mentions) and value < _NO_NAME:
-        value, reason = _NO_NAME, "the question has no name"
+        value, reason = _NO_NAME, Reason("no_name")
     if opened:
-        value, reason = 1.0, f"the question leaves open what it is about with {opened!r}"
+        value, reason = 1.0, Reason("opened", words=opened)
     if back:
-        value, reason = 1.0, f"the question refers back with {back!r}"
+        value, reason = 1.0, Reason("refers_back", words=back)
     if not turns or value < _MIN_WEIGHT:
         return replace(query, carried=Carried(value, reason))
     vector = query.vector

@@ -20,6 +20,7 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges,
 from e2graphrag_integrations.retrieval.names.name_sentences import NameSentences
 from e2graphrag_integrations.retrieval.names.seeds import specificity
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.trace import FollowedName
 from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_rows
@@ -381,11 +382,17 @@ def _with_sentence(
     if followed is None:
         return node
     sentence = _sentence_with(followed.name, texts.get(followed.source, ""))
-    through = f"through {followed.name}"
-    if sentence:
-        through += f", in the sentence {sentence!r}"
-    reasons = [f"{one}, {through}" if one.startswith(f"{NAME}: ") else one for one in node.reasons]
+    reasons = (_through(one, followed.name, sentence) for one in node.reasons)
     return replace(node, reasons=tuple(reasons))
+
+
+def _through(reason: str, name: str, sentence: str) -> str:
+    """Return a reason; that of the list of bridges names the bridge and its sentence."""
+    if not isinstance(reason, Reason) or reason.values.get("list") != NAME:
+        return reason
+    if sentence:
+        return Reason("rank_in_sentence", **reason.values, name=name, sentence=sentence)
+    return Reason("rank_through", **reason.values, name=name)
 
 
 def _sentence_with(name: str, text: str) -> str:

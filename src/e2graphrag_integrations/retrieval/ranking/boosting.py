@@ -12,6 +12,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.ranking.boosts import BoostFactors, Boosts
 from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.results.selection import fill_to_k
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import AppliedBoosts, Ranked, Trace
@@ -92,8 +93,8 @@ def _ranked(
     return tuple(ranked.values())
 
 
-def _reasons(factor: float, parts: dict[str, float], place: int) -> tuple[str, ...]:
+def _reasons(factor: float, parts: dict[str, float], place: int) -> tuple[Reason, ...]:
     if not parts:
         return ()
     described = ", ".join(f"{name} {value:.3g}" for name, value in parts.items())
-    return (f"boost {factor:.3g} ({described}): rank {place + 1} before",)
+    return (Reason("boosted", factor=factor, parts=described, rank=place + 1),)

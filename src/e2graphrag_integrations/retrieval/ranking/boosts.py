@@ -259,7 +259,7 @@ class BoostFactors:
             name = next(iter(unknown))
             known = self._snapshot.documents
             if name not in known:  # a document without text has no metadata records
-                raise UnknownDocumentError(f"boost: no document {name!r} is in the index")
+                raise UnknownDocumentError(f"boost: no document {name!r} is in the index", name)
         return weights
 
     @property

@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key, values_a
 from e2graphrag_integrations._utils.lazy import LazySequence, lazy
 from e2graphrag_integrations.retrieval.ranking.breadth import spread_over_documents
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Route
 from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank
@@ -199,15 +200,15 @@ def found_by_and_reasons(
     """Return the name of the list that contributes most to a node, and its rank in each list."""
     found_by = lists[0].name if lists else "relevance"
     most = 0.0
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     for one in lists:
         rank = one.ranks.get(row)
         if rank is not None:
             contribution = one.contribution(rank, rrf_k)
             if contribution > most or not reasons:
                 found_by, most = one.name, contribution
-            reasons.append(f"{one.name}: rank {rank}")
-    return found_by, tuple(reasons) or ("below the last rank of every list",)
+            reasons.append(Reason("rank", list=one.name, rank=int(rank)))
+    return found_by, tuple(reasons) or (Reason("below_all_lists"),)
 
 
 def with_deeper(pool: Sequence[Candidate], deeper: Sequence[Candidate]) -> list[Candidate]:

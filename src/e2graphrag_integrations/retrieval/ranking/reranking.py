@@ -10,6 +10,7 @@ import numpy as np
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.protocols import Reranker
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Listing, Trace
 from e2graphrag_integrations.search.rerankers import rerank_scores
@@ -53,7 +54,7 @@ def rerank(
         replace(
             head[i],
             score=score,
-            reasons=(*head[i].reasons, f"reranked: {scores[i]:.4f}, rank {i + 1} before"),
+            reasons=(*head[i].reasons, Reason("reranked", score=float(scores[i]), rank=i + 1)),
         )
         for i, score in zip(order, former_scores, strict=True)
     ]

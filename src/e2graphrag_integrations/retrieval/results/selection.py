@@ -9,6 +9,7 @@ import numpy as np
 
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Expand, Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
@@ -74,7 +75,7 @@ def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> 
             if row == candidate.row:
                 expanded.append(candidate)
             else:
-                reason = f"under summary {snapshot.nodes.ids[candidate.row]}"
+                reason = Reason("under_summary", node=snapshot.nodes.ids[candidate.row])
                 reasons = (reason, *candidate.reasons)
                 below = replace(candidate, row=row, reasons=reasons, best_span=None, relevance=None)
                 expanded.append(below)
@@ -95,7 +96,7 @@ def fill_to_k(
     limit = query.k + len(filled) if query.expand == "none" else len(snapshot.nodes.ids)
     for row, cosine in snapshot.dense.search(query.unit_vector, limit, query.allowed):
         score = min(1 / (len(filled) + 1), filled[-1].score if filled else 1.0)
-        reasons = (f"filled up to k: cosine {cosine:.4f}",)
+        reasons = (Reason("filled", cosine=cosine),)
         relevance = query.calibration(cosine)
         neighbor = Candidate(row, score, "dense", reasons, relevance=relevance)
         relevant, _ = above_floor(expand([neighbor], snapshot, query.expand), query, snapshot)

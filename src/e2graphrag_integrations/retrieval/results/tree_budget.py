@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
@@ -173,7 +174,7 @@ class _Knapsack:
 
     def _summary(self, summary: int, score: float) -> Candidate:
         count = int(self.below[summary].sum())
-        reason = f"summary over {count} of the best {len(self.windows)} windows"
+        reason = Reason("over_windows", count=count, total=len(self.windows))
         row = int(self.summaries[summary])
         return Candidate(row, score, "tree", (reason,), is_window=True)
 

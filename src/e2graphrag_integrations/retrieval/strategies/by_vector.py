@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -41,7 +42,7 @@ class VectorStrategy:
             InvalidInputError: If the vector is not a row of finite numbers, or has another
                 dimension than the vectors of the index.
         """
-        trace = Trace(query.question, self.name, query.mode, reason="a search by vector")
+        trace = Trace(query.question, self.name, query.mode, reason=Reason("by_vector"))
         unit = self._unit(snapshot)
         allowed = snapshot.is_chunk
         if query.allowed is not None:
@@ -52,7 +53,7 @@ class VectorStrategy:
                 row,
                 cosine,
                 self.name,
-                (f"cosine {cosine:.3f}",),
+                (Reason("cosine", cosine=cosine),),
                 relevance=query.calibration(cosine),
             )
             for row, cosine in found

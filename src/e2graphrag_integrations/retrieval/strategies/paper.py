@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.entities.matching.linking import Link, link
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -81,22 +82,20 @@ class PaperStrategy:
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[list[Candidate], Trace]:
         """Return up to `query.k` candidates, best first, and the trace."""
         search = _PaperSearch(self, query, snapshot)
-        requested = f"the mode is {query.mode}"
+        requested = Reason("mode", mode=query.mode)
         if query.mode == "global":
             return search.by_cosine(requested)
         if not search.entities and query.mode == "auto":
-            return search.by_cosine("no query entity is in the index")
+            return search.by_cosine(Reason("no_entity"))
         chunks = search.shared_chunks()
         if query.mode == "local":
             if len(chunks):
                 return search.by_entities(chunks, requested)
-            reason = f"{requested}; no pair shares a chunk, so each entity adds its own chunks"
-            return search.by_entities(search.entity_chunks(), reason)
+            return search.by_entities(search.entity_chunks(), Reason("own_chunks", mode=query.mode))
         if len(chunks):
-            reason = f"entities within {search.trace.chosen_h} hop(s) share chunks"
-            return search.by_entities(chunks, reason)
+            return search.by_entities(chunks, Reason("hops", hops=search.trace.chosen_h))
         few = len(search.entities) < 2  # noqa: PLR2004 - a pair needs two
-        return search.by_occurrence("one query entity" if few else "no close pair shares a chunk")
+        return search.by_occurrence(Reason("one_entity" if few else "no_pair"))
 
 
 class _PaperSearch:
@@ -165,7 +164,7 @@ class _PaperSearch:
             return chunks
         return chunks[self.query.allowed[self.snapshot.chunk_nodes[chunks]]]
 
-    def by_entities(self, chunks: IntArray, reason: str) -> tuple[list[Candidate], Trace]:
+    def by_entities(self, chunks: IntArray, reason: Reason) -> tuple[list[Candidate], Trace]:
         """Rank chunks by distinct query entities, coverage and occurrence; route `local`."""
         distinct, mentions = self._count_entities(chunks, chunks + 1)
         coverage = distinct / np.maximum(1, self.graph.entities_per_chunk[chunks])
@@ -182,14 +181,14 @@ class _PaperSearch:
             }
             ranked.append(Ranked(self.snapshot.nodes.ids[row], rank, figures))
             reasons = (
-                f"query entities: {figures['entities']}",
-                f"coverage {figures['coverage']:.4f}",
-                f"occurrence {figures['occurrence']:.4f}",
+                Reason("query_entities", count=figures["entities"]),
+                Reason("coverage", coverage=figures["coverage"]),
+                Reason("occurrence", occurrence=figures["occurrence"]),
             )
             candidates.append(Candidate(row, 1 / rank, "entities", reasons))
         return self._finish(candidates, "local", reason, {"local": tuple(ranked)})
 
-    def by_cosine(self, reason: str) -> tuple[list[Candidate], Trace]:
+    def by_cosine(self, reason: Reason) -> tuple[list[Candidate], Trace]:
         """Rank the k nearest nodes by cosine similarity; route `global`."""
         found = self._nearest(self.query.k)
         candidates = [
@@ -197,14 +196,14 @@ class _PaperSearch:
                 row,
                 cosine,
                 "dense",
-                (f"cosine {cosine:.4f}",),
+                (Reason("cosine", cosine=cosine),),
                 relevance=self.query.calibration(cosine),
             )
             for row, cosine in found
         ]
         return self._finish(candidates, "global", reason, {"dense": self._dense_list(found)})
 
-    def by_occurrence(self, reason: str) -> tuple[list[Candidate], Trace]:
+    def by_occurrence(self, reason: Reason) -> tuple[list[Candidate], Trace]:
         """Rank the 2k nearest nodes by occurrence; route `global`."""
         found = self._nearest(2 * self.query.k)
         rows = np.asarray([row for row, _ in found], dtype=np.int64)
@@ -220,7 +219,10 @@ class _PaperSearch:
             row, cosine = found[place]
             figures = {"occurrence": round(float(occurrence[place]), 6), "cosine": round(cosine, 6)}
             ranked.append(Ranked(self.snapshot.nodes.ids[row], rank, figures))
-            reasons = (f"occurrence {occurrence[place]:.4f}", f"cosine {cosine:.4f}")
+            reasons = (
+                Reason("occurrence", occurrence=float(occurrence[place])),
+                Reason("cosine", cosine=cosine),
+            )
             candidates.append(
                 Candidate(
                     row, 1 / rank, "occurrence", reasons, relevance=self.query.calibration(cosine)
@@ -228,7 +230,7 @@ class _PaperSearch:
             )
         lists = {"dense": self._dense_list(found), "occurrence": tuple(ranked)}
         self.trace = replace(self.trace, cuts={"no query entity": len(found) - len(order)})
-        return self._finish(candidates, "global", f"ranked by occurrence: {reason}", lists)
+        return self._finish(candidates, "global", reason, lists)
 
     def _nearest(self, count: int) -> list[tuple[int, float]]:
         """Return the rows and cosines of the nearest allowed nodes."""
@@ -259,7 +261,7 @@ class _PaperSearch:
         self,
         candidates: list[Candidate],
         route: Route,
-        reason: str,
+        reason: Reason,
         lists: dict[str, tuple[Ranked, ...]],
     ) -> tuple[list[Candidate], Trace]:
         """Cut the candidates to k and complete the trace."""

@@ -14,6 +14,7 @@ from e2graphrag_integrations._utils.validation import check_int, short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.entities.matching.linking import link
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Listing, RankedLists, Trace, TreeLayer
 from e2graphrag_integrations.search.fusion import Floats, first_occurrences
@@ -104,7 +105,7 @@ class TreeTraversalStrategy:
             question=query.question,
             strategy=self.name,
             mode=query.mode,
-            reason=f"tree traversal from {layers[0].compared if layers else 0} root(s)",
+            reason=Reason("roots", count=layers[0].compared if layers else 0),
             mentions=query.names,
             links=linking.links,
             unlinked=linking.unlinked,
@@ -269,8 +270,13 @@ class _Selected:
             score=float(score),
             found_by="tree",
             reasons=(
-                f"layer {layer.number}: rank {self.rank[place]} of {layer.compared}",
-                f"cosine {cosine:.4f}",
+                Reason(
+                    "layer",
+                    layer=layer.number,
+                    rank=int(self.rank[place]),
+                    total=layer.compared,
+                ),
+                Reason("cosine", cosine=cosine),
             ),
             best_span=span,
             is_window=is_window,

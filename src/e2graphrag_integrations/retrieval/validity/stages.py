@@ -10,6 +10,7 @@ import numpy as np
 
 from e2graphrag_integrations.retrieval.candidate_stages import rank_relevant
 from e2graphrag_integrations.retrieval.draft import Draft
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import measure
@@ -105,11 +106,11 @@ def mark_versions(draft: Draft) -> Draft:
     if dated.versions is not None:
         nodes = _marked(nodes, dated, dated.versions, draft.snapshot)
     if dated.validity.at is not None:
-        when = f"as of {dated.validity.described}"
-        keys = (dated.validity.valid_from, dated.validity.valid_to)
-        nodes = [_with_dates(node, when, keys) for node in nodes]
+        date = dated.validity.described
+        nodes = [_with_dates(node, dated.validity) for node in nodes]
         trace = trace.with_cut("as_of", dated.left_out)
-        trace = replace(trace, reason=f"{when}, {dated.left_out} node(s) left out; {trace.reason}")
+        reason = Reason("left_out", date=date, count=dated.left_out, rest=trace.reason)
+        trace = replace(trace, reason=reason)
     return replace(draft, nodes=nodes, trace=trace)
 
 
@@ -139,7 +140,7 @@ def _missing(draft: Draft, versions: SeenVersions, rows: np.ndarray) -> list[Can
 def _lifted(candidate: Candidate, overtaken: Candidate) -> Candidate:
     if candidate is overtaken:
         return candidate
-    reasons = (*candidate.reasons, "before an older version")
+    reasons = (*candidate.reasons, Reason("overtakes"))
     return replace(candidate, score=overtaken.score, reasons=reasons)
 
 
@@ -149,32 +150,31 @@ def _marked(
     """Return the nodes, the newest version first, with what they are versions of."""
     at = [snapshot.nodes.row_of[node.node_id] for node in nodes]
     order = versions.order(np.asarray(at, dtype=np.int64), len(nodes))
-    when = f" as of {dated.validity.described}" if dated.validity.at is not None else ""
+    then = {} if dated.validity.at is None else {"date": dated.validity.described}
     marked = []
     for place, by in order:
         node, row = nodes[place], at[place]
         reasons = node.reasons
         if versions.is_older[row]:
             newest = versions.newest_of(row)
-            reasons = (*reasons, f"older version: superseded by {newest!r}{when}")
+            code = "superseded_then" if then else "superseded"
+            reasons = (*reasons, Reason(code, newest=newest, **then))
             node = replace(node, superseded_by=newest)
         elif versions.is_newest[row]:
             size = int(versions.sizes[versions.group[row]])
-            reasons = (*reasons, f"newest of {size} versions{when}")
+            code = "newest_then" if then else "newest"
+            reasons = (*reasons, Reason(code, count=size, **then))
         marked.append(replace(node, reasons=reasons, score=nodes[by].score))
     return marked
 
 
-def _with_dates(
-    node: RetrievedNode, when: str, keys: tuple[str | None, str | None]
-) -> RetrievedNode:
+def _with_dates(node: RetrievedNode, validity: Validity) -> RetrievedNode:
     """Return a node with the reason why it holds, if its metadata have dates."""
-    given = [None if key is None else node.metadata.get(key) for key in keys]
-    if all(one in (None, "") for one in given):
+    keys = {"start": validity.valid_from, "end": validity.valid_to}
+    given = {name: node.metadata.get(key) for name, key in keys.items() if key is not None}
+    bounds = {name: str(value) for name, value in given.items() if value not in (None, "")}
+    if not bounds:
         return node
-    parts = [
-        f"{word} {value}"
-        for word, value in zip(("from", "to"), given, strict=True)
-        if value not in (None, "")
-    ]
-    return replace(node, reasons=(*node.reasons, f"holds {when}: {' '.join(parts)}"))
+    code = {1: "holds_from" if "start" in bounds else "holds_to", 2: "holds_between"}[len(bounds)]
+    reason = Reason(code, date=validity.described, **bounds)
+    return replace(node, reasons=(*node.reasons, reason))

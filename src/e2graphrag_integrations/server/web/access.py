@@ -117,7 +117,7 @@ class Access:
                 401,
                 "TokenError",
                 "a valid token is required: send it as `Authorization: Bearer TOKEN`",
-                {"WWW-Authenticate": "Bearer"},
+                headers={"WWW-Authenticate": "Bearer"},
             )
         return Caller(client.name, client)
 

@@ -17,8 +17,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import E2GraphRAGError
+from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 from e2graphrag_integrations.server.listening import HttpOptions, run_server, server_config
+from e2graphrag_integrations.server.one_worker import MESSAGE
 from e2graphrag_integrations.server.web import (
     document_routes,
     edit_routes,
@@ -81,6 +82,8 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> FastAPI:  #
         rag: The index.
         options: Clients, host names and limits.
 
+    Sessions and jobs are kept in one process: a second worker of the same server does not start.
+
     Raises:
         FilterError: If the filter of a client is invalid.
     """
@@ -96,6 +99,8 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> FastAPI:  #
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if not await service.worker.is_only(at_start=True):
+            raise InvalidInputError(MESSAGE)
         try:
             yield
         finally:
@@ -174,7 +179,8 @@ async def _refuse(_: Request, error: Exception) -> Response:
         return error.response()
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type
     kind = _KINDS.get(error.status_code, "RequestError")
-    return Problem(error.status_code, kind, str(error.detail), error.headers or {}).response()
+    headers = error.headers or {}
+    return Problem(error.status_code, kind, str(error.detail), headers=headers).response()
 
 
 class _Headers:

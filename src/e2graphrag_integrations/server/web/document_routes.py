@@ -280,9 +280,8 @@ def _queued(call: Call, ids: Sequence[str]) -> list[SourceDocument]:
         if id_ not in found:
             call.rag.document(id_)
             which = "the document" if len(ids) == 1 else f"the document {short_repr(id_)}"
-            raise Problem(
-                409, "ConflictError", f"{which} is indexed: upload it again to replace it"
-            )
+            message = f"{which} is indexed: upload it again to replace it"
+            raise Problem(409, "ConflictError", message, "document_indexed", {"id": id_})
     return list(found.values())
 
 

@@ -54,9 +54,9 @@ class Streams:
             Problem: If there are too many streams.
         """
         if self.open[client] >= (self.most + 1) // 2:
-            raise busy(429, self.refusal, 10)
+            raise busy(429, self.refusal, 10, code="too_many_streams")
         if self.open.total() >= self.most:
-            raise busy(503, self.refusal_of_all, 10)
+            raise busy(503, self.refusal_of_all, 10, code="busy")
         self.open[client] += 1
         return _Stream(events, partial(self._close, client))
 

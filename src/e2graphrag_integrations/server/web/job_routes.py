@@ -55,7 +55,8 @@ AJob = Annotated[Job, Depends(find_job)]
 async def find_done_job(job: AJob) -> Job:
     """Return the job of a path, which must have a result."""
     if job.view.state != "done":
-        raise Problem(409, "ConflictError", f"the job has no result: it is {job.view.state}")
+        message = f"the job has no result: it is {job.view.state}"
+        raise Problem(409, "ConflictError", message, "no_result", {"state": job.view.state})
     return job
 
 
@@ -89,7 +90,7 @@ async def follow_job(call: ACall, job: AJob) -> Response:
 async def stop_job(call: ACall, job: AJob) -> Response:
     """Stop a job."""
     if job.owner != call.caller.name and not call.caller.can_write:
-        raise Problem(403, "ReadOnlyError", "this token may only stop its own jobs")
+        raise Problem(403, "ReadOnlyError", "this token may only stop its own jobs", "not_own_job")
     await call.service.jobs.stop(job)
     return as_response(job.view)
 

@@ -17,7 +17,7 @@ from e2graphrag_integrations.reports import Progress, ProgressListener
 from e2graphrag_integrations.server.web.access import Caller
 from e2graphrag_integrations.server.web.limits import Turns
 from e2graphrag_integrations.server.web.options import Limits
-from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
+from e2graphrag_integrations.server.web.problems import ErrorDetails, Explainer, Problem, busy
 
 JobKind = Literal["upload", "reindex", "resume", "evaluation"]
 JobState = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -48,14 +48,6 @@ class StageProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class JobError:
-    """Why a job failed."""
-
-    type: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobView:
     """A job.
 
@@ -73,7 +65,7 @@ class JobView:
     kind: JobKind
     state: JobState
     progress: tuple[StageProgress, ...] = ()
-    error: JobError | None = None
+    error: ErrorDetails | None = None
     result: Mapping[str, Any] | None = None
 
 
@@ -167,9 +159,10 @@ class Jobs:
         ]
         own = sum(job.owner == caller.name for job in others)
         if is_evaluation and own >= _EVALUATIONS_OF_CLIENT:
-            raise busy(429, f"you have {own} evaluations in progress: wait, or stop one", 10)
+            message = f"you have {own} evaluations in progress: wait, or stop one"
+            raise busy(429, message, 10, code="too_many_evaluations", count=own)
         if len(others) >= self._limits.jobs:
-            raise busy(503, "too many jobs are waiting: try again later", 10)
+            raise busy(503, "too many jobs are waiting: try again later", 10, code="too_many_jobs")
 
     def start(
         self, kind: JobKind, caller: Caller, work: Work, at_end: Callable[[], None] = lambda: None
@@ -205,7 +198,7 @@ class Jobs:
             job.update(state="stopped")
         except Exception as error:  # noqa: BLE001 - the client sees it as the state of the job
             problem = self._explainer.problem(error)
-            job.update(state="failed", error=JobError(problem.kind, problem.message))
+            job.update(state="failed", error=problem.details)
         finally:
             at_end()
             self._forget()

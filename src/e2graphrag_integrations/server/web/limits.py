@@ -51,7 +51,10 @@ class Rate:
             self._left.popitem(last=False)
         if not is_allowed:
             raise busy(
-                429, "too many requests in a minute: slow down", (1 - left) / self._per_second
+                429,
+                "too many requests in a minute: slow down",
+                (1 - left) / self._per_second,
+                code="too_fast",
             )
 
 
@@ -140,18 +143,18 @@ class Admission:
         """
         limits = self._limits
         if self.in_progress >= limits.waiting:
-            raise busy(503, "too many requests are waiting: try again later", 2)
+            raise busy(503, "too many requests are waiting: try again later", 2, code="busy")
         if self._by_client[client] >= limits.per_client:
-            raise busy(429, f"you have {limits.per_client} requests in progress: wait for them")
+            message = f"you have {limits.per_client} requests in progress: wait for them"
+            raise busy(429, message, code="too_many_requests", count=limits.per_client)
         self._rate.check(client)
         self._by_client[client] += 1
         try:
             async with asyncio.timeout(limits.seconds):
                 return await self._in_thread(client, work)
         except TimeoutError:
-            raise busy(
-                503, f"no answer within {limits.seconds:g} seconds: try again later"
-            ) from None
+            message = f"no answer within {limits.seconds:g} seconds: try again later"
+            raise busy(503, message, code="too_slow", time=limits.seconds) from None
         finally:
             self._by_client[client] -= 1
             if not self._by_client[client]:
@@ -165,7 +168,7 @@ class Admission:
             Problem: If there are too many.
         """
         if self._large.total() >= _MAX_LARGE or self._large[client] >= _MAX_LARGE // 4:
-            raise busy(503, "too many large requests at once: try again later", 5)
+            raise busy(503, "too many large requests at once: try again later", 5, code="busy")
         self._large[client] += 1
         try:
             yield

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from starlette.responses import Response
@@ -60,16 +60,28 @@ _MAX_MESSAGE = 2_000
 _UNREAD = (408, 413, 429, 503)
 """Statuses of requests that may not have been received in full."""
 
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""The places between the words of the name of a type."""
+
 _SHOWN = 3
 """Maximum number of invalid values in a message."""
 
 
 @dataclass(frozen=True)
 class ErrorDetails:
-    """The type of an error, and its message."""
+    """An error in words, and what makes the same message in another language.
+
+    Attributes:
+        type: The type of the error.
+        message: The message in English.
+        code: What went wrong; it stays the same when the message changes.
+        values: What the message names, by name.
+    """
 
     type: str
     message: str
+    code: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,22 +99,42 @@ class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
         status: The HTTP status.
         kind: The type of the error in the answer.
         message: The message in the answer.
+        code: What went wrong; empty means the name of the type: `unknown_job` for
+            `UnknownJobError`.
+        values: What the message names, by name.
         headers: Further headers.
     """
 
     status: int
     kind: str
     message: str
+    code: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def details(self) -> ErrorDetails:
+        """The error in the answer."""
+        code = self.code or code_of(self.kind)
+        return ErrorDetails(self.kind, self.message[:_MAX_MESSAGE], code, self.values)
 
     def response(self) -> Response:
         """Return the answer."""
-        error = {"type": self.kind, "message": self.message[:_MAX_MESSAGE]}
-        content = json.dumps({"error": error}, ensure_ascii=False).encode("utf-8", "replace")
+        text = json.dumps({"error": asdict(self.details)}, ensure_ascii=False)
+        content = text.encode("utf-8", "replace")
         headers = dict(self.headers)
         if self.status in _UNREAD:  # do not wait for the rest of the request
             headers["Connection"] = "close"
         return Response(content, self.status, headers, "application/json")
+
+
+def code_of(kind: str) -> str:
+    """Return the code of an error by its type.
+
+    >>> code_of("UnknownJobError")
+    'unknown_job'
+    """
+    return _CAPITAL.sub("_", kind.removesuffix("Error")).lower()
 
 
 def describe(errors: Sequence[Any]) -> str:
@@ -120,10 +152,13 @@ def describe(errors: Sequence[Any]) -> str:
     return "; ".join([*parts, *([f"and {more} more"] if more > 0 else [])])
 
 
-def busy(status: int, message: str, seconds: float = 1) -> Problem:
+def busy(
+    status: int, message: str, seconds: float = 1, *, code: str = "", **values: Any
+) -> Problem:
     """Return the refusal of a client that should try again after some seconds."""
     kind = {429: "TooManyRequestsError", 503: "OverloadedError"}[status]
-    return Problem(status, kind, message, {"Retry-After": str(max(1, round(seconds)))})
+    headers = {"Retry-After": str(max(1, round(seconds)))}
+    return Problem(status, kind, message, code, values, headers)
 
 
 @dataclass(frozen=True)
@@ -149,9 +184,7 @@ class Explainer:
         name = type(error).__name__
         for kind, status in _STATUSES:
             if isinstance(error, kind):
-                # The hint of an unknown entity names a method of Python.
-                text = error.problem if isinstance(error, UnknownEntityError) else str(error)
-                return Problem(status, name, self.shown(text))
+                return self._explained(error, status)
         logger.warning("%s: %s", name, redact(str(error)), exc_info=_trace_of(error))
         for hidden, status, message in _HIDDEN:
             if isinstance(error, hidden):
@@ -159,8 +192,23 @@ class Explainer:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             return Problem(507, "NoSpaceError", "the server has no space left for this")
         if isinstance(error, E2GraphRAGError):
-            return Problem(500, name, f"the request failed ({name}); see the log of the server")
+            message = f"the request failed ({name}); see the log of the server"
+            return Problem(500, name, message, "failed", {"type": name})
         return Problem(500, "InternalError", "the request failed; see the log of the server")
+
+    def _explained(self, error: E2GraphRAGError, status: int) -> Problem:
+        """Return the answer to an error whose message helps the client."""
+        if isinstance(error, UnknownDocumentError) and error.document_id:
+            values = {"id": self.shown(error.document_id)}
+            return Problem(status, type(error).__name__, self.shown(str(error)), "", values)
+        if not isinstance(error, UnknownEntityError):
+            return Problem(status, type(error).__name__, self.shown(str(error)))
+        # The hint of an unknown entity names a method of Python.
+        code = "unknown_entity_meant" if error.meant else ""
+        code = "stopped_entity" if error.is_stopped else code
+        names = [self.shown(name) for name in error.meant]
+        about = {"entity": self.shown(error.name), "names": names}
+        return Problem(status, type(error).__name__, self.shown(error.problem), code, about)
 
 
 def _trace_of(error: BaseException) -> BaseException | None:

@@ -9,11 +9,11 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from e2graphrag_integrations._utils.validation import short_repr
-from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.evaluation.questions import Question
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
 from e2graphrag_integrations.server.web.calls import ACall
 from e2graphrag_integrations.server.web.options import Limits
+from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.views.answer import AnswerView, Settings, ask
 
@@ -66,14 +66,15 @@ def check_settings(settings: Mapping[str, Any], limits: Limits) -> Settings:
     """Return the settings of a question, within the limits of the server.
 
     Raises:
-        InvalidInputError: If a setting is invalid or above a limit.
+        InvalidInputError: If a setting is invalid.
+        Problem: If one is above a limit.
     """
     for name, most in (("k", limits.k), ("token_budget", limits.token_budget)):
         value = settings.get(name)
         if isinstance(value, int) and value > most:
-            raise InvalidInputError(
-                f"{name}={short_repr(value)} is above the limit of the server, {most:,}"
-            )
+            message = f"{name}={short_repr(value)} is above the limit of the server, {most:,}"
+            values = {"name": name, "most": most}
+            raise Problem(400, "InvalidInputError", message, "above_limit", values)
     return Settings(settings)
 
 

@@ -91,6 +91,7 @@ class GuardedRoute(APIRoute):
         request: Request,
         handle: Callable[[Request], Coroutine[Any, Any, Response]],
     ) -> Response:
+        await service.check_worker()
         service.access.check_origin(request)
         caller = service.access.identify(request, needs_token=self.rights != "public")
         service.check_rights(caller, self.rights)
@@ -163,7 +164,8 @@ async def _receive(
         Problem: If it is too large, comes too slowly, or many others are large.
     """
     data, seconds = bytearray(), service.options.limits.body_seconds
-    too_large = Problem(413, "TooLargeError", f"the request has more than {most:,} bytes")
+    message = f"the request has more than {most:,} bytes"
+    too_large = Problem(413, "TooLargeError", message, "too_large", {"most": most})
     if declared_length(request) > most:
         raise too_large
     try:

@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.server.one_worker import MESSAGE, OneWorker
 from e2graphrag_integrations.server.web.access import Access, Caller
 from e2graphrag_integrations.server.web.answering.model import Model
 from e2graphrag_integrations.server.web.events import Streams
@@ -19,7 +20,7 @@ from e2graphrag_integrations.server.web.jobs import Jobs
 from e2graphrag_integrations.server.web.limits import Admission, Rate
 from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
-from e2graphrag_integrations.server.web.problems import Explainer, Problem
+from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
@@ -41,11 +42,13 @@ class Service:
     """
 
     def __init__(self, rag: E2GraphRAG, options: WebOptions) -> None:
+        is_file = rag.path != MEMORY and not is_postgres_url(rag.path)
         self.rag = rag
         self.options = options
         self.access = Access(options)
         self.admission = Admission(options.limits)
         self.explainer = Explainer(rag.path)
+        self.worker = OneWorker(str(Path(rag.path).absolute()) if is_file else rag.path)
         self.jobs = Jobs(options.limits, self.explainer)
         self.estimating = asyncio.Lock()
         self.streams = Streams(
@@ -69,6 +72,15 @@ class Service:
             for one in options.clients
             if one.where is not None
         }
+
+    async def check_worker(self) -> None:
+        """Check that this process is the only worker of its server.
+
+        Raises:
+            Problem: If it is not.
+        """
+        if not await self.worker.is_only():
+            raise busy(503, MESSAGE, code="second_worker")
 
     def reader(self, caller: Caller) -> Readable:
         """Return the index as a caller sees it."""
@@ -98,13 +110,15 @@ class Service:
         if rights == "answer" and not self.can_answer(caller):
             if self.model is None:
                 message = "the server has no model for answers: start it with --answer-model"
-                raise Problem(403, "AnswersOffError", message)
-            raise Problem(403, "AnswersOffError", "this token may not ask for answers")
+                raise Problem(403, "AnswersOffError", message, "no_model")
+            raise Problem(
+                403, "AnswersOffError", "this token may not ask for answers", "answers_off"
+            )
         if rights == "write":
             if self.options.read_only:
-                raise Problem(403, "ReadOnlyError", "the server is read-only")
+                raise Problem(403, "ReadOnlyError", "the server is read-only", "server_read_only")
             if not caller.can_write:
-                raise Problem(403, "ReadOnlyError", "this token may only read")
+                raise Problem(403, "ReadOnlyError", "this token may only read", "token_read_only")
 
     @property
     def writers_take_turns(self) -> bool:
@@ -120,7 +134,9 @@ class Service:
         writer = None if self.writers_take_turns else self.rag.writer()
         if writer is not None:
             message = f"{written_by('the index', writer)}: try again when it has finished"
-            raise Problem(409, "ConflictError", self.explainer.shown(message))
+            values = {"writer": self.explainer.shown(writer)}
+            shown = self.explainer.shown(message)
+            raise Problem(409, "ConflictError", shown, "index_written", values)
 
     def check_idle(self) -> None:
         """Check that neither a job nor another process is writing to the index.
@@ -129,7 +145,8 @@ class Service:
             Problem: If one is.
         """
         if self.jobs.writing_since is not None:
-            raise Problem(409, "ConflictError", "a job is writing to the index: wait, or stop it")
+            message = "a job is writing to the index: wait, or stop it"
+            raise Problem(409, "ConflictError", message, "job_writing")
         self.check_writable()
 
     async def check_index(self) -> None:
@@ -156,6 +173,7 @@ class Service:
     async def close(self) -> None:
         """Stop the jobs and end the threads."""
         await self.jobs.stop_all()
+        self.worker.close()
         if self.model is not None:
             await self.model.close()
         self.admission.close()

@@ -178,7 +178,7 @@ async def open_session(call: ACall, request: SessionRequest) -> Response:
     response = Response(status_code=204)
     access = call.service.access
     if access.needs_token and access.open_session(call.request, response, request.token) is None:
-        raise Problem(401, "TokenError", "the token is not valid")
+        raise Problem(401, "TokenError", "the token is not valid", "token_invalid")
     return response
 
 

@@ -249,7 +249,11 @@ def _close_files(parser: MultiPartParser) -> None:
 
 def _too_large(limits: Limits) -> Problem:
     return Problem(
-        413, "TooLargeError", f"an upload may have at most {limits.upload_bytes:,} bytes in total"
+        413,
+        "TooLargeError",
+        f"an upload may have at most {limits.upload_bytes:,} bytes in total",
+        "too_large",
+        {"most": limits.upload_bytes},
     )
 
 

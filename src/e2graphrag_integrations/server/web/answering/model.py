@@ -12,7 +12,7 @@ from e2graphrag_integrations._utils.failures import redact, secrets_of
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.server.web.answering.options import AnswerOptions
 from e2graphrag_integrations.server.web.answering.prompt import Prompt
-from e2graphrag_integrations.server.web.problems import ErrorDetails
+from e2graphrag_integrations.server.web.problems import ErrorDetails, code_of
 from e2graphrag_integrations.summarizers.openai_clients import OpenAIClients
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
@@ -81,7 +81,7 @@ class ModelError(Exception):
     def __init__(self, kind: str, reason: str = "") -> None:
         message = f"the model server gave no answer: {reason or _MESSAGES[kind]}"
         super().__init__(message)
-        self.details = ErrorDetails(kind, message)
+        self.details = ErrorDetails(kind, message, "model" if reason else code_of(kind))
 
 
 class Model:

@@ -153,7 +153,10 @@ def _prompt(call: Call, request: EstimateRequest) -> Prompt:
         passages = [one for one in passages if one.node.node_id in wanted]
         if wanted != {one.node.node_id for one in passages}:
             raise Problem(
-                409, "ConflictError", "the question leads to other hits now: ask it again"
+                409,
+                "ConflictError",
+                "the question leads to other hits now: ask it again",
+                "other_hits",
             )
     turns = as_turns(settings.values.get("history"))
     return make_prompt(request.question, passages, turns, _model(call).options.prompt_tokens)

@@ -1,20 +1,16 @@
 // One answer: its hits, and how they were found. The retrieval test and the report show it.
 
-import { copyButton, h } from "./dom.js";
-import { escaped, excerptOf, isInWindow, marked, termsOf } from "./excerpt.js";
-import { commaList, countOf, formatFixed, formatNumber, formatPercent, formatSeconds, listed, rich, t, wordFor } from "./i18n.js";
-import { saidList, saidReason, saidRoute } from "./said.js";
-
-/** Return `#/graph?entity=NAME` and the like; empty parameters are left out. */
-export function viewLink(view, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined);
-  return `#/${view}${given.length ? "?" : ""}${new URLSearchParams(given)}`;
-}
+import { h } from "./dom.js";
+import { excerptOf, isInWindow, marked, nameSource, termsOf } from "./excerpt.js";
+import { commaList, countOf, formatFixed, formatNumber, formatPercent, formatSeconds, languageName, listed, rich, t, wordFor } from "./i18n.js";
+import { entityLink, viewLink } from "./links.js";
+import { figuresOf, isKnownReason, listName, sentenceOf } from "./reasons.js";
+import { renderPaths, renderTrace } from "./trace.js";
 
 /**
  * Return an answer as an element.
  *
- * Options: `label` (the name of the setting), `other` (the answer to compare with, and `otherLabel`),
+ * Options: `label` (the letter of the setting), `title` (its name), `languages` (of the documents), `other` (the answer to compare with, and `otherLabel`),
  * `isMarked(node)` (whether the form has the hit as gold), `onGold(node)` (adds a button to each hit), `level`
  * (of the headings of the hits), `reasons` (why documents are missing, if some are), `floor` (the least relevance of
  * a hit that is not gray) and `onFloor(floor)`, `open` (the ids of the nodes whose reasons are shown), `onRead(node)`
@@ -31,7 +27,7 @@ export function renderAnswer(view, options = {}) {
 }
 
 function renderSummary(view, options) {
-  const { label, other, otherLabel, level = 3 } = options;
+  const { title, other, otherLabel, level = 3 } = options;
   const count = h("strong", { class: "count" }, countOf(view.nodes.length, "hit"));
   let shared = null;
   if (other) {
@@ -41,12 +37,26 @@ function renderSummary(view, options) {
   return h(
     "div",
     { class: "answer-head" },
-    label ? h(`h${level - 1}`, null, t("ask.setting_of", { name: label })) : null,
+    title ? h(`h${level - 1}`, null, title) : null,
     h("p", { class: "found" }, rich("answer.count", { hits: count, sentence: view.nodes.length ? renderSentence(view) : null }), shared),
+    foreignText(view, options.languages ?? []),
+    isOrderUnlikeRelevance(view) ? h("p", { class: "hint order" }, t("found.order")) : null,
     view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, freshnessText(view.freshness)) : null,
     renderScores(view.scores),
     h("div", { class: "answer-tools" }, renderFloor(view, options), view.paths?.length ? renderPaths(view.paths) : null, renderTrace(view, options)),
   );
+}
+
+/** Return a warning if the question is in a language that no document has. */
+function foreignText({ foreign_language: language }, languages) {
+  if (!language) return null;
+  return h("p", { class: "warning foreign", role: "note" }, t("found.foreign", { language: languageName(language), languages: commaList(languages.map(languageName)) }));
+}
+
+/** Return whether a hit is clearly more relevant than one before it. */
+function isOrderUnlikeRelevance(view) {
+  if (isShare(view.relevance_kind)) return false;
+  return view.nodes.some((node, place) => place && node.relevance > view.nodes[place - 1].relevance + 0.005);
 }
 
 function freshnessText({ max_age: age }) {
@@ -66,7 +76,7 @@ function renderSentence(view) {
   const names = [...new Map(found.map((link) => [link.entity, link])).values()];
   if (!names.length) return t(`found.no_hit.${means}`);
   const rest = view.nodes.length - named.length;
-  const others = rest ? t(`found.rest.${names.length > 1 ? "many" : "one"}.${means}`, { count: rest }) : "";
+  const others = rest ? t(`found.rest.${means}`, { count: rest }) : "";
   const links = listed(names.map((link) => entityLink(link.entity, writtenName(link, view))));
   return rich(names.length > 1 ? "found.names" : "found.name", { names: links, others });
 }
@@ -80,13 +90,9 @@ function meansOf(view) {
 /** Return a name as the question or the hits write it: the index has it in lower case. */
 function writtenName({ mention, entity }, view) {
   if (mention.toLowerCase() === entity.toLowerCase() && mention !== mention.toLowerCase()) return mention;
-  const pattern = new RegExp(entity.trim().split(/\s+/).map(escaped).join("\\s+"), "giu");
+  const pattern = new RegExp(nameSource(entity), "giu");
   const found = view.nodes.flatMap((node) => node.pieces.map((piece) => piece.text).join("").match(pattern) ?? []);
   return (found.find((one) => one !== one.toUpperCase() && one !== one.toLowerCase()) ?? found[0] ?? entity).replace(/\s+/g, " ");
-}
-
-function entityLink(name, text = name) {
-  return h("a", { class: "entity", href: viewLink("graph", { entity: name }), dir: "auto" }, text);
 }
 
 /** Return the slider for the least relevance; shares of names or words are not comparable, so these have none. */
@@ -169,11 +175,10 @@ function renderHit(node, rank, view, options) {
         "details",
         { class: "why", open: open?.has(node.node_id) },
         h("summary", { "aria-label": t("hit.why.label", { rank }) }, t("hit.why")),
-        renderFigures(node, view.relevance_kind),
-        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", { dir: "auto" }, saidReason(reason)))) : null,
+        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", { dir: "auto", lang: isKnownReason(reason) ? null : "en" }, sentenceOf(reason)))) : null,
         renderEntities(node),
         renderText(node, terms),
-        renderMetadata(node),
+        h("details", { class: "numbers" }, h("summary", { "aria-label": t("hit.details.label", { rank }) }, t("hit.details")), renderFigures(node, view.relevance_kind), renderMetadata(node)),
         renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold, options.onRead),
       ),
     ),
@@ -240,12 +245,13 @@ function renderFigures(node, kind) {
   return h(
     "div",
     { class: "figures" },
-    h("span", null, t("hit.found_by", { list: saidList(node.found_by) })),
+    h("span", null, t("hit.found_by", { list: listName(node.found_by) })),
     kind === "cosine" ? h("span", null, t("hit.cosine")) : null,
     h("span", null, rich("hit.score", { value: h("strong", null, formatNumber(node.score)) })),
     node.factor !== undefined && node.factor !== 1 ? h("span", null, rich("hit.boost", { value: h("strong", null, `× ${formatNumber(node.factor)}`) })) : null,
+    figuresOf(node.reasons).map((figure) => h("span", null, figure)),
     ranks.length
-      ? h("ul", { class: "ranks", "aria-label": t("hit.ranks") }, ranks.map(([name, rank]) => h("li", null, `${saidList(name)} #${rank}`)))
+      ? h("ul", { class: "ranks", "aria-label": t("hit.ranks") }, ranks.map(([name, rank]) => h("li", null, t("hit.rank_by", { list: listName(name), rank }))))
       : null,
   );
 }
@@ -282,101 +288,5 @@ function renderActions(node, isMarked, onGold, onRead) {
       : null,
     h("a", { href: treeLink(node) }, t("hit.show_in_tree")),
     onRead ? h("button", { type: "button", class: "quiet small read", onclick: () => onRead(node) }, t("hit.read")) : null,
-  );
-}
-
-/** Return everything technical about an answer, closed. */
-function renderTrace(view, { label }) {
-  const cuts = Object.entries(view.cuts ?? {}).filter(([, count]) => count);
-  const timings = Object.entries(view.timings ?? {});
-  const seconds = timings.reduce((sum, [, value]) => sum + value, 0);
-  return h(
-    "details",
-    { class: "trace" },
-    h("summary", { "aria-label": label ? t("trace.title_of", { name: label }) : null }, t("trace.title")),
-    h(
-      "p",
-      { class: "facts" },
-      h("span", { class: `route route-${view.route}` }, t("trace.route", { route: wordFor("mode", view.route) })),
-      h("span", null, t("trace.tokens", { count: view.tokens })),
-      h("span", null, formatSeconds(seconds)),
-    ),
-    h("p", null, saidRoute(view.reason)),
-    renderLinks(view),
-    view.paths && !view.paths.length && view.links.length > 1 ? h("p", { class: "hint" }, t("trace.no_path")) : null,
-    renderLists(view),
-    cuts.length ? h("p", { class: "cuts" }, t("trace.left_out", { counts: commaList(cuts.map(([limit, count]) => t("trace.cut", { count, limit: wordFor("cut", limit) }))) })) : null,
-    timings.length
-      ? h("details", null, h("summary", null, t("trace.timings")), h("dl", { class: "timings" }, timings.map(([step, one]) => [h("dt", null, wordFor("step", step)), h("dd", null, formatSeconds(one))])))
-      : null,
-    h("details", null, h("summary", null, t("trace.explain")), h("pre", { tabindex: "0", lang: "en", "aria-label": t("trace.explain") }, view.explain)),
-    h(
-      "details",
-      null,
-      h("summary", null, t("trace.context_with", { count: view.tokens })),
-      copyButton(() => view.context, t("trace.copy_context")),
-      h("pre", { tabindex: "0", dir: "auto", "aria-label": t("trace.context") }, view.context),
-    ),
-  );
-}
-
-function renderLinks(view) {
-  if (!view.links.length && !view.unlinked.length) return null;
-  return h(
-    "p",
-    null,
-    rich("trace.names", { names: view.links.map((link) => entityLink(link.entity)) }),
-    view.unlinked.length ? [" ", rich("trace.unlinked", { names: h("span", { dir: "auto" }, commaList(view.unlinked)) })] : null,
-  );
-}
-
-function renderPaths(paths) {
-  return h(
-    "details",
-    { class: "path-box" },
-    h("summary", null, t("trace.paths")),
-    h(
-      "ol",
-      { class: "paths" },
-      paths.map((path) =>
-        h(
-          "li",
-          null,
-          h("a", { href: viewLink("graph", { source: path.entities[0], target: path.entities.at(-1) }), dir: "auto" }, path.entities.join(" – ")),
-          h("ul", null, path.hops.map((hop) => h("li", { dir: "auto" }, hop.text, " ", h("span", { class: "hint" }, hop.document_id)))),
-        ),
-      ),
-    ),
-  );
-}
-
-function renderLists(view) {
-  const lists = Object.entries(view.lists ?? {});
-  if (!lists.length) return null;
-  const places = new Map(view.nodes.map((node, index) => [node.node_id, index + 1]));
-  return h(
-    "details",
-    { class: "lists" },
-    h("summary", null, t("trace.lists", { count: lists.length })),
-    lists.map(([name, list]) =>
-      h(
-        "details",
-        null,
-        h("summary", null, t("trace.list", { name: saidList(name), nodes: countOf(list.size, "node") })),
-        h(
-          "ol",
-          null,
-          list.top.map((one) =>
-            h(
-              "li",
-              { value: one.rank },
-              places.has(one.node_id) ? h("strong", null, t("trace.hit", { rank: places.get(one.node_id) })) : h("code", null, one.node_id.slice(0, 8)),
-              " ",
-              commaList(Object.entries(one.figures).map(([figure, value]) => t("trace.figure", { name: wordFor("figure", figure), value }))),
-            ),
-          ),
-        ),
-      ),
-    ),
   );
 }

@@ -1,6 +1,7 @@
 // The JSON API over HTTP: requests, errors, events of jobs, and the source of the graph and the tree.
 
-import { sentences, t } from "./i18n.js";
+import { hasMessage, sentences, t } from "./i18n.js";
+import { quotedName } from "./reasons.js";
 
 /** An error that the server reported, or the lack of an answer. */
 export class ApiError extends Error {
@@ -53,13 +54,24 @@ async function answerOf(response) {
   if (response.ok) return value;
   const wait = response.headers.get("Retry-After");
   const hint = wait && /^\d+$/.test(wait) ? t("error.wait", { seconds: Number(wait) }) : "";
-  const message = value?.error ? saidBy(value.error.message, response.status) : t("error.status", { status: response.status });
+  const message = value?.error ? problemText(value.error, response.status) : t("error.status", { status: response.status });
   throw new ApiError(value?.error?.type ?? "ServerError", sentences([message, hint]), response.status);
 }
 
-/** Return a message of the server, which is English, after the kind of problem in the language of the page. */
-function saidBy(message, status) {
-  return t(STATUSES.has(status) ? `problem.${status}` : "problem.other", { message });
+/**
+ * Return an error of the server in the language of the page, by its code. One that the page does not know is in
+ * English, after the kind of problem.
+ */
+export function problemText({ code, values, message }, status) {
+  const key = `problem.${code}`;
+  if (!hasMessage(key)) return t(STATUSES.has(status) ? `problem.${status}` : "problem.other", { message });
+  const shown = Object.entries(values ?? {}).map(([name, value]) => [name, shownValueOf(name, value)]);
+  return t(key, Object.fromEntries(shown));
+}
+
+function shownValueOf(name, value) {
+  if (Array.isArray(value)) return value.map(quotedName).join(t("error.names_or"));
+  return name === "name" && hasMessage(`field.${value}`) ? t(`field.${value}`) : value;
 }
 
 /** Ask for the health of the server until it answers, so that the page recovers by itself. */
@@ -128,7 +140,7 @@ export function followJob(id, onProgress) {
         return;
       }
       events.close();
-      if (job.state === "failed") reject(new ApiError(job.error?.type ?? "ServerError", job.error ? saidBy(job.error.message) : t("error.job"), 200));
+      if (job.state === "failed") reject(new ApiError(job.error?.type ?? "ServerError", job.error ? problemText(job.error) : t("error.job"), 200));
       else resolve(job);
     };
     for (const name of ["progress", "done", "failed", "stopped"]) events.addEventListener(name, receive);

@@ -2,20 +2,17 @@
 
 import { renderAnswer, showFloor } from "./answer.js";
 import { api } from "./api.js";
-import { announce, busy, choice, clear, debounced, errorBox, h, labeled } from "./dom.js";
-import { FilterForm } from "./filters.js";
+import { announce, busy, clear, debounced, errorBox, h } from "./dom.js";
+import { goldFields } from "./gold.js";
 import { SelectedHit } from "./hits.js";
 import { commaList, countOf, formatFixed, t, wordFor } from "./i18n.js";
-import { presetChoice } from "./presets.js";
 import { mountQuestions } from "./questions.js";
 import { openReader } from "./reader.js";
+import { FORM_ID, settingFields } from "./settings.js";
 import { renderWelcome } from "./welcome.js";
 import { WrittenAnswers } from "./written.js";
 
-const WEIGHTS = ["dense_weight", "bm25_weight", "entity_weight", "title_link_weight"];
-const LONG_SETTINGS = new Set(["where", "boosts", "history", "paths"]); // only their names are told
 const SIDE_WIDTH = "(min-width: 1100px)"; // as in the style sheet: the settings stand beside the answers
-const FORM_ID = "ask-form";
 const MAX_ADDRESS = 8_000; // characters; a longer state would not fit into the address
 
 /** Show the retrieval test. */
@@ -41,6 +38,7 @@ export function mountAsk(root, _source, info, state) {
   const answers = h("div", { class: "answers", id: "answers" });
   const given = {};
   const sent = {}; // what was asked, by the name of the setting
+  const titles = {}; // what the settings were then called, by their presets
   const forms = {}; // how the settings were then
   const written = new WrittenAnswers(info.answers);
   const opened = new Set(); // the nodes whose reasons are shown, which stay so when the question is asked again
@@ -116,6 +114,7 @@ export function mountAsk(root, _source, info, state) {
   function showLayout() {
     settings.B.element.hidden = !compare.checked;
     settings.A.legend.textContent = compare.checked ? t("ask.setting_of", { name: "A" }) : t("ask.setting");
+    settingsBox.classList.toggle("compare", compare.checked);
     answers.classList.toggle("compare", compare.checked);
     const described = settings.A.describe();
     settingsSummary.textContent = compare.checked || !described ? t("ask.settings") : t("ask.settings_with", { described });
@@ -222,6 +221,7 @@ export function mountAsk(root, _source, info, state) {
     startQuestion(text);
     keepState();
     isDraft = false;
+    const presets = Object.fromEntries(names().map((name) => [name, settings[name].preset()]));
     const chosenForms = Object.fromEntries(names().map((name) => [name, formOf(name)]));
     control?.abort();
     control = new AbortController();
@@ -237,6 +237,7 @@ export function mountAsk(root, _source, info, state) {
       Object.keys(chosen).forEach((name, index) => {
         given[name] = settled[index];
         sent[name] = { question: text, settings: chosen[name] };
+        titles[name] = presets[name] ? t("ask.setting_preset", { name, preset: presets[name] }) : t("ask.setting_of", { name });
         forms[name] = chosenForms[name];
       });
       if (!compare.checked) delete given.B;
@@ -250,12 +251,12 @@ export function mountAsk(root, _source, info, state) {
     clear(
       answers,
       Object.entries(given).map(([name, one]) => {
-        const title = t("ask.setting_of", { name });
+        const title = titles[name];
         if (one.status === "rejected") {
           return h("section", { "aria-label": title }, given.B ? h("h2", null, title) : null, errorBox(one.reason));
         }
         const otherLabel = name === "A" ? "B" : "A";
-        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, reasons: state.reasons(), level: given.B ? 3 : 2, floor, onFloor: setFloor, open: opened, onRead: read };
+        const options = { isMarked: gold.has, onGold: toggleGold, other: values[otherLabel], otherLabel, label: given.B ? name : null, title: given.B ? title : null, languages: info.languages, reasons: state.reasons(), level: given.B ? 3 : 2, floor, onFloor: setFloor, open: opened, onRead: read };
         return h("section", { "aria-label": title, "data-setting": name }, renderAnswer(one.value, options));
       }),
     );
@@ -344,10 +345,10 @@ export function mountAsk(root, _source, info, state) {
     restore(event.detail);
     isFresh = true;
     if (question.value.trim()) ask();
-    else showWelcome(answers, info, state);
+    else renderWelcome(answers, info, state);
   });
   root.addEventListener("index-changed", () => {
-    if (answers.querySelector(".welcome")) showWelcome(answers, info, state);
+    if (answers.querySelector(".welcome")) renderWelcome(answers, info, state);
   });
   root.addEventListener("connection-restored", () => {
     questions.refresh();
@@ -364,275 +365,4 @@ function floorOf(text) {
 function spoken(view) {
   const scores = Object.entries(view.scores ?? {}).filter(([, value]) => typeof value === "number");
   return commaList([countOf(view.nodes.length, "hit"), ...scores.map(([name, value]) => t("ask.measured", { measure: wordFor("measure", name), value: formatFixed(value, 2) }))]);
-}
-
-function showWelcome(answers, info, state) {
-  renderWelcome(answers, info, state);
-}
-
-/** Return the fields of one setting. An empty field means the default. */
-function settingFields(name, info) {
-  const id = (key) => `${name.toLowerCase()}-${key}`;
-  const defaults = info.defaults ?? {};
-  const number = (key, properties) => {
-    const value = defaults[key] ?? defaults.parameters?.hybrid?.[key] ?? "";
-    return h("input", { id: id(key), type: "number", placeholder: value, ...properties });
-  };
-  const text = (key, rows = 2) => h("textarea", { id: id(key), rows, placeholder: t(`field.${key}.example`), spellcheck: "false" });
-  const fields = {
-    mode: choice(id("mode"), info.modes.map((mode) => [mode === (defaults.mode ?? "auto") ? "" : mode, wordFor("mode", mode)])),
-    strategy: choice(id("strategy"), [["", t("ask.default")], ...info.strategies.map((one) => [one, wordFor("strategy", one)])]),
-    k: number("k", { min: 1, max: info.limits.k, step: 1 }),
-    token_budget: number("token_budget", { min: 1, step: 1, placeholder: t("ask.no_limit") }),
-    ...Object.fromEntries(WEIGHTS.map((key) => [key, number(key, { min: 0, max: 1000, step: "any" })])),
-    where: text("where"),
-    boosts: text("boosts"),
-    history: text("history", 3),
-    paths: h("input", { id: id("paths"), type: "checkbox", "aria-describedby": id("paths-hint") }),
-  };
-  for (const field of Object.values(fields)) field.setAttribute("form", FORM_ID); // Enter asks, outside of the form, too
-  const field = (key) => labeled(t(`field.${key}`), fields[key], t(`field.${key}.hint`));
-  const weights = h("div", { class: "fields" }, WEIGHTS.map(field));
-  const legend = h("legend", null, t("ask.setting_of", { name }));
-  const element = h(
-    "fieldset",
-    { "data-fields": name },
-    legend,
-    h(
-      "div",
-      { class: "fields" },
-      ["k", "mode", "strategy", "token_budget"].map(field),
-    ),
-    h("details", null, h("summary", null, t("field.weights")), weights),
-    h("details", null, h("summary", null, t("field.filter")), h("div", { class: "wide" }, field("where"))),
-    h(
-      "details",
-      null,
-      h("summary", null, t("field.more")),
-      h(
-        "div",
-        { class: "fields" },
-        ["boosts", "history"].map((key) => h("div", { class: "wide" }, field(key))),
-        h(
-          "div",
-          { class: "wide" },
-          h("label", { class: "check" }, fields.paths, t("field.paths")),
-          h("p", { class: "hint", id: id("paths-hint") }, t("field.paths.hint")),
-        ),
-      ),
-    ),
-  );
-
-  const isHybrid = () => ["", "hybrid"].includes(fields.strategy.value);
-  const showWeights = () => {
-    for (const key of WEIGHTS) fields[key].disabled = !isHybrid();
-  };
-  fields.strategy.addEventListener("change", showWeights);
-
-  /** Return the values of the form that are not empty, as texts. */
-  function values() {
-    const entries = Object.entries(fields).map(([key, field]) => [key, field.type === "checkbox" ? (field.checked ? "1" : "") : field.value.trim()]);
-    return Object.fromEntries(entries.filter(([key, value]) => value !== "" && !fields[key].disabled));
-  }
-
-  function write(given) {
-    for (const [key, field] of Object.entries(fields)) {
-      if (field.type === "checkbox") field.checked = given[key] === "1";
-      else field.value = given[key] ?? "";
-      if (field.tagName === "SELECT" && field.selectedIndex < 0) field.selectedIndex = 0; // an unknown name in a link
-      field.removeAttribute("aria-invalid");
-    }
-    showWeights();
-    for (const box of element.querySelectorAll("details")) box.open ||= [...box.querySelectorAll("input, textarea")].some((one) => (one.type === "checkbox" ? one.checked : one.value));
-  }
-
-  function invalid(key, message) {
-    fields[key].setAttribute("aria-invalid", "true");
-    const box = fields[key].closest("details");
-    if (box) box.open = true;
-    const error = new Error(t("ask.setting_says", { name, text: message }));
-    return Object.assign(error, { field: fields[key], isSetting: true });
-  }
-
-  function read({ isBatch = false } = {}) {
-    const chosen = {};
-    for (const field of Object.values(fields)) field.removeAttribute("aria-invalid");
-    for (const [key, value] of Object.entries(values())) {
-      if (key === "where" || key === "boosts") chosen[key] = jsonObject(key, value);
-      else if (key === "history") chosen[key] = turnsOf(value);
-      else if (key === "paths") chosen[key] = true;
-      else if (fields[key].type === "number") chosen[key] = numberOf(key, value);
-      else chosen[key] = value;
-    }
-    for (const [key, field] of Object.entries(fields)) {
-      if (field.type === "number" && field.validity.badInput) throw invalid(key, t("field.no_number"));
-    }
-    if (isBatch) {
-      delete chosen.history;
-      delete chosen.paths;
-    }
-    return chosen;
-  }
-
-  function numberOf(key, value) {
-    const given = Number(value);
-    const isWhole = fields[key].step === "1";
-    if (!Number.isFinite(given) || (isWhole && !Number.isInteger(given))) throw invalid(key, t(isWhole ? "field.no_whole_number" : "field.no_number"));
-    return given;
-  }
-
-  function jsonObject(key, value) {
-    let given;
-    try {
-      given = JSON.parse(value);
-    } catch (error) {
-      throw invalid(key, t(`field.no_json.${key}`, { message: error.message }));
-    }
-    if (given === null || typeof given !== "object" || Array.isArray(given)) throw invalid(key, t(`field.no_object.${key}`, { example: fields[key].placeholder }));
-    return given;
-  }
-
-  const check = debounced((key) => {
-    try {
-      if (fields[key].value.trim()) jsonObject(key, fields[key].value);
-      fields[key].removeAttribute("aria-invalid");
-    } catch {
-      // `jsonObject` has marked the field; the message follows when the question is asked.
-    }
-  }, 400);
-  for (const key of ["where", "boosts"]) fields[key].addEventListener("input", () => check(key));
-
-  /** Return the settings that are not the default, in words. */
-  function describe() {
-    return commaList(Object.entries(values()).map(([key, value]) => describeValue(key, value)));
-  }
-
-  const preset = presetChoice(id("preset"), { values, write: writeAll });
-  const filter = new FilterForm(id, fields.where);
-  legend.after(preset.element);
-  fields.where.closest(".wide").before(h("div", { class: "wide" }, filter.element));
-  element.addEventListener("input", preset.show);
-  filter.element.closest("details").addEventListener("toggle", (event) => event.target.open && filter.load());
-
-  function writeAll(given) {
-    write(given);
-    preset.show();
-    filter.read();
-  }
-
-  preset.show();
-  return { element, legend, values, write: writeAll, read, describe, showHits: (nodes) => filter.showHits(nodes) };
-}
-
-/** Return a value of a setting in words. */
-function describeValue(key, value) {
-  const name = t(`setting.${key}`);
-  if (LONG_SETTINGS.has(key)) return name;
-  return t("setting.is", { name, value: ["mode", "strategy"].includes(key) ? wordFor(key, value) : value });
-}
-
-/** Return the turns of a conversation, one per line. */
-function turnsOf(text) {
-  return text
-    .split("\n")
-    .filter((line) => line.trim())
-    .map((line) => {
-      const [, role, content] = /^\s*(?:(user|assistant)\s*:)?\s*(.*)$/i.exec(line);
-      return { role: (role ?? "user").toLowerCase(), content };
-    });
-}
-
-/** Return the fields with the gold answers of the question. */
-function goldFields() {
-  const gold = h("textarea", { id: "gold", rows: 3, spellcheck: "false", placeholder: "letter-1\nletter-1:0-23" });
-  const answer = h("textarea", { id: "gold-answers", rows: 3 });
-  const element = h(
-    "details",
-    { id: "gold-box" },
-    h("summary", null, t("gold.title")),
-    h(
-      "div",
-      { class: "settings" },
-      labeled(t("gold.ids"), gold, t("gold.ids.hint")),
-      labeled(t("gold.answers"), answer, t("gold.answers.hint")),
-    ),
-  );
-  const lines = (control) => control.value.split("\n").map((line) => line.trim()).filter(Boolean);
-
-  function read() {
-    const parsed = lines(gold).map(goldOf);
-    return {
-      ids: parsed.filter((one) => typeof one === "string"),
-      spans: parsed.filter(Array.isArray),
-      answers: lines(answer),
-    };
-  }
-
-  function write({ ids = [], spans = [], answers = [] }) {
-    gold.value = [...ids.map(writeId), ...spans.map(writeSpan)].join("\n");
-    answer.value = answers.join("\n");
-    element.open ||= Boolean(gold.value || answer.value);
-  }
-
-  function has(node) {
-    return lines(gold).includes(goldLine(node));
-  }
-
-  function toggle(node) {
-    const own = goldLine(node);
-    const all = lines(gold);
-    const rest = all.filter((line) => line !== own);
-    gold.value = (rest.length < all.length ? rest : [...all, own]).join("\n");
-    element.open ||= Boolean(gold.value);
-  }
-
-  /** Return the gold answers as `/retrieve` expects them. */
-  function request() {
-    const { ids, spans, answers } = read();
-    return { ids, spans: spans.map(([id, start, end]) => ({ document_id: id, start, end })), answers };
-  }
-
-  return {
-    element,
-    read,
-    request,
-    write,
-    has,
-    toggle,
-    values: () => ({ gold: gold.value.trim(), answers: answer.value.trim() }),
-    restore: (values) => {
-      gold.value = values.gold ?? "";
-      answer.value = values.answers ?? "";
-      element.open ||= Boolean(gold.value || answer.value);
-    },
-  };
-}
-
-/** Return an id, or a span as a list. A JSON string is an id, and a JSON list a span. */
-function goldOf(line) {
-  if (/^["[]/.test(line)) {
-    try {
-      const value = JSON.parse(line);
-      if (typeof value === "string" || Array.isArray(value)) return value;
-    } catch {
-      // An id may begin with a bracket.
-    }
-  }
-  const match = /^(.+):(\d+)\s*[-–]\s*(\d+)$/.exec(line);
-  return match ? [match[1], Number(match[2]), Number(match[3])] : line;
-}
-
-/** Return a hit as a gold line: the span of a chunk, which stays valid when its document is edited, or the id of a summary. */
-function goldLine(node) {
-  return node.level ? writeId(node.node_id) : writeSpan([node.document_id, node.start, node.end]);
-}
-
-function writeId(id) {
-  return typeof goldOf(id) === "string" && goldOf(id) === id ? id : JSON.stringify(id);
-}
-
-function writeSpan(span) {
-  const [document, start, end] = Array.isArray(span) ? span : [span.document_id, span.start, span.end];
-  const text = `${document}:${start}-${end}`;
-  return Array.isArray(goldOf(text)) && goldOf(text)[0] === document ? text : JSON.stringify([document, start, end]);
 }

@@ -46,7 +46,8 @@ function bounded(source, text) {
   return UNSPACED_LETTERS.test(text) ? source : `(?<![\\p{L}\\p{M}\\p{N}])${source}(?![\\p{L}\\p{M}\\p{N}])`;
 }
 
-function nameSource(name) {
+/** Return the pattern of a name, which does not match inside of a longer word. */
+export function nameSource(name) {
   const parts = name.match(/[\p{L}\p{M}\p{N}]+/gu);
   return parts ? bounded(parts.map(escaped).join("[^\\p{L}\\p{N}]{1,3}"), name) : "";
 }
@@ -143,11 +144,19 @@ function sentencesOf(text, isContinued) {
     const next = segments[number + 1]?.segment ?? "";
     // "Mr." does not end a sentence, and neither does a question that is quoted in it.
     if (next && !segment.endsWith("\n") && (ABBREVIATION.test(own) || /^\p{Ll}/u.test(next))) return;
-    const line = own.replace(/\s+/g, " ").trim();
+    const line = withoutMarkup(own).replace(/\s+/g, " ").trim();
     if (/[\p{L}\p{N}]/u.test(line)) sentences.push({ start, end, text: line });
     start = end;
   });
   return sentences;
+}
+
+/** Return a text without the signs of Markdown for headings and emphasis, for display only. */
+export function withoutMarkup(text) {
+  return text
+    .replace(/^[ \t]*#{1,6}[ \t]+/gm, "")
+    .replace(/(?<![\p{L}\p{N}_])_(?=[^\s_])([^_\n]*[^\s_])_(?![\p{L}\p{N}_])/gu, "$1")
+    .replace(/(?<![\p{L}\p{N}*])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\p{L}\p{N}*])/gu, "$2");
 }
 
 function columnsOf(text) {

@@ -46,10 +46,15 @@ function shownValue(value) {
   return typeof value === "number" ? formatNumber(value) : value;
 }
 
+/** Return whether there is a message. */
+export function hasMessage(key) {
+  return Object.hasOwn(MESSAGES, key);
+}
+
 /** Return the word for an identifier of the API, such as a status; an unknown one is shown as it is. */
 export function wordFor(kind, identifier) {
-  const key = `${kind}.${identifier}`;
-  return Object.hasOwn(MESSAGES, key) ? t(key) : identifier.replaceAll("_", " ");
+  const key = `${kind}.${identifier.replaceAll(" ", "_")}`;
+  return hasMessage(key) ? t(key) : identifier.replaceAll("_", " ");
 }
 
 /** Return a count with its noun, such as "1 chunk" or "2 chunks". */

@@ -31,7 +31,7 @@ export function presetChoice(id, { values, write }) {
     write({ ...Object.fromEntries(rest), ...PRESETS[select.value] });
     show();
   });
-  return { element: h("div", { class: "preset" }, element), show };
+  return { element: h("div", { class: "preset" }, element), show, chosen: () => (select.value === CUSTOM ? "" : t(`preset.${select.value}`)) };
 }
 
 /** Return the values that presets have, in one order. */

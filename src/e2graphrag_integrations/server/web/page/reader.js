@@ -1,9 +1,9 @@
 // The dialog that shows the text of a document, from its beginning or around the range of a hit.
 
-import { viewLink } from "./answer.js";
 import { api, withQuery } from "./api.js";
 import { busy, clear, errorBox, h } from "./dom.js";
 import { t } from "./i18n.js";
+import { viewLink } from "./links.js";
 
 const BEFORE_HIT = 2_000; // characters of the text before a hit
 const PART = 20_000; // as many as the server sends at once

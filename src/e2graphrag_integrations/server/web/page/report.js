@@ -1,10 +1,12 @@
 // The report: the views of an index over the data in the same file. The file consists of blocks of JSON; each is
 // parsed when it is needed, so that the first view appears before the texts have been read.
 
-import { renderAnswer, viewLink } from "./answer.js";
+import { renderAnswer } from "./answer.js";
 import { announce, clear, h } from "./dom.js";
+import { edgeKey } from "./drawing.js";
 import { mountGraph } from "./graph.js";
-import { countOf, formatNumber, t } from "./i18n.js";
+import { commaList, countOf, fillDocument, formatNumber, languageName, t, wordFor } from "./i18n.js";
+import { viewLink } from "./links.js";
 import { mountTree } from "./tree.js";
 
 const LISTED_ROWS = 100;
@@ -22,6 +24,14 @@ async function readBlock(name) {
   return parsedBlocks.get(name);
 }
 
+/** Return what the report says about itself, from a code and values; empty if there is nothing to say. */
+function noteText(note) {
+  if (!note) return "";
+  const { counts, ...values } = note.values;
+  const parts = Object.entries(counts ?? {}).map(([status, count]) => t("report.state_count", { count, status: wordFor("status", status) }));
+  return t(`report.note.${note.code}`, { ...values, counts: commaList(parts) });
+}
+
 /** Return an entity from its columns in the data. */
 function graphNode([name, mentions, documents, degree, label, isName]) {
   return { name, mentions, documents, degree, label, is_name: isName };
@@ -32,8 +42,8 @@ class ReportSource {
   constructor(start) {
     this.isReport = true;
     this.start = start;
-    this.graphNote = start.graph_note;
-    this.treeNote = start.tree_note;
+    this.graphNote = noteText(start.graph_note);
+    this.treeNote = noteText(start.tree_note);
   }
 
   async graph() {
@@ -43,7 +53,7 @@ class ReportSource {
         items: data.items,
         neighborhoods: new Map(data.neighborhoods.map((one) => [one.nodes[0][0], one])),
         details: new Map(data.details.map((one) => [one.info.name, one])),
-        sentences: new Map(data.sentences.map((one) => [[one.source, one.target].sort().join("\n"), one])),
+        sentences: new Map(data.sentences.map((one) => [edgeKey(one), one])),
         paths: data.paths,
         nodes: new Map(data.neighborhoods.map((one) => [one.nodes[0][0], graphNode(one.nodes[0])])),
       };
@@ -79,7 +89,7 @@ class ReportSource {
   }
 
   async edge(source, target) {
-    const found = (await this.graph()).sentences.get([source, target].sort().join("\n"));
+    const found = (await this.graph()).sentences.get(edgeKey({ source, target }));
     if (!found) throw new Error(t("report.no_edge"));
     return found;
   }
@@ -180,13 +190,13 @@ function mountOverview(root, source) {
   clear(
     root,
     h("h1", null, t("report.title", { name: start.name })),
-    h("p", { class: "facts" }, start.facts.map((fact) => h("span", null, fact))),
-    start.notes.length ? h("ul", { class: "card report-notes" }, start.notes.map((note) => h("li", null, note))) : null,
+    h("p", { class: "facts" }, start.facts.map((fact) => h("span", null, noteText(fact)))),
+    start.notes.length ? h("ul", { class: "card report-notes" }, start.notes.map((note) => h("li", null, noteText(note)))) : null,
     h(
       "section",
       { class: "card", "aria-labelledby": "report-statistics" },
       h("h2", { id: "report-statistics" }, t("report.statistics")),
-      h("dl", { class: "report-statistics" }, start.statistics.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, typeof value === "number" ? formatNumber(value) : value)))),
+      h("dl", { class: "report-statistics" }, Object.entries(start.statistics).map(([name, value]) => h("div", null, h("dt", null, t(`report.stat.${name}`)), h("dd", null, statisticText(value))))),
     ),
     h(
       "section",
@@ -202,6 +212,11 @@ function mountOverview(root, source) {
       more,
     ),
   );
+}
+
+function statisticText(value) {
+  if (typeof value === "number") return formatNumber(value);
+  return commaList(Object.entries(value).map(([code, count]) => t("report.state_count", { count, status: languageName(code) })));
 }
 
 function overviewRow(row) {
@@ -223,7 +238,7 @@ function mountAnswers(root, { start }) {
     const body = h("div", { class: "answers" });
     const item = h("details", { class: "report-answer" }, h("summary", null, h("h2", { dir: "auto" }, question)), body);
     item.addEventListener("toggle", async () => {
-      if (item.open && !body.childNodes.length) clear(body, renderAnswer(await readBlock(`answer-${place}`), { level: 3 }));
+      if (item.open && !body.childNodes.length) clear(body, renderAnswer(await readBlock(`answer-${place}`), { level: 3, languages: Object.keys(start.statistics.languages) }));
     });
     item.open = place === 0;
     return item;
@@ -234,8 +249,10 @@ function mountAnswers(root, { start }) {
 const REPORT_VIEWS = { overview: mountOverview, answers: mountAnswers, graph: mountGraph, tree: mountTree };
 
 function startReport() {
+  fillDocument();
   const start = JSON.parse(document.getElementById("data-start").textContent);
   const source = new ReportSource(start);
+  document.getElementById("index-name").textContent = t("report.title", { name: start.name });
   const mounted = new Set();
   const panel = (name) => document.getElementById(`view-${name}`);
   const show = () => {

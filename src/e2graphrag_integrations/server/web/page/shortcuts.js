@@ -6,6 +6,7 @@ import { rich, t } from "./i18n.js";
 const KEY_OF_SHORTCUTS = "e2graphrag:shortcuts";
 const PREFIX_LASTS = 1_500; // milliseconds between "g" and the letter of a view
 const VIEW_LETTERS = { a: "ask", d: "documents", g: "graph", t: "tree" };
+const TERMS = ["hit", "passage", "name", "summary", "relevance", "gold", "alias"];
 const SHEET = [
   ["keys.question", ["/"]],
   ...Object.entries(VIEW_LETTERS).map(([letter, view]) => [`keys.${view}`, ["g", letter], "keys.then"]),
@@ -106,6 +107,8 @@ function showSheet() {
     h("p", { class: "hint" }, t("keys.hint")),
     h("dl", null, SHEET.map(([what, names, joined]) => h("div", null, h("dt", null, keys(names, joined)), h("dd", null, t(what))))),
     h("label", { class: "check" }, isUsed, t("keys.on")),
+    h("h2", null, t("glossary.title")),
+    h("dl", { class: "glossary" }, TERMS.map((term) => [h("dt", null, t(`glossary.${term}`)), h("dd", null, t(`glossary.${term}.is`))])),
     h("div", { class: "row" }, h("button", { type: "button", onclick: () => dialog.close() }, t("do.close"))),
   );
   dialog.addEventListener("close", () => dialog.remove());

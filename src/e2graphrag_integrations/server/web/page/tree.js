@@ -1,8 +1,9 @@
 // The summary trees: the documents, and each summary beside the part of the text that it covers.
 
-import { reflowed, viewLink } from "./answer.js";
+import { reflowed } from "./answer.js";
 import { announce, busy, clear, debounced, errorBox, h, labeled, nothingFound } from "./dom.js";
 import { countOf, formatNumber, rich, t } from "./i18n.js";
+import { viewLink } from "./links.js";
 
 const LISTED_DOCUMENTS = 25;
 const FIRST_PART = 700;

@@ -1,7 +1,7 @@
 // An answer that a language model writes from the hits, only when its button is pressed. Its text is never markup, and
 // each of its citations leads to a hit.
 
-import { ApiError, api, postEvents } from "./api.js";
+import { ApiError, api, postEvents, problemText } from "./api.js";
 import { announce, busy, clear, debounced, errorBox, h, setStatus } from "./dom.js";
 import { countOf, formatSeconds, sentences, t } from "./i18n.js";
 
@@ -134,7 +134,7 @@ class WrittenPanel {
         if (isDrawn) requestAnimationFrame(draw);
         isDrawn = false;
       }
-      if (name === "failed") throw new ApiError(data.type, t("written.failed", { message: data.message }), 200);
+      if (name === "failed") throw new ApiError(data.type, t("written.failed", { message: problemText(data) }), 200);
       if (name === "done") {
         const values = { model: this.model.model, in: data.prompt_tokens, out: data.completion_tokens, time: formatSeconds(data.seconds) };
         this.isComplete = true;
