@@ -12,9 +12,8 @@ from math import fsum
 
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.text.function_words import is_function_word
 from e2graphrag_integrations.text.sentences import sentence_starts
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import is_function_word, terms_of
 
 
 class NameSentences:
