@@ -92,7 +92,7 @@ QUESTION = "where was the duke of york".split()
 def test_function_words_are_foreign_where_they_are_rare(texts, foreign):
     bm25 = build_bm25(texts)
     assert is_foreign(QUESTION, bm25) == foreign
-    kept = ["duke", "york"] if foreign else ["where", "was", "the", "duke", "york"]
+    kept = ["duke", "york"] if foreign else QUESTION
     assert content_words(QUESTION, bm25) == kept
 
 

@@ -218,15 +218,10 @@ def is_foreign(terms: Sequence[str], bm25: BM25Index) -> bool:
 
 
 def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
-    """Return the words of a question without function words that tell nothing in the index.
-
-    These are all if the index is not in English, and otherwise those that it does not contain: in
-    a list or a chat, "what" and "did" would count as rare words that nothing matches.
-    """
-    if FUNCTION_WORDS.isdisjoint(terms):
+    """Return the words of a question, without function words if the index is not in English."""
+    if FUNCTION_WORDS.isdisjoint(terms) or is_english(bm25):
         return list(terms)
-    kept = bm25.doc_freq if is_english(bm25) else lambda _: 0
-    return [term for term in terms if not is_function_word(term) or kept(term)]
+    return [term for term in terms if not is_function_word(term)]
 
 
 def without_function_words(

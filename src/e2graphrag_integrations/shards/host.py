@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import IndexGoneError, UnknownDocumentError
 from e2graphrag_integrations.protocols import FloatArray
@@ -23,8 +23,9 @@ from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.shards.shard_bm25 import ShardBM25
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
-from e2graphrag_integrations.store.index_state import IndexState, count_unfinished
+from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import index_exists, shown_path
+from e2graphrag_integrations.store.queue import count_unfinished
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument
@@ -158,7 +159,7 @@ class ShardHost:
         snapshot = self._at(generation)
         if snapshot.tag_set.to_json() == tag_set.to_json():
             return snapshot.chunk_tags
-        return assign_tags(replace(snapshot, tag_set=tag_set, prebuilt_bm25=snapshot.bm25))
+        return assign_tags(replace(snapshot, tags=tag_set, prebuilt_bm25=snapshot.bm25))
 
     # Search
 

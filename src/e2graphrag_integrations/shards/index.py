@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NoReturn, TypeVar
 
-from e2graphrag_integrations._utils.concurrency.event_loop import run_in_thread
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.concurrency import run_in_thread
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import check_bool
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.engine import E2GraphRAG
@@ -21,9 +21,9 @@ from e2graphrag_integrations.errors import (
     ShardUnavailableError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.indexing.engines import EngineArgument
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
+    EngineArgument,
     OnCopy,
     OnDuplicate,
     as_documents,
@@ -31,7 +31,7 @@ from e2graphrag_integrations.indexing.inputs import (
 )
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.planning import DocumentPlanner
-from e2graphrag_integrations.languages.notices import LanguageNotices
+from e2graphrag_integrations.languages.language import LanguageNotices
 from e2graphrag_integrations.options import (
     FreshnessPolicy,
     IndexSettings,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.concurrency import process_lock
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import check_int, check_seconds
 from e2graphrag_integrations.errors import (
     ClosedError,

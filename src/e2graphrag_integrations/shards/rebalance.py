@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import Any
 
-from e2graphrag_integrations._utils.on_error import on_error
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.shards.merging import check_placement, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
@@ -104,7 +104,8 @@ def _copy_manifests(sources: Sequence[Store], targets: Sequence[Store]) -> None:
                 if shard_of(row[0].removeprefix(SOURCE_FILE), len(targets)) == number
             ]
             _insert(db, "manifest", own)
-        target.put_tag_set(tag_set)
+        if tag_set is not None:
+            target.put_tag_set(tag_set)
 
 
 def _copy_documents(source: Store, targets: Sequence[Store]) -> None:

@@ -9,16 +9,15 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.concurrency.processes import process_lock
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import ShardUnavailableError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.generations import Served
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope
-from e2graphrag_integrations.retrieval.session import RetrievalSession
+from e2graphrag_integrations.retrieval.session import RetrievalSession, UnfinishedDocuments
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
-from e2graphrag_integrations.retrieval.unfinished import UnfinishedDocuments
 from e2graphrag_integrations.search.bm25 import CorpusStatistics
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
 from e2graphrag_integrations.shards.host import WordCounts

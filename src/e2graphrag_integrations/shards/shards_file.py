@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations._utils.format_versions import check_format_version
+from e2graphrag_integrations._utils.decoding import check_format_version
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.new_path import check_new, move_to_new
-from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL

@@ -13,8 +13,7 @@ from e2graphrag_integrations.shards.calls import Request, ShardCalls
 from e2graphrag_integrations.shards.host import StaleShardError
 from e2graphrag_integrations.shards.merging import generation_name, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
-from e2graphrag_integrations.store.database import LeaseHolder, WriteLock
-from e2graphrag_integrations.store.newest_generation import KnownGeneration
+from e2graphrag_integrations.store.database import KnownGeneration, LeaseHolder, WriteLock
 from e2graphrag_integrations.store.records import DocumentHeader, StaleSnapshotError, StoredNode
 from e2graphrag_integrations.store.store import StampOf, Store
 from e2graphrag_integrations.text.tags import TagSet

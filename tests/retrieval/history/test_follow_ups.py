@@ -107,7 +107,7 @@ def test_turns_are_related_by_the_calibration_of_the_model(multilingual_embedder
 @pytest.mark.parametrize("question", ["How much is the fee?", "How often?", "And on Sundays?"])
 def test_a_question_that_leaves_its_topic_open_gets_it_from_the_history(rag, question):
     result = rag.retrieve(question, history=["Where is the museum of trains?"])
-    assert result.trace.carried.turns[0].weight == 1
+    assert result.trace.carried.turns[0].weight >= 0.5
     assert result.nodes[0].document_id in {"fees", "trains"}
 
 

@@ -34,6 +34,14 @@ def test_the_best_sentence_has_the_share_one_and_others_less():
     assert 0 < found["carl"] < 1  # its sentence has `was`
 
 
+def test_a_word_in_every_text_counts_at_least_like_a_function_word():
+    texts = ["Bert is a mother. Eva is a baker.", "a mother", "one mother", "the mother"]
+    asked = Asked("what is the job of the mother")
+    found = NameSentences(asked, build_bm25(texts), ()).shares(texts[0], ["bert", "eva"])
+    assert found["bert"] == 1
+    assert found["eva"] <= 0.5
+
+
 def test_without_a_word_of_the_question_all_names_are_alike():
     assert shares("xyz", TEXT, ["bert", "carl"]) == {"bert": 1, "carl": 1}
 

@@ -13,8 +13,10 @@ The incompleteness of a question, in [0, 1], says how much it needs the earlier 
 A turn has the weight `need * 0.7 ** n`, where n is the number of later turns of the same role. The
 need is the incompleteness times the relatedness of the turn, which depends on the cosine between
 the question and the turn of the user; an answer has the relatedness of the turn before it. A
-question that refers back or leaves open what it is about, and a question with hardly any specific
-word, says little about its topic, so its need is 1.
+question with hardly any specific word says nothing about its topic, so its need is 1. One that
+refers back or leaves open what it is about has at least the need 0.5: its own words may have
+another topic. It needs unrelated turns not at all if it points at a thing that no turn names, as
+in "this comet".
 
 What the pronouns of the question mean (`antecedents.py`) counts as if the question named it. If it
 is likely, the other words of its turns count a twentieth, and the other turns not at all. If a
@@ -42,6 +44,7 @@ from e2graphrag_integrations.retrieval.history.references import (
     back_reference,
     ellipsis_of,
     open_reference,
+    pointed_noun,
 )
 from e2graphrag_integrations.retrieval.history.turns import Carried, CarriedTurn, Role, Turn
 from e2graphrag_integrations.retrieval.question_words import specific_terms
@@ -75,6 +78,9 @@ _UNRELATED, _RELATED = 0.15, 0.3
 
 _UNRELATED_ODDS, _RELATED_ODDS = -2.8905, -2.073
 """The log-odds of relevance that these cosines have in the calibration of that model."""
+
+_DOUBTFUL = 0.5
+"""Need of a question with words of its own for an unrelated turn, if it seems to refer back."""
 
 _MIN_WEIGHT = 0.05
 """Turns with a lower weight are left out."""
@@ -153,11 +159,15 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
         texts = query.embed_texts or (query.search_text,)
         vector = mean_unit_vector([components.vector_of(text) for text in texts])
     needs_any = specificity < (_RESOLVED if back else _OPEN if opened else _VAGUE)
-    chosen = list(_weighted(turns, vector, value, components, needs_any=needs_any))
+    meant = _meant(query, turns, snapshot, components) if (back or opened) and needs_any else []
+    least = 0.0
+    if needs_any:
+        is_new = not meant and _is_new(pointed_noun(query.question, mentions), turns)
+        least = 1.0 if specificity < _VAGUE else 0.0 if is_new else _DOUBTFUL
+    chosen = list(_weighted(turns, vector, value, components, least=least))
     carried = Carried(value, reason)
     if not chosen:
         return replace(query, carried=carried)
-    meant = _meant(query, turns, snapshot, components) if (back or opened) and needs_any else []
     is_about_another = bool(opened) and any(one.named for one in mentions)
     taken = _Taken(_around(chosen, meant), meant, _REPLACED if is_about_another else 1.0)
     return _completed(replace(query, vector=vector), carried, taken, snapshot, components)
@@ -181,7 +191,7 @@ def _weighted(
     incompleteness: float,
     components: Components,
     *,
-    needs_any: bool,
+    least: float,
 ) -> Iterator[tuple[Turn, CarriedTurn]]:
     """Yield the turns whose weight is high enough, the latest first, with their weights.
 
@@ -190,7 +200,7 @@ def _weighted(
         question: The vector of the question.
         incompleteness: The incompleteness of the question.
         components: The embedder.
-        needs_any: Whether the question needs the turns regardless of their relatedness.
+        least: How much the question needs the turns at least, whatever their relatedness.
     """
     relatedness, found = 0.0, []
     for turn in turns:
@@ -200,11 +210,16 @@ def _weighted(
         found.append((turn, relatedness))
     later: dict[Role, int] = {"user": 0, "assistant": 0}
     for turns_back, (turn, relatedness) in enumerate(reversed(found), 1):
-        need = 1.0 if needs_any else incompleteness * relatedness
+        need = max(least, incompleteness * relatedness)
         weight = need * _DECAY ** later[turn.role]
         later[turn.role] += 1
         if weight >= _MIN_WEIGHT:
             yield turn, CarriedTurn(turns_back, turn.role, round(weight, 4), round(relatedness, 4))
+
+
+def _is_new(noun: str, turns: Sequence[Turn]) -> bool:
+    """Return whether a noun is given and no turn contains it."""
+    return bool(noun) and all(noun not in turn.text.lower() for turn in turns)
 
 
 def _relatedness(cosine: float, calibration: Calibration) -> float:

@@ -118,6 +118,9 @@ _UNIQUE = frozenset(
 )
 """Nouns that need no antecedent."""
 
+_POINTS = re.compile(r"\b(?:this|these|those)(?: same)? $", re.IGNORECASE)
+"""What stands before a noun that points at one thing."""
+
 _NEARBY = 40
 """Number of characters before and after a noun that are read."""
 
@@ -159,6 +162,16 @@ def ellipsis_of(question: str) -> str:
     text = readable(question)
     found = (language.ellipses.fullmatch(text) for language in _LANGUAGES)
     return next((match.group() for match in found if match), "")
+
+
+def pointed_noun(question: str, mentions: Sequence[Mention]) -> str:
+    """Return the lowercase lemma of the first noun after "this" or "these", or an empty string."""
+    found = (
+        one.entity.lower()
+        for one in mentions
+        if not one.named and _POINTS.search(question[max(0, one.start - _NEARBY) : one.start])
+    )
+    return next(found, "")
 
 
 def expletives_in(text: str) -> list[tuple[int, int]]:

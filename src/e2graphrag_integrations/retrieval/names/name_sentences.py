@@ -13,11 +13,14 @@ from math import fsum
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.text.sentences import sentence_starts
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import is_function_word, terms_of
 
 
 class NameSentences:
     """Compares the sentences of a text by the words of the question.
+
+    A word is weighted by its IDF, but at least like the question's heaviest function word. Where
+    all texts have the same relations, such as records of people, "mother" is in all of them.
 
     Args:
         relevance: Knows the words of the question and their inflected forms.
@@ -27,13 +30,17 @@ class NameSentences:
     """
 
     def __init__(self, relevance: Relevance, bm25: BM25Index, without: Collection[str]) -> None:
-        self._word_of: dict[str, str] = {}
-        self._weights: dict[str, float] = {}
-        for word in relevance.terms:
-            if word not in without:
-                self._weights[word] = bm25.idf(word) or bm25.idf_of_unique
-                for form in (word, *relevance.forms.get(word, ())):
-                    self._word_of[form] = word
+        words = [word for word in relevance.terms if word not in without]
+        weights = {word: bm25.idf(word) or bm25.idf_of_unique for word in words}
+        functions = {word for word in weights if is_function_word(word)}
+        least = max((weights[word] for word in functions), default=0.0)
+        self._weights = {
+            word: weight if word in functions else max(weight, least)
+            for word, weight in weights.items()
+        }
+        self._word_of = {
+            form: word for word in weights for form in (word, *relevance.forms.get(word, ()))
+        }
         self._forms = frozenset(self._word_of)
 
     def shares(self, text: str, names: Iterable[str]) -> Mapping[str, float]:

@@ -24,7 +24,7 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
-from e2graphrag_integrations.text.words import corrections, terms_of
+from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
@@ -202,9 +202,10 @@ class Relevance:
 
     @lazy
     def _full_score(self) -> float:
-        return self.snapshot.bm25.reference_score(
-            self.terms, idf_power=self.idf_power, weights=self._carried
-        )
+        bm25 = self.snapshot.bm25
+        # Lists and chats lack "what" and "did", which would count as rare words without a match.
+        terms = [one for one in self.terms if not is_function_word(one) or bm25.doc_freq(one)]
+        return bm25.reference_score(terms, idf_power=self.idf_power, weights=self._carried)
 
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
