@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy
-from e2graphrag_integrations.retrieval.trace import Listing
+from e2graphrag_integrations.reports import Freshness
+from e2graphrag_integrations.retrieval.trace import Listing, Trace
 
 QUESTIONS = ["Did Anna give Bert the map?", "What of Emil?", "no names at all", "Anna or Waldo?"]
 
@@ -81,6 +82,16 @@ def test_explain_of_the_hybrid_strategy_lists_the_reason_and_every_list(open_ind
     for name in ("dense", "bm25", "relevance", "entities"):
         assert f"list {name}: {len(trace.lists[name])} node(s)" in text
     assert f"cut by k: {trace.cuts['k']} node(s)" in text
+
+
+def test_steps_contain_missing_shards_and_the_age_of_the_answer():
+    behind = Freshness("2", is_newest=False, max_age=3.0)
+    trace = Trace("?", "hybrid", "auto", freshness=behind, missing_shards=("a", "b"))
+    steps = {one.code: one for one in trace.steps()}
+    assert steps["incomplete"] == "incomplete: without a, b"
+    assert steps["freshness"] == f"freshness: {behind.describe()}"
+    assert f"{steps['incomplete']}\n{steps['freshness']}\n" in trace.explain()
+    assert not {"incomplete", "freshness"} & {one.code for one in Trace("?", "", "auto").steps()}
 
 
 def test_explain_says_that_no_entity_was_linked(open_index, story):

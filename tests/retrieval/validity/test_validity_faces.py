@@ -147,7 +147,9 @@ def test_views_and_settings_have_the_date(core):
     view = ask(core, QUESTION, Settings({"as_of": {"at": "2023", "source": "url"}}))
     assert [node.superseded_by for node in view.nodes] == [None, "v2"]
     assert view.cuts["as_of"] == 1
-    assert view.reason.startswith("as of 2023, 1 node(s) left out; ")
+    assert view.reason.text.startswith("as of 2023, 1 node(s) left out; ")
+    assert (view.reason.code, view.reason.values["date"]) == ("left_out", "2023")
+    assert [one.code for one in view.nodes[1].reasons][-1] == "superseded_then"
     setting = parse_settings(["may as_of=2024-05-01 k=3"])["may"]
     assert setting.as_of == Validity("2024-05-01")
     assert "2024-05-01" in str(setting.describe()["as_of"])
