@@ -162,4 +162,6 @@ def prefer_newest(draft: Draft) -> Draft:
         return draft
     from e2graphrag_integrations.retrieval.validity import stages
 
-    return stages.prefer_newest(draft)
+    return stages.prefer_newest(
+        draft, rank=lambda query: rank_relevant(query, draft.strategy, draft.snapshot)[0]
+    )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from e2graphrag_integrations.retrieval.candidate_stages import rank_relevant
 from e2graphrag_integrations.retrieval.draft import Draft
 from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.result import RetrievedNode
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import measure
 from e2graphrag_integrations.retrieval.validity.options import Validity
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -60,10 +59,11 @@ def apply_dates(draft: Draft) -> Draft:
     return replace(draft, query=replace(query, allowed=allowed, options=options))
 
 
-def prefer_newest(draft: Draft) -> Draft:
+def prefer_newest(draft: Draft, rank: Callable[[Query], Sequence[Candidate]]) -> Draft:
     """Let the newest version of a document come before the older ones that were found.
 
-    If a newest version is not among the candidates, its best passage is added.
+    If a newest version is not among the candidates, its best passage in the ranking by `rank` is
+    added.
     """
     versions = _versions(draft)
     if versions is None:
@@ -74,7 +74,7 @@ def prefer_newest(draft: Draft) -> Draft:
         return draft
     with measure("rank", draft.timings):
         count, ids = len(pool), snapshot.nodes.ids
-        pool += _missing(draft, versions, rows)
+        pool += _missing(draft, versions, rows, rank)
         rows = np.asarray([one.row for one in pool], dtype=np.int64)
         moved = versions.order(rows, query.k)
         ordered = [_lifted(pool[place], pool[by]) for place, by in moved]
@@ -107,7 +107,12 @@ def _versions(draft: Draft) -> SeenVersions | None:
     return None if dated is None else dated.versions
 
 
-def _missing(draft: Draft, versions: SeenVersions, rows: np.ndarray) -> list[Candidate]:
+def _missing(
+    draft: Draft,
+    versions: SeenVersions,
+    rows: np.ndarray,
+    rank: Callable[[Query], Sequence[Candidate]],
+) -> list[Candidate]:
     """Return the best passage of each newest version that is not among the candidates."""
     query = draft.query
     found = set(versions.group[rows[versions.is_newest[rows]]].tolist())
@@ -117,9 +122,8 @@ def _missing(draft: Draft, versions: SeenVersions, rows: np.ndarray) -> list[Can
     mask = versions.is_newest & np.isin(versions.group, list(wanted))
     mask &= True if query.allowed is None else query.allowed
     narrow = replace(query, allowed=mask, k=max(query.k, 10 * len(wanted)))
-    ranked, _ = rank_relevant(narrow, draft.strategy, draft.snapshot)
     best: dict[int, Candidate] = {}
-    for one in ranked:
+    for one in rank(narrow):
         best.setdefault(int(versions.group[one.row]), one)
     # Its ranks are those among the newest versions, so they would be misleading.
     return [replace(one, score=0.0, reasons=()) for one in best.values()]
