@@ -127,6 +127,22 @@ def test_no_main_flow_shows_an_english_sentence_in_chinese(open_page, console, p
         assert not english_words(page), address
 
 
+def test_versions_of_a_document_are_told_in_chinese(open_page, web_index):
+    web_index.add(SourceDocument("旧.txt", "Zoe owes rent to Alice."))
+    web_index.add(
+        SourceDocument("新.txt", "Zoe owes Alice no rent.", None, {"supersedes": "旧.txt"})
+    )
+    with running_page(make_app(web_index)) as url:
+        page = open_page(url, locale="zh-CN")
+        page.goto(f"{url}#/ask?q=Zoe%20owes%20rent&a.k=9")
+        page.locator("#view-ask .hit").first.wait_for()
+        page.evaluate(OPEN_ALL)
+        hits = page.locator("#view-ask .hit")
+        expect(hits.filter(has_text="2 个版本中最新")).to_have_count(1)
+        expect(hits.filter(has_text="旧版本：已由“新.txt”取代")).to_have_count(1)
+        assert not english_words(page)
+
+
 @pytest.mark.slow
 def test_no_view_shows_english_or_a_missing_value_in_chinese(open_page, page_url):
     page = open_page(page_url, locale="zh-CN")
