@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
 import threading
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations._utils.file_changes import discard_folder
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
@@ -142,10 +142,11 @@ def _remove_if_empty(index: str, *, uses_llm: bool) -> None:
         store.close()
         if is_postgres_url(index):
             drop_index(index)
+        lock, snapshots = Path(f"{index}.lock"), Path(f"{index}.snapshot")
         for path in _index_files(index):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
+            if path == snapshots:
+                discard_folder(path)
+            elif path != lock:  # which is open
                 path.unlink(missing_ok=True)
 
 

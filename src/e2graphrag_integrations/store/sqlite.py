@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from e2graphrag_integrations._utils.concurrency.processes import process_rlock
+from e2graphrag_integrations._utils.file_changes import replace_file
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import (
@@ -423,7 +424,7 @@ class SQLiteDatabase:
                 db = self._reader()
                 self._check_identity()
                 db.execute("VACUUM INTO ?", (str(temporary),))
-            temporary.replace(path)
+            replace_file(temporary, Path(path))
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_error(error, str(path)) from error
         except OSError as error:
