@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations._utils.file_changes import discard_folder
+from e2graphrag_integrations._utils.file_names import is_same_file
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
@@ -78,7 +79,8 @@ def read_sources(paths: Sequence[str], index: str, encoding: str | None = None) 
     own = [str(path.absolute()) for path in _index_files(index)]
 
     def is_own(path: Path) -> bool:
-        return any(str(folder.absolute()) in own for folder in (path, *path.parents))
+        parts = [str(part.absolute()) for part in (path, *path.parents)]
+        return any(is_same_file(part, one) for part in parts for one in own)
 
     stdin = getattr(sys.stdin, "buffer", None)
     documents = read_documents(
