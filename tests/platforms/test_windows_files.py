@@ -21,7 +21,7 @@ import pytest
 from filelock import FileLock
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations._utils import file_changes
+from e2graphrag_integrations._utils.files import changes as file_changes
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.html_report import write_report

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.file_changes import discard_folder
-from e2graphrag_integrations._utils.file_names import is_same_file
+from e2graphrag_integrations._utils.files.changes import discard_folder
+from e2graphrag_integrations._utils.files.names import is_same_file
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds

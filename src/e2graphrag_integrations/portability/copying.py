@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations._utils.file_changes import replace_file
+from e2graphrag_integrations._utils.files.changes import replace_file
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
-from e2graphrag_integrations._utils.file_changes import rename_new
+from e2graphrag_integrations._utils.files.changes import rename_new
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url

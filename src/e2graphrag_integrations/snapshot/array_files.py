@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
-from e2graphrag_integrations._utils.file_changes import OUTDATED, discard_folder, rename_new
+from e2graphrag_integrations._utils.files.changes import OUTDATED, discard_folder, rename_new
 from e2graphrag_integrations._utils.on_error import on_error
 
 FORMAT = 8

@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from e2graphrag_integrations._utils.concurrency.processes import process_rlock
-from e2graphrag_integrations._utils.file_changes import delete_if_unused
+from e2graphrag_integrations._utils.files.changes import delete_if_unused
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY

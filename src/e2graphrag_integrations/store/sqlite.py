@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from e2graphrag_integrations._utils.concurrency.processes import process_rlock
-from e2graphrag_integrations._utils.file_changes import replace_file
+from e2graphrag_integrations._utils.files.changes import replace_file
 from e2graphrag_integrations._utils.format_versions import check_format_version
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import (

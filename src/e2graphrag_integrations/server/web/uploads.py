@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from e2graphrag_integrations._utils.concurrency.event_loop import run_in_thread
-from e2graphrag_integrations._utils.file_names import composed
+from e2graphrag_integrations._utils.files.names import composed
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,

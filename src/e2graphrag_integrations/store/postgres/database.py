@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from e2graphrag_integrations._utils.concurrency.processes import process_lock, process_rlock
-from e2graphrag_integrations._utils.file_changes import discard_folder
+from e2graphrag_integrations._utils.files.changes import discard_folder
 from e2graphrag_integrations._utils.on_error import on_error
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations.errors import (
