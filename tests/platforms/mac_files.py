@@ -15,14 +15,14 @@ import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 from urllib.parse import quote, unquote
 
 _listdir = os.listdir
 
 _ONE_PATH = (
-    *("stat", "lstat", "open", "listdir", "scandir", "unlink", "remove", "rmdir", "mkdir"),
+    *("stat", "lstat", "open", "listdir", "unlink", "remove", "rmdir", "mkdir"),
     *("readlink", "access", "utime", "chmod", "truncate"),
 )
 _TWO_PATHS = ("rename", "replace", "link")
@@ -52,6 +52,7 @@ class Mac:
                 stack.enter_context(mock.patch.object(os, name, self._found(getattr(os, name), 2)))
             for module in (io, builtins):
                 stack.enter_context(mock.patch.object(module, "open", self._found(module.open, 1)))
+            stack.enter_context(mock.patch.object(os, "scandir", self._scandir(os.scandir)))
             connect = self._connect(sqlite3.connect)
             stack.enter_context(mock.patch.object(sqlite3, "connect", connect))
             stack.enter_context(mock.patch.object(shutil, "_use_fd_functions", new=False))
@@ -85,6 +86,12 @@ class Mac:
 
         return call
 
+    def _scandir(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any = ".") -> Any:
+            return _Entries(function(self.real(path)), path)
+
+        return call
+
     def _connect(self, connect: Callable[..., Any]) -> Callable[..., Any]:
         def call(target: str, **options: Any) -> Any:
             path, mark, rest = target.partition("?")
@@ -96,3 +103,39 @@ class Mac:
             return connect(f"{found}{mark}{rest}" if path != ":memory:" else target, **options)
 
         return call
+
+
+class _Entries:
+    """The entries of a folder, whose paths begin as the folder was spelled."""
+
+    def __init__(self, entries: Any, folder: Any) -> None:
+        self._entries, self._folder = entries, folder
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self._folder, int | bytes):
+            return iter(self._entries)
+        folder = os.fspath(self._folder)
+        join = os.path.join
+        return (_Entry(entry, join(folder, entry.name)) for entry in self._entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._entries.close()
+
+
+class _Entry:
+    """An entry of a folder with another path."""
+
+    def __init__(self, entry: Any, path: Any) -> None:
+        self._entry, self.path = entry, path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def __fspath__(self) -> Any:
+        return self.path
