@@ -147,8 +147,9 @@ class RetrievalSession:
         self._generations.note_write()
 
     def close(self) -> None:
-        """Stop preparing generations in the background."""
+        """Stop preparing generations in the background, and release the snapshots."""
         self._generations.close()
+        self._scopes = ScopedSnapshots()
 
     def retrieve(
         self, query: Query, strategy: Strategy, scope: Scope | None = None

@@ -1,0 +1,1 @@
+"""Files on all systems: changing them while they are open, and their names."""
