@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
-from e2graphrag_integrations._utils.files.names import KnownFiles, composed, is_same_file
+from e2graphrag_integrations._utils.files import KnownFiles, composed, is_same_file
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.errors import StoreLockedError
 from e2graphrag_integrations.loaders import read_documents

@@ -21,11 +21,14 @@ import pytest
 from filelock import FileLock
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations._utils.files import changes as file_changes
+from e2graphrag_integrations._utils import files as file_changes
 from e2graphrag_integrations.cli import main as cli
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.html_report import write_report
 from e2graphrag_integrations.portability.export_import import import_folder
+from e2graphrag_integrations.shards.index import open_shards
+from e2graphrag_integrations.shards.rebalance import rebalance
+from e2graphrag_integrations.shards.shards_file import create_shards
 from e2graphrag_integrations.snapshot import array_files, incremental
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
@@ -314,6 +317,22 @@ def test_all_files_can_be_deleted_after_close(windows, tmp_path, open_index):
     rag.close()
     assert result.nodes
     del result  # its trace reads the names of all nodes
+    for file in tmp_path.iterdir():
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    assert windows.violations == []
+
+
+def test_all_files_of_shards_can_be_deleted_after_close(windows, tmp_path):
+    listed, copied = tmp_path / "x.shards.json", tmp_path / "y.shards.json"
+    create_shards(listed, 2, embedder="hashing")
+    with open_shards(listed) as shards:
+        shards.add([SourceDocument("story", STORY), numbered(20)])
+        assert answers(shards)
+        shards.update(numbered(30))
+        expected = answers(shards)
+    rebalance(listed, copied, 3)
+    with open_shards(copied) as shards:
+        assert answers(shards) == expected
     for file in tmp_path.iterdir():
         shutil.rmtree(file) if file.is_dir() else file.unlink()
     assert windows.violations == []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from e2graphrag_integrations._utils.files.changes import rename_new, replace_file, sync_file
+from e2graphrag_integrations._utils.files import rename_new, replace_file, sync_file
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 
 _SHOWN = 40

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from e2graphrag_integrations._utils.files.names import KnownFiles
+from e2graphrag_integrations._utils.files import KnownFiles
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.loaders.files import shown_name

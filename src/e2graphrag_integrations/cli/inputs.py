@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files.changes import discard_folder
-from e2graphrag_integrations._utils.files.names import is_same_file
+from e2graphrag_integrations._utils.files import discard_folder, is_same_file
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output.indexing import print_skipped

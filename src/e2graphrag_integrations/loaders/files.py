@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from e2graphrag_integrations._utils.files.names import KnownFiles, composed
+from e2graphrag_integrations._utils.files import KnownFiles, composed
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,

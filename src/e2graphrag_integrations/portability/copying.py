@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files.changes import replace_file
+from e2graphrag_integrations._utils.files import replace_file
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_seconds

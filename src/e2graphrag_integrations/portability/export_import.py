@@ -24,7 +24,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.decoding import check_format_version
-from e2graphrag_integrations._utils.files.changes import rename_new
+from e2graphrag_integrations._utils.files import rename_new
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name

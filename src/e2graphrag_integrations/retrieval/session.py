@@ -149,7 +149,8 @@ class RetrievalSession:
     def close(self) -> None:
         """Stop preparing generations in the background, and release the snapshots."""
         self._generations.close()
-        self._scopes = ScopedSnapshots()
+        with self._scopes_lock:
+            self._scopes = None
 
     def retrieve(
         self, query: Query, strategy: Strategy, scope: Scope | None = None

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files.changes import OUTDATED, discard_folder, rename_new
+from e2graphrag_integrations._utils.files import OUTDATED, discard_folder, rename_new
 
 FORMAT = 8
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""

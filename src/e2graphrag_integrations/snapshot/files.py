@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.files.changes import discard_folder
+from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex

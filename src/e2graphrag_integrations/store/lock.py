@@ -22,7 +22,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from e2graphrag_integrations._utils.concurrency import process_rlock
-from e2graphrag_integrations._utils.files.changes import delete_if_unused
+from e2graphrag_integrations._utils.files import delete_if_unused
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY

@@ -14,7 +14,7 @@ from typing import Any, Self
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files.changes import replace_file
+from e2graphrag_integrations._utils.files import replace_file
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,

@@ -23,7 +23,7 @@ from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_FNAME as VECTOR_STORE_FNAME
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from e2graphrag_integrations._utils.files.changes import replace_file, sync_file, sync_names
+from e2graphrag_integrations._utils.files import replace_file, sync_file, sync_names
 from e2graphrag_integrations._utils.validation import check_instance, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore

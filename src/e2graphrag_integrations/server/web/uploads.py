@@ -20,7 +20,7 @@ from starlette.types import Message
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files.names import composed
+from e2graphrag_integrations._utils.files import composed
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     FileLimitError,

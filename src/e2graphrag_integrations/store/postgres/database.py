@@ -22,7 +22,7 @@ from psycopg import sql
 
 from e2graphrag_integrations._utils.concurrency import process_lock, process_rlock
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files.changes import discard_folder
+from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations.errors import (
     ClosedError,

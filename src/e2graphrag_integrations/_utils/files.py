@@ -1,8 +1,10 @@
-"""Changing files that another process may have open.
+"""Files on all systems: changing them while another process has them open, and their names.
 
 Windows refuses to rename, replace or delete a file that is open or mapped into memory, and to
 rename a folder that contains one. Therefore, files that stay open are written once, under a new
 name, and what is outdated is deleted as soon as nobody uses it.
+
+macOS and Windows find `Notes.txt` under `notes.TXT`, and macOS may list `\u00e9` as `e` and U+0301.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import os
 import shutil
 import time
+import unicodedata
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -105,3 +108,44 @@ def _retried(change: Callable[[], object]) -> None:
         else:
             return
         time.sleep(_PAUSE)
+
+
+def composed(name: str) -> str:
+    """Return a name with composed letters (NFC), as documents are named on every system."""
+    return unicodedata.normalize("NFC", name)
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """Return whether two complete paths, which may differ in spelling only, are of one file."""
+    if one == other:
+        return True
+    if _folded(one) != _folded(other):
+        return False
+    try:
+        return os.path.samefile(one, other)  # noqa: PTH121 - of text
+    except OSError:
+        return False
+
+
+class KnownFiles:
+    """The spellings of the files that were met."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[str]] = {}
+
+    def first_spelling(self, path: str) -> str:
+        """Return the path under which a file was met first, and remember it.
+
+        Args:
+            path: The complete path, without links.
+        """
+        spellings = self._known.setdefault(_folded(path), [])
+        for known in spellings:
+            if is_same_file(known, path):
+                return known
+        spellings.append(path)
+        return path
+
+
+def _folded(path: str) -> str:
+    return composed(composed(path).casefold())

@@ -1,1 +1,0 @@
-"""Files on all systems: changing them while they are open, and their names."""
