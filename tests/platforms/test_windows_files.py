@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from e2graphrag_integrations.html_report import write_report
 from e2graphrag_integrations.portability.export_import import import_folder
 from e2graphrag_integrations.shards.index import open_shards
 from e2graphrag_integrations.shards.rebalance import rebalance
-from e2graphrag_integrations.shards.shards_file import create_shards
+from e2graphrag_integrations.shards.shards_file import ShardsFile, create_shards
 from e2graphrag_integrations.snapshot import array_files, incremental
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
@@ -336,6 +336,20 @@ def test_all_files_of_shards_can_be_deleted_after_close(windows, tmp_path):
     for file in tmp_path.iterdir():
         shutil.rmtree(file) if file.is_dir() else file.unlink()
     assert windows.violations == []
+
+
+def test_what_is_in_use_hides_no_error_of_new_shards(windows, tmp_path, monkeypatch):
+    with ExitStack() as stack:
+
+        def fail(shards, path):
+            stack.enter_context(opened(tmp_path / "x.0.e2g"))
+            raise StoreError("the disk is full")
+
+        monkeypatch.setattr(ShardsFile, "write", fail)
+        with pytest.raises(StoreError, match="the disk is full"):
+            create_shards(tmp_path / "x.shards.json", 2, embedder="hashing")
+        assert (tmp_path / "x.0.e2g").exists()
+        assert not (tmp_path / "x.1.e2g").exists()
 
 
 def test_a_damaged_snapshot_in_use_gets_a_new_version(windows, tmp_path, open_index):
