@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_seconds, reject_unknown_arguments
-from e2graphrag_integrations.engine.entity_methods import EntityMethods
-from e2graphrag_integrations.engine.graph_exports import GraphExports
+from e2graphrag_integrations.engine.entity_methods import EntityMethods, GraphExports
 from e2graphrag_integrations.engine.opening import arguments_of, open_parts
 from e2graphrag_integrations.engine.writing import DocumentWrites
 from e2graphrag_integrations.errors import InvalidInputError

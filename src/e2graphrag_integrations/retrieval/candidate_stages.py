@@ -154,3 +154,12 @@ def _rank(
             f"{short_repr(ranked)}"
         )
     return ranked[0], ranked[1]
+
+
+def prefer_newest(draft: Draft) -> Draft:
+    """Let the newest version of a document come before older ones; see `validity`."""
+    if not draft.query.options:
+        return draft
+    from e2graphrag_integrations.retrieval.validity import stages
+
+    return stages.prefer_newest(draft)

@@ -17,12 +17,14 @@ from e2graphrag_integrations.retrieval.candidate_stages import (
     boost,
     drop_duplicates,
     order_for_whole_text,
+    prefer_newest,
     rank_nodes,
     rerank_best,
 )
 from e2graphrag_integrations.retrieval.draft import Draft, Stage
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.question_stages import (
+    apply_dates,
     apply_filter,
     carry_history,
     check_relevance_floor,
@@ -35,6 +37,7 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.result_stages import (
     explain,
     find_paths,
+    mark_versions,
     mix_summaries,
     pack,
     quote_bridges,
@@ -42,11 +45,6 @@ from e2graphrag_integrations.retrieval.result_stages import (
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query, Strategy, check_strategy
 from e2graphrag_integrations.retrieval.trace import Trace
-from e2graphrag_integrations.retrieval.validity.stages import (
-    apply_dates,
-    mark_versions,
-    prefer_newest,
-)
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 QUESTION: tuple[Stage, ...] = (

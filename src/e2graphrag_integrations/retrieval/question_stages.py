@@ -123,3 +123,12 @@ def with_vector(query: Query, draft: Draft) -> Query:
         texts = query.embed_texts or (query.search_text,)
         vector_of = components.vector_of if query.history else embedder.embed_query
         return replace(query, vector=mean_unit_vector([vector_of(text) for text in texts]))
+
+
+def apply_dates(draft: Draft) -> Draft:
+    """Admit only nodes that hold at the date of the question; see `validity`."""
+    if not draft.query.options and not draft.snapshot.records.has_versions:
+        return draft
+    from e2graphrag_integrations.retrieval.validity import stages
+
+    return stages.apply_dates(draft)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
-from e2graphrag_integrations.retrieval.validity.options import AsOf, options_of
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.known_ids import KnownIds
     from e2graphrag_integrations.retrieval.ranking.boosts import Boost
     from e2graphrag_integrations.retrieval.strategy import NodeFilter
+    from e2graphrag_integrations.retrieval.validity.options import AsOf
 
 T = TypeVar("T")
 
@@ -148,6 +148,8 @@ class IndexReader(abc.ABC):
 
             query = replace(query, history=as_turns(history))
         if as_of is not None:
+            from e2graphrag_integrations.retrieval.validity.options import options_of
+
             query = replace(query, options=options_of(as_of))
         return self.answer(query, strategy)
 

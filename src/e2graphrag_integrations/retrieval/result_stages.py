@@ -161,3 +161,12 @@ def _of_best_nodes(candidates: Sequence[Candidate], count: int) -> tuple[Sequenc
     best = set(list(dict.fromkeys(one.row for one in candidates))[:count])
     kept = [one for one in candidates if one.row in best]
     return kept, len({one.row for one in candidates} - best)
+
+
+def mark_versions(draft: Draft) -> Draft:
+    """Mark the nodes of older versions; see `validity`."""
+    if not draft.query.options:
+        return draft
+    from e2graphrag_integrations.retrieval.validity import stages
+
+    return stages.mark_versions(draft)

@@ -68,6 +68,9 @@ class MetadataSections:
         return list(zip(bounds[:-1], bounds[1:], records, strict=True))
 
 
+SUPERSEDES = "supersedes"
+"""Default metadata key of the document that a version replaces."""
+
 SECTION_ARRAYS = tuple(field.name for field in fields(MetadataSections))
 """Names of the columns of `MetadataSections`."""
 
@@ -96,6 +99,11 @@ class MetadataRecords:
     id_key: str = "document_id"
     sections: MetadataSections = field(default_factory=lambda: MetadataSections.of([]))
     languages: Mapping[str, str] = field(default_factory=dict)
+
+    @lazy
+    def has_versions(self) -> bool:
+        """Whether a document names an older version under the default key."""
+        return any(SUPERSEDES in record for record in self.values)
 
     def filterable(self, row: int) -> Mapping[str, Any]:
         """Return a record with the language of its document."""

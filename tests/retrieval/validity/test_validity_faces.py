@@ -109,7 +109,7 @@ def test_langchain_overrides_and_configures_the_date(chain):
     assert found(chain.as_retriever(search_kwargs={"as_of": "2019"}).invoke(QUESTION)) == ["v1"]
     passages = create_e2graphrag_tool(retriever).invoke({"query": QUESTION})
     assert passages.count("superseded by v2") == 1
-    result = asyncio.run(chain.aretrieve(QUESTION, as_of="2019"))
+    result = asyncio.run(chain.rag.aretrieve(QUESTION, as_of="2019"))
     assert [node.superseded_by for node in result.nodes] == [None]
     assert pickle.loads(pickle.dumps(retriever.as_of)) == Validity("2023")  # noqa: S301 - our own
     with pytest.raises(ValidationError, match="as_of='soon' must be a date"):

@@ -11,6 +11,7 @@ from typing import Any
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.retrieval.validity.moments import parse_period
+from e2graphrag_integrations.snapshot.metadata import SUPERSEDES
 
 Moment = dt.date | str | int
 """A date: a `date` or `datetime`, ISO 8601 text such as `2024-05`, or a year."""
@@ -48,7 +49,7 @@ class Validity:
     valid_from: str | None = "valid_from"
     valid_to: str | None = "valid_to"
     date: str | None = "date"
-    supersedes: str | None = "supersedes"
+    supersedes: str | None = SUPERSEDES
     source: str | None = None
     closed: bool = True
 

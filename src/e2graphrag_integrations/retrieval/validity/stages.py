@@ -37,22 +37,10 @@ class Dated:
     versions: SeenVersions | None = None
 
 
-@dataclass(frozen=True)
-class _HasLinks:
-    """Tells whether a document of a snapshot names an older version."""
-
-    key: str
-
-    def __call__(self, snapshot: Snapshot) -> bool:
-        return any(self.key in record for record in snapshot.records.values)
-
-
 def apply_dates(draft: Draft) -> Draft:
     """Admit only nodes that hold at the date of the question, and find the versions among them."""
     query, snapshot = draft.query, draft.snapshot
     validity = query.option(Validity)
-    if validity is None and not snapshot.derived(_HasLinks(str(_DEFAULT.supersedes))):
-        return draft
     from e2graphrag_integrations.retrieval.validity import timeline
 
     with measure("filter", draft.timings):
