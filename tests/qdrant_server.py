@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import qdrant_edge as edge
+try:
+    import qdrant_edge as edge
+except ImportError:  # no wheel for this system
+    edge = None
 
 API_KEY = "qdrant-key-0123456789abcdef"
 

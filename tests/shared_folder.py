@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
@@ -20,8 +20,7 @@ def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
     """Return a folder that `make` fills once, in the first process that needs it."""
     folder.mkdir(exist_ok=True)
     done = folder.with_name(f"{folder.name}.done")
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
         if not done.exists():
             make(folder)
             done.touch()

@@ -308,7 +308,8 @@ def test_only_temporary_folders_older_than_a_day_are_deleted(folder):
         f"new-{'1' * 32}": day - 60,
         f"new-{'2' * 32}": 0,
         f"new-{'3' * 31}": day * 9,
-        f"old-{'4' * 32}": day * 9,
+        f"old-{'4' * 32}": 0,
+        f"old-{'6' * 31}": day * 9,
         f"new-{'5' * 32}-mine": day * 9,
         "f": day * 9,
     }
@@ -317,7 +318,10 @@ def test_only_temporary_folders_older_than_a_day_are_deleted(folder):
         (home / name / "file").write_text("incomplete")
         os.utime(home / name, (time.time() - age,) * 2)
     remove_temporary_folders(home)
-    assert {one.name for one in home.iterdir()} == set(ages) - {f"new-{'0' * 32}"}
+    assert {one.name for one in home.iterdir()} == set(ages) - {
+        f"new-{'0' * 32}",
+        f"old-{'4' * 32}",
+    }
 
 
 def test_a_temporary_folder_that_another_process_deletes_is_ignored(tmp_path, monkeypatch):

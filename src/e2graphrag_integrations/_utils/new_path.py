@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from e2graphrag_integrations._utils.files import rename_new, replace_file, sync_file
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 
 _SHOWN = 40
@@ -39,7 +40,7 @@ def move_to_new(temporary: Path, target: Path) -> None:
     except OSError:  # a folder, or a file system without hard links
         check_new(target)
         try:
-            temporary.rename(target)
+            rename_new(temporary, target)
         except OSError as error:
             raise StoreError(f"{target} could not be written: {error}") from error
 
@@ -65,10 +66,9 @@ def new_path(target: Path, *, replace: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         for file in sorted(temporary.iterdir()) if temporary.is_dir() else [temporary]:
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
+            sync_file(file)
         if replace:
-            temporary.replace(target)
+            replace_file(temporary, target)
         else:
             move_to_new(temporary, target)
     except OSError as error:

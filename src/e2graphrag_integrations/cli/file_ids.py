@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from e2graphrag_integrations._utils.files import KnownFiles
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.loaders.files import shown_name
@@ -37,6 +38,7 @@ class FileIds:
     paths: dict[str, str] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
     """The id of each known file, by path."""
+    _known_files: KnownFiles = field(default_factory=KnownFiles)
 
     @classmethod
     def of(cls, index: str) -> Self:
@@ -63,7 +65,7 @@ class FileIds:
             default: Its id, unless that of another file is the same.
         """
         complete = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - of text
-        place = shown_name(self._from_folder(complete))
+        place = shown_name(self._from_folder(self._known_files.first_spelling(complete)))
         if place in self._ids:
             return self._ids[place]
         names = (default, *_longer(complete, default))
@@ -96,6 +98,8 @@ class FileIds:
         self.paths[id_] = path
         if path:
             self._ids[path] = id_
+            complete = os.path.join(self.folder or "", path)  # noqa: PTH118 - of text
+            self._known_files.first_spelling(os.path.normpath(complete))
 
     def _known(self, path: str) -> str:
         """Return a stored path as this index counts it; empty if it was counted by another one."""
@@ -108,7 +112,7 @@ class FileIds:
         if self.folder is None:
             return path
         try:
-            return os.path.relpath(path, self.folder)
+            return Path(os.path.relpath(path, self.folder)).as_posix()
         except ValueError:  # on another drive
             return path
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import discard_folder, is_same_file
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output.indexing import print_skipped
@@ -81,7 +81,8 @@ def read_sources(paths: Sequence[str], index: str, encoding: str | None = None) 
     own = [str(path.absolute()) for path in _index_files(index)]
 
     def is_own(path: Path) -> bool:
-        return any(str(folder.absolute()) in own for folder in (path, *path.parents))
+        parts = [str(part.absolute()) for part in (path, *path.parents)]
+        return any(is_same_file(part, one) for part in parts for one in own)
 
     stdin = getattr(sys.stdin, "buffer", None)
     documents = read_documents(
@@ -145,10 +146,11 @@ def _remove_if_empty(index: str, *, uses_llm: bool) -> None:
         store.close()
         if is_postgres_url(index):
             drop_index(index)
+        lock, snapshots = Path(f"{index}.lock"), Path(f"{index}.snapshot")
         for path in _index_files(index):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
+            if path == snapshots:
+                discard_folder(path)
+            elif path != lock:  # which is open
                 path.unlink(missing_ok=True)
 
 

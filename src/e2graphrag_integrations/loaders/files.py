@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
+from e2graphrag_integrations._utils.files import KnownFiles, composed
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
@@ -114,9 +115,10 @@ def read_documents(
     r"""Read files and folders; folders are read recursively, in sorted order.
 
     The id of a document is its POSIX path relative to the given folder, or its file name if the
-    file is given directly. `-` reads standard input as text, with the id `stdin`. In folders,
-    hidden files and the files of an index are ignored, and files with an unknown suffix are
-    skipped. A file that is given directly is read as text if its suffix is unknown.
+    file is given directly, with composed letters (NFC). `-` reads standard input as text, with the
+    id `stdin`. In folders, hidden files and the files of an index are ignored, and files with an
+    unknown suffix are skipped. A file that is given directly is read as text if its suffix is
+    unknown.
 
     A file that is found twice, also through a link, is read once: with the id of the file itself
     rather than of the link, or else with the first id. Bytes of a file name that are not valid
@@ -323,8 +325,10 @@ class _Source(NamedTuple):
 def _distinct(sources: Iterable[_Source]) -> list[_Source]:
     """Return the sources without those that are the same file."""
     found: dict[str, _Source] = {}
+    known_files = KnownFiles()
     for source in sources:
-        real = STDIN if source.path is None else os.path.realpath(source.path)
+        path = source.path
+        real = STDIN if path is None else known_files.first_spelling(os.path.realpath(path))
         known = found.setdefault(real, source)
         if known.path != source.path and known.path and known.path.is_symlink():
             found[real] = source
@@ -341,19 +345,23 @@ def _sources(paths: Iterable[str | Path], exclude: Callable[[Path], bool]) -> It
         elif path.is_dir():
             yield from _folder_files(path, exclude)
         else:
-            yield _Source(shown_name(path.name), path, is_known=True)
+            yield _Source(composed(shown_name(path.name)), path, is_known=True)
 
 
 def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_Source]:
     empty = True
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        ignored = any(part.startswith(".") or part.endswith(_INDEX_FILES) for part in parts)
+    names = {path: path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    listed = set(names.values())
+    for path in sorted(names, key=lambda one: (composed(names[one]).split("/"), names[one])):
+        parts = names[path].split("/")
+        ignored = any(part.startswith(".") or part.lower().endswith(_INDEX_FILES) for part in parts)
         if ignored or not path.is_file() or exclude(path):
             continue
         is_known = path.suffix.lower() in READERS
         empty = empty and not is_known
-        yield _Source(shown_name(path.relative_to(folder).as_posix()), path, is_known)
+        # Linux can have both names.
+        name = names[path] if composed(names[path]) in listed else composed(names[path])
+        yield _Source(shown_name(name), path, is_known)
     if empty:
         raise InvalidInputError(
             f"folder {shown_name(folder)} contains no file of a known kind, such as .txt, .md, "

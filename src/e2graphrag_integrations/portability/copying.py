@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import replace_file
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_seconds
@@ -94,7 +95,7 @@ def copy_store(store: Store, target: str, *, replace: bool = False, timeout: flo
         with contextlib.closing(Store(temporary)) as copy:
             _copy_rows(store, copy)
         if replace:
-            Path(temporary).replace(target)
+            replace_file(Path(temporary), Path(target))
         else:
             move_to_new(Path(temporary), Path(target))
     except OSError as error:

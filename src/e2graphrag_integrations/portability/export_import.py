@@ -24,6 +24,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.decoding import check_format_version
+from e2graphrag_integrations._utils.files import rename_new
 from e2graphrag_integrations._utils.new_path import move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
@@ -106,7 +107,7 @@ def export_folder(store: Store, folder: str | Path) -> None:
             check_row_counts(store.path, headers, nodes)
             rows = _write_vectors(store, nodes, temporary / _VECTORS)
             _write_lines(temporary, _lines(store, headers, nodes, rows))
-        temporary.rename(target)
+        rename_new(temporary, target)
     except KeyError as error:
         raise CorruptStoreError(
             f"{store.path}: a row references missing content; run verify()"

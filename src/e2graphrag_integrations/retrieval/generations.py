@@ -399,6 +399,8 @@ class GenerationKeeper:
         self._merge_task.stop()
         if self._task.stop():
             self._close_background_store()
+        with self._state_lock:
+            self._last = self._merged = None  # Windows deletes no file that is still mapped
 
     def _close_background_store(self) -> None:
         store, self._background_store = self._background_store, None

@@ -147,8 +147,10 @@ class RetrievalSession:
         self._generations.note_write()
 
     def close(self) -> None:
-        """Stop preparing generations in the background."""
+        """Stop preparing generations in the background, and release the snapshots."""
         self._generations.close()
+        with self._scopes_lock:
+            self._scopes = None
 
     def retrieve(
         self, query: Query, strategy: Strategy, scope: Scope | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import delete_if_unused
 from e2graphrag_integrations._utils.new_path import check_new, move_to_new
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int
@@ -146,11 +147,11 @@ def create_shards(
 
 
 def remove_files(locations: Sequence[str]) -> None:
-    """Remove the files of new shards after an error."""
+    """Remove the files of new shards after an error, but none that another process has open."""
     for one in locations:
         if not is_postgres_url(one):
             for name in (one, f"{one}-wal", f"{one}-shm", f"{one}.lock"):
-                Path(name).unlink(missing_ok=True)
+                delete_if_unused(Path(name))
 
 
 def planned_shards(

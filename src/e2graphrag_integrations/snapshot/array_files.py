@@ -1,8 +1,9 @@
 """A folder of arrays: one `.npy` file per array, and `meta.json` for checksums and small values.
 
-A folder is written under a temporary name and then renamed, so that the write is atomic. No file
-contains a pickle: arrays are loaded with `allow_pickle=False`, and everything else is JSON. Large
-arrays are memory-mapped.
+A folder is written under a temporary name and then renamed, so that the write is atomic. It is
+never changed: a new version replaces it, or gets the next number if the folder is in use, as in
+`words.1`. No file contains a pickle: arrays are loaded with `allow_pickle=False`, and everything
+else is JSON. Large arrays are memory-mapped.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import OUTDATED, discard_folder, rename_new
 
 FORMAT = 8
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
@@ -46,6 +48,9 @@ every 16 MiB is checked: reading 15 GB whenever an index is opened would take ha
 
 _TEMPORARY = re.compile(r"new-[0-9a-f]{32}")
 """Names of temporary folders."""
+
+_OUTDATED = re.compile(rf"{OUTDATED}[0-9a-f]{{32}}")
+"""Names of folders that could not be deleted completely."""
 
 _MAX_TEMPORARY_AGE = 86_400.0
 """Seconds after which a temporary folder is assumed to belong to a dead process."""
@@ -84,7 +89,7 @@ def save_arrays(
     meta: Mapping[str, Any],
     parts: Mapping[str, Part] = MappingProxyType({}),
 ) -> None:
-    """Write a folder of arrays, replacing any existing folder.
+    """Write a folder of arrays, replacing any existing folder, or as the next version of it.
 
     Args:
         folder: The folder; its parent must exist.
@@ -108,19 +113,35 @@ def save_arrays(
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
         # An existing folder is damaged, in a different format, or contains one segment of several.
-        outdated = folder.parent / f"new-{uuid.uuid4().hex}"
-        with contextlib.suppress(FileNotFoundError):
-            folder.rename(outdated)
-        temporary.rename(folder)
-        shutil.rmtree(outdated, ignore_errors=True)
+        in_use = [number for number, one in _versions(folder).items() if not discard_folder(one)]
+        number = max(in_use) + 1 if in_use else 0
+        rename_new(temporary, folder.with_name(f"{folder.name}.{number}") if number else folder)
+
+
+def newest_version(folder: Path) -> Path:
+    """Return the folder that was written last under this name, or the name if there is none."""
+    versions = _versions(folder)
+    return versions[max(versions)] if versions else folder
+
+
+def _versions(folder: Path) -> Mapping[int, Path]:
+    """Return the folders of this name by number; that without a number has 0."""
+    try:
+        names = [one.name for one in folder.parent.iterdir() if one.name.startswith(folder.name)]
+    except OSError:
+        return {}
+    pattern = re.compile(rf"{re.escape(folder.name)}(?:\.([1-9]\d*))?")
+    found = [match for match in map(pattern.fullmatch, names) if match is not None]
+    return {int(match[1] or 0): folder.with_name(match[0]) for match in found}
 
 
 def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """Return the arrays and the metadata in a folder.
+    """Return the arrays and the metadata in the newest version of a folder.
 
     Returns:
         The arrays and the metadata, or None if a file is missing, damaged or in a different format.
     """
+    folder = newest_version(folder)
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
         text = wrapped["text"]
@@ -139,13 +160,14 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
 
 
 def remove_temporary_folders(folder: Path) -> None:
-    """Delete the temporary subfolders that dead processes left in a folder."""
+    """Delete the temporary subfolders of dead processes, and outdated ones that were in use."""
     for other in folder.iterdir():
         with contextlib.suppress(OSError):
-            if (
+            is_dead = (
                 _TEMPORARY.fullmatch(other.name)
                 and time.time() - other.stat().st_mtime > _MAX_TEMPORARY_AGE
-            ):
+            )
+            if is_dead or _OUTDATED.fullmatch(other.name):
                 shutil.rmtree(other, ignore_errors=True)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -27,6 +27,7 @@ from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
     Part,
     load_arrays,
+    newest_version,
     remove_temporary_folders,
     save_arrays,
 )
@@ -57,6 +58,9 @@ _MAX_SEGMENTS = 8
 """Maximum number of folders of a snapshot. One more, and those of recent changes become one."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
+_FOLDER = re.compile(rf"({_GENERATION.pattern})(?:\.\d+)?")
+"""Names of snapshots: the generation, and a number if an older version was in use."""
+
 _NO_RULES: Mapping[str, int] = MappingProxyType({})
 _WORD_RULES = MappingProxyType({"terms": TERM_RULES})
 """Versions of the rules that derive the BM25 index, which is built again if they change."""
@@ -268,11 +272,12 @@ class _SnapshotFiles:
     def load_any(self) -> Snapshot | None:
         """Return the last valid snapshot of any generation, or None if there is none."""
         try:
-            folders = [one for one in self._folder.iterdir() if _GENERATION.fullmatch(one.name)]
+            folders = [one for one in self._folder.iterdir() if _FOLDER.fullmatch(one.name)]
             folders.sort(key=lambda one: one.stat().st_mtime, reverse=True)
         except OSError:
             return None
-        snapshots = (self.load(folder.name) for folder in folders)
+        generations = dict.fromkeys(folder.name.partition(".")[0] for folder in folders)
+        snapshots = map(self.load, generations)
         return next((snapshot for snapshot in snapshots if snapshot is not None), None)
 
     def save_segment(self, snapshot: Snapshot, newer: Snapshot, older: Snapshot) -> Snapshot:
@@ -291,8 +296,9 @@ class _SnapshotFiles:
 
         folder = self._folder / snapshot.generation
         generations = older.segments.generations if older.segments is not None else ()
-        saved = [self._folder / generation for generation in generations]
-        if older.segments is None or folder.exists() or not all(one.is_dir() for one in saved):
+        saved = [newest_version(self._folder / generation) for generation in generations]
+        exists = newest_version(folder).exists()
+        if older.segments is None or exists or not all(one.is_dir() for one in saved):
             return replace(snapshot, segments=None)
         segments = followed_by(older.segments, newer, set(older.documents) - {*snapshot.documents})
         if len(segments.generations) > _MAX_SEGMENTS:
@@ -341,13 +347,17 @@ class _SnapshotFiles:
         return self.load(snapshot.generation)
 
     def _remove_others(self, generations: Sequence[str]) -> None:
-        """Delete the snapshots of all other generations, and what dead processes left."""
+        """Delete the snapshots of all other generations, and what dead processes left.
+
+        What somebody reads stays until a later call, where the system does not allow deleting it.
+        """
+        kept = {newest_version(self._folder / generation) for generation in generations}
         with contextlib.suppress(OSError):
             for other in self._folder.iterdir():
                 # Delete only folders named like a generation: the snapshot folder may be a symbolic
                 # link to a folder that also contains other files.
-                if _GENERATION.fullmatch(other.name) and other.name not in generations:
-                    shutil.rmtree(other, ignore_errors=True)
+                if _FOLDER.fullmatch(other.name) and other not in kept:
+                    discard_folder(other)
             remove_temporary_folders(self._folder)
 
     def load_bm25(self, snapshot: Snapshot) -> BM25Index | None:
@@ -399,14 +409,14 @@ class _SnapshotFiles:
         self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
     ) -> Arrays | None:
         """Return the arrays of a part that was derived by these versions of rules, or None."""
-        content = load_arrays(self._folder / generation / name)
+        content = load_arrays(newest_version(self._folder / generation) / name)
         return None if content is None or content[1] != rules else content[0]
 
     def _save_part(
         self, generation: str, name: str, arrays: Arrays, rules: Mapping[str, int] = _NO_RULES
     ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
-            save_arrays(self._folder / generation / name, arrays, rules)
+            save_arrays(newest_version(self._folder / generation) / name, arrays, rules)
 
 
 def _ivf_arrays(ivf: InvertedLists) -> Arrays:

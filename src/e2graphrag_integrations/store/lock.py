@@ -22,10 +22,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from e2graphrag_integrations._utils.concurrency import process_rlock
+from e2graphrag_integrations._utils.files import delete_if_unused
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.database import Transaction
+
+_NOTE_AT = 1
+"""Where the note begins in the lock file: Windows locks the first byte, even against reading."""
 
 _MAX_NOTE = 500
 """Maximum number of characters that an error message quotes from the lock file."""
@@ -83,8 +87,9 @@ class IndexLock:
                 yield
             finally:
                 try:
-                    with contextlib.suppress(OSError):  # filelock detects that it was deleted
-                        self._file.unlink()
+                    # filelock detects that it was deleted. Windows refuses; there, the file is
+                    # deleted when it is released.
+                    delete_if_unused(self._file)
                 finally:  # an interrupt must not leave the lock held
                     self._file_lock.release()
 
@@ -110,12 +115,16 @@ class IndexLock:
         program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         note = f"process {os.getpid()} ({program}) on {socket.gethostname()} since {since}"
-        with contextlib.suppress(OSError):
-            self._file.write_text(note, encoding="utf-8")
+        with contextlib.suppress(OSError), self._file.open("r+b", buffering=0) as file:
+            file.seek(_NOTE_AT)
+            file.write(note.encode("utf-8", "replace"))
+            file.truncate()
 
     def _read_owner(self) -> str:
         try:
-            note = self._file.read_text(encoding="utf-8", errors="replace")[:_MAX_NOTE].strip()
+            with self._file.open("rb", buffering=0) as file:
+                file.seek(_NOTE_AT)
+                note = file.read(4 * _MAX_NOTE).decode("utf-8", "replace")[:_MAX_NOTE].strip()
         except OSError:
             note = ""
         return note or "another process"

@@ -14,6 +14,7 @@ from typing import Any, Self
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import replace_file
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
@@ -422,7 +423,7 @@ class SQLiteDatabase:
                 db = self._reader()
                 self._check_identity()
                 db.execute("VACUUM INTO ?", (str(temporary),))
-            temporary.replace(path)
+            replace_file(temporary, Path(path))
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_error(error, str(path)) from error
         except OSError as error:

@@ -23,6 +23,7 @@ from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE
 from llama_index.core.vector_stores.types import DEFAULT_PERSIST_FNAME as VECTOR_STORE_FNAME
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from e2graphrag_integrations._utils.files import replace_file, sync_file, sync_names
 from e2graphrag_integrations._utils.validation import check_instance, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
@@ -99,9 +100,9 @@ class SafeStorageContext(StorageContext):
             # A store that was loaded from elsewhere would otherwise write to its own file system.
             super().persist(str(version), *names, fs=LocalFileSystem() if fs is None else fs)
             for file in version.iterdir():
-                _sync(file)
-                file.replace(folder / file.name)
-            _sync(folder)
+                sync_file(file)
+                replace_file(file, folder / file.name)
+            sync_names(folder)
         except OSError as error:
             raise StoreError(
                 f"cannot persist to {folder} ({error}): free disk space, or choose a writable "
@@ -109,17 +110,6 @@ class SafeStorageContext(StorageContext):
             ) from error
         finally:
             shutil.rmtree(version, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or the names in a folder are on the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows cannot open a folder
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_storage_context(context: Any) -> None:

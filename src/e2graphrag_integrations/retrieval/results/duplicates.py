@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
@@ -341,19 +342,21 @@ class Duplicates:
         if key not in self._first:
             self._first[key] = (place.node_id, document)
             if is_chunk and self.reader.snapshot.languages[document] == ENGLISH:
-                near = NearText(key, text, lambda: self._mentions(place))
+                near = NearText(key, text, partial(_mentions, self.reader, place))
                 self._first[key] = self._first[self._near.earlier(near) or key]
         return self._first[key]
 
-    def _mentions(self, place: _Place) -> list[Mention]:
-        """Return the names and nouns in a part of a chunk."""
-        (sentences,) = self.reader.read_mentions([place.row])
-        return [
-            mention
-            for sentence in split_subjects(sentences)[1]
-            for mention in sentence
-            if place.start <= mention.start and mention.end <= place.end
-        ]
+
+# Not a method: a cycle of references would keep the snapshot in memory, and its files open.
+def _mentions(reader: NodeReader, place: _Place) -> list[Mention]:
+    """Return the names and nouns in a part of a chunk."""
+    (sentences,) = reader.read_mentions([place.row])
+    return [
+        mention
+        for sentence in split_subjects(sentences)[1]
+        for mention in sentence
+        if place.start <= mention.start and mention.end <= place.end
+    ]
 
 
 def _squeezed(text: str) -> str:

@@ -20,6 +20,7 @@ from starlette.types import Message
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import composed
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     FileLimitError,
@@ -303,12 +304,13 @@ def _files(parts: Sequence[Any]) -> dict[str, BinaryIO]:
 
 
 def check_file_name(name: str) -> str:
-    """Return the name of a file, which becomes the id of its document.
+    """Return the composed name of a file, which becomes the id of its document.
 
     Raises:
         InvalidInputError: If it is not a plain name.
         Problem: If the kind of file is unknown.
     """
+    name = composed(name)
     if not name.strip() or name in (".", "..") or len(name.encode("utf-8", "replace")) > _MAX_NAME:
         raise InvalidInputError(f"the name of a file must have 1 to {_MAX_NAME} bytes")
     if any(letter in _FORBIDDEN or unicodedata.category(letter) in _CONTROLS for letter in name):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import threading
 import time
 import weakref
@@ -23,6 +22,7 @@ from psycopg import sql
 
 from e2graphrag_integrations._utils.concurrency import process_lock, process_rlock
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -525,7 +525,7 @@ class PostgresDatabase:
         """
         with self.index_lock.acquire(), self._write_transaction() as connection:
             drop_tables(connection, self._url.schema)
-        shutil.rmtree(self.snapshot_folder, ignore_errors=True)
+        discard_folder(self.snapshot_folder)
 
     @staticmethod
     def exists(url: PostgresURL) -> bool:
