@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.bounded_cache import BoundedCache
-from e2graphrag_integrations._utils.concurrency import process_rlock
+from e2graphrag_integrations._utils.concurrency import BoundedCache, process_rlock
 from e2graphrag_integrations._utils.validation import (
     check_name,
     check_protocol,

@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations.graph.builder import SentenceTable
 
 MAX_SIZE = 30

@@ -24,7 +24,7 @@ from e2graphrag_integrations._utils.arrays import (
     smallest_int_type,
     sorted_union,
 )
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import index_strings
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, sorted_union
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.search.fusion import top_rows
 from e2graphrag_integrations.search.term_postings import (

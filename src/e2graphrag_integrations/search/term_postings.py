@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smallest_int_type
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.text.codes import code_terms
 from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.bm25 import BM25Index, Weights
 from e2graphrag_integrations.search.dense import NodeSearch

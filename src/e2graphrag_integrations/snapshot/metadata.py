@@ -14,7 +14,7 @@ from e2graphrag_integrations._utils.arrays import (
     exclusive_sums,
     smallest_int_type,
 )
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations.entities.matching.aliases import Aliases
 from e2graphrag_integrations.entities.matching.name_keys import key_letters
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank

@@ -18,7 +18,7 @@ from e2graphrag_integrations._utils.arrays import (
     concatenated_ranges,
     exclusive_sums,
 )
-from e2graphrag_integrations._utils.bounded_cache import cached_method
+from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.aliases import Aliases
