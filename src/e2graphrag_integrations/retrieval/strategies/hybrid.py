@@ -47,7 +47,11 @@ from e2graphrag_integrations.retrieval.trace import (
 )
 from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import has_unspaced, terms_of
+
+_UNSPACED_NAMES = 0.3
+"""Weight of names in a question in a script without spaces, relative to others. No capital tells
+them from common words there, and a part of one may be found in any text."""
 
 _MIN_LIST_LENGTH = 200
 """Minimum number of nodes or windows per list; a larger k increases it. A node outside a list gets
@@ -285,11 +289,12 @@ class _HybridSearch:
         self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
         self.codes = CodeMatches(query, snapshot, self.allowed)
         self.specificity = self.graph_weight = 0.0
+        self.trust = _UNSPACED_NAMES if has_unspaced(query.question) else 1.0
         self.followed: tuple[FollowedSubject, ...] = ()
         self.bridged: tuple[FollowedName, ...] = ()
         if strategy.entity_weight and self.seeds.ranked:
             self.specificity = 1.0 if query.mode == "local" else self.seeds.specificity
-            self.graph_weight = float(self.specificity**strategy.gate)
+            self.graph_weight = self.trust * float(self.specificity**strategy.gate)
             if strategy.coverage_factor and query.mode != "local":
                 share = strategy.coverage_factor * self.seeds.coverage
                 least = _FULL_NAME if self.seeds.has_full_name else 0.0
@@ -365,7 +370,7 @@ class _HybridSearch:
             self.snapshot,
             question,
             # The more names a question gives, the fewer remain to be found.
-            weight=strategy.bridge_weight / max(1, len(self.seeds.ranked)),
+            weight=self.trust * strategy.bridge_weight / max(1, len(self.seeds.ranked)),
             rrf_k=strategy.rrf_k,
         )
         self.bridged = found.followed(self.snapshot)
