@@ -14,6 +14,9 @@ from e2graphrag_integrations.languages.language import checked_code
 NOUN = "NOUN"
 """Label of common nouns. All labels except this one and `SUBJECT_LABELS` denote named entities."""
 
+SUPERSEDES = "supersedes"
+"""Default metadata key of the document that a version replaces."""
+
 HEADING = "subject:heading"
 """Label of a heading. The mention names what the text below it is about."""
 

@@ -155,7 +155,7 @@ def test_usage_error_exits_with_2_and_prints_the_usage(arguments, message, call)
     ("words", "expected"),
     [
         ("e2graphrag e", ["evaluate", "entities", "export"]),
-        ("e2graphrag indexes c", ["compact", "copy"]),
+        ("e2graphrag indexes co", ["compact", "copy"]),
         ("e2graphrag query i.e2g Q --mode ", ["auto", "local", "global"]),
         ("e2graphrag documents list --j", ["--json"]),
     ],

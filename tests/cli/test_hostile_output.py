@@ -86,7 +86,19 @@ def test_every_command_is_swept():
         *(f"export {name}" for name in ("folder", "graph", "report", "vectors")),
         *(f"indexes {name}" for name in ("list", "stats", "verify", "compact", "copy")),
         *("indexes reembed", "indexes import", "indexes drop"),
+        *(f"indexes {name}" for name in ("create-shards", "add-to-shards", "list-shards")),
+        "indexes rebalance-shards",
     }
+
+
+def test_commands_about_shards_escape_what_they_name(hostile_index, tmp_path, check):
+    shards = tmp_path / f"s{CONTROLS}\n{FORGED}.shards.json"
+    copy = tmp_path / f"c{CONTROLS}\n{FORGED}.shards.json"
+    assert check("indexes", "create-shards", shards, 2, "--embedder", "hashing").code == 0
+    check("indexes", "add-to-shards", shards, tmp_path / f"none{CONTROLS}.txt")
+    assert check("indexes", "list-shards", shards).code == 0
+    assert check("indexes", "rebalance-shards", shards, copy, 3).code == 0
+    assert check("indexes", "list-shards", hostile_index).code == 2
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):

@@ -22,7 +22,9 @@ class LangChainEmbedder(FrameworkEmbedder):
     model: Embeddings
 
     def __init__(self, model: Embeddings, max_tokens: int | None = None) -> None:
-        check_instance("model", model, Embeddings, "pass an object such as OpenAIEmbeddings(...)")
+        check_instance(
+            "embeddings", model, Embeddings, "pass an object such as OpenAIEmbeddings(...)"
+        )
         super().__init__(model, max_tokens)
 
     def embed(self, texts: Sequence[str]) -> FloatArray:

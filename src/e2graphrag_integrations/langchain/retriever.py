@@ -603,7 +603,7 @@ def _to_document(
             "e2_score": float(node.score),
             "e2_found_by": node.found_by,
             "e2_entities": ", ".join(node.entities),
-            "e2_reasons": list(node.reasons),
+            "e2_reasons": [str(one) for one in node.reasons],  # stores accept no other class
         }
     if paths is not None:
         own = [path for path in paths if any(hop.node_id == node.node_id for hop in path.hops)]

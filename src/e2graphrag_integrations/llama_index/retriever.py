@@ -337,7 +337,7 @@ class E2GraphRAGRetriever(BaseRetriever):
                 reason=trace.reason,
                 entities=[link.entity for link in trace.links],
                 node_ids=list(hits),
-                reasons={id_: list(hit.reasons) for id_, hit in hits.items()},
+                reasons={id_: [str(one) for one in hit.reasons] for id_, hit in hits.items()},
                 scores={id_: float(hit.score) for id_, hit in hits.items()},
                 relevance={id_: hit.relevance for id_, hit in hits.items()},
                 tags={id_: list(hit.tags) for id_, hit in hits.items()},

@@ -19,6 +19,7 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.pages import PAGE_KEYS
 from e2graphrag_integrations.store.records import canonical_json
+from e2graphrag_integrations.types import SUPERSEDES
 
 _MAX_CACHED_COLUMNS = 64
 """Maximum number of metadata keys whose columns are cached for later filters."""
@@ -67,9 +68,6 @@ class MetadataSections:
         records = self.records[first + begin : first + stop].tolist()
         return list(zip(bounds[:-1], bounds[1:], records, strict=True))
 
-
-SUPERSEDES = "supersedes"
-"""Default metadata key of the document that a version replaces."""
 
 SECTION_ARRAYS = tuple(field.name for field in fields(MetadataSections))
 """Names of the columns of `MetadataSections`."""

@@ -10,21 +10,23 @@ def test_an_index_in_shards_is_created_filled_asked_and_copied(tmp_path, call):
     notes.mkdir()
     for number in range(6):
         (notes / f"{number}.txt").write_text(f"Anna met Bert in room {number} of the castle.")
-    code, out, _ = call("shards", "create", shards, 2, "--embedder", "hashing")
+    code, out, _ = call("indexes", "create-shards", shards, 2, "--embedder", "hashing")
     assert (code, out) == (0, f"{shards}: 2 shards\n")
-    code, out, _ = call("shards", "add", shards, notes)
+    code, out, _ = call("indexes", "add-to-shards", shards, notes)
     assert (code, out) == (0, f"{shards}: 6 documents indexed, 0 unchanged\n")
     (notes / "1.txt").write_text("Anna left.")
-    assert call("shards", "add", shards, notes).code == 2
-    report = call("shards", "add", shards, notes, "--on-duplicate", "replace", "--json").json()
+    assert call("indexes", "add-to-shards", shards, notes).code == 2
+    report = call(
+        "indexes", "add-to-shards", shards, notes, "--on-duplicate", "replace", "--json"
+    ).json()
     assert (report["documents"], len(report["skipped"])) == (1, 5)
-    rows = call("shards", "status", shards, "--json").json()["shards"]
+    rows = call("indexes", "list-shards", shards, "--json").json()["shards"]
     assert sum(row["indexed"] for row in rows.values()) == 6
     assert call("query", shards, "Where did Anna meet Bert?", "--json").json()["nodes"]
     target = tmp_path / "y.shards.json"
-    code, out, _ = call("shards", "rebalance", shards, target, 3)
+    code, out, _ = call("indexes", "rebalance-shards", shards, target, 3)
     assert (code, out) == (0, f"{target}: 3 shards\n")
-    lines = call("shards", "status", target).out.splitlines()
+    lines = call("indexes", "list-shards", target).out.splitlines()
     assert [line.rpartition(": ")[0] for line in lines] == [
         str(tmp_path / f"y.{number}.e2g") for number in range(3)
     ]
@@ -33,9 +35,9 @@ def test_an_index_in_shards_is_created_filled_asked_and_copied(tmp_path, call):
 
 def test_status_names_a_shard_that_cannot_be_read(tmp_path, call):
     shards = tmp_path / "x.shards.json"
-    call("shards", "create", shards, "a.e2g", "b.e2g", "--embedder", "hashing")
+    call("indexes", "create-shards", shards, "a.e2g", "b.e2g", "--embedder", "hashing")
     Path(tmp_path / "b.e2g").unlink()
-    code, out, _ = call("shards", "status", shards)
+    code, out, _ = call("indexes", "list-shards", shards)
     assert code == 2
     assert "a.e2g: 0 documents, 0 pending" in out
     assert "b.e2g: 1 of 2 shards cannot be asked" in out

@@ -263,7 +263,7 @@ def test_a_selection_spans_pages_and_a_refusal_deletes_nothing(open_page, web_in
         web_index.delete("29.txt")  # by somebody else, meanwhile
         page.locator("#delete-selected").click()
         page.locator("dialog").get_by_role("button", name="Delete 26 documents").click()
-        page.locator("[role=alert]", has_text="no document '29.txt'").wait_for()
+        page.locator("[role=alert]", has_text="no document “29.txt”").wait_for()
         assert len(web_index.status()) == 32
         page.get_by_role("button", name="Clear selection").click()
         expect(count).to_have_text("")

@@ -104,7 +104,7 @@ def reembed(
     lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> None:
-    """Embed all chunks and summaries again, with another model.
+    """Embed an index again with another model.
 
     No text is summarized again, so no language model is called. The index answers with the old
     vectors until all new ones are written.

@@ -1,4 +1,4 @@
-"""The group of commands about an index in shards."""
+"""The commands of the group `indexes` about an index in several files or schemas."""
 
 from __future__ import annotations
 
@@ -9,22 +9,11 @@ from typing import Annotated, Literal
 import typer
 
 from e2graphrag_integrations.cli import options
-from e2graphrag_integrations.cli.app import ExitCode, group
+from e2graphrag_integrations.cli.app import ExitCode
+from e2graphrag_integrations.cli.commands.indexes import command
 from e2graphrag_integrations.cli.options import number
 from e2graphrag_integrations.cli.output.indexing import print_skipped
 from e2graphrag_integrations.cli.output.terminal import print_json, print_line, print_summary
-
-command = group(
-    "shards",
-    """Create, fill and copy an index in several files or schemas.
-
-    `query`, `serve`, `mcp` and `evaluate` accept its file `NAME.shards.json` as an index.
-
-    Examples:
-      e2graphrag shards create novels.shards.json 8
-      e2graphrag shards add novels.shards.json novels/
-    """,
-)
 
 ShardsPath = Annotated[str, typer.Argument(metavar="SHARDS", help="File that lists the shards.")]
 NewShards = Annotated[
@@ -34,24 +23,26 @@ NewShards = Annotated[
 
 
 @command
-def create(
+def create_shards(
     shards: ShardsPath,
     locations: NewShards,
     *,
     embedder: options.Embedder = None,
     chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
 ) -> None:
-    """Create a new index in shards.
+    """Create an index in several files or schemas.
+
+    `query`, `serve`, `mcp` and `evaluate` accept its file `NAME.shards.json` as an index.
 
     Examples:
-      e2graphrag shards create novels.shards.json 8
-      e2graphrag shards create novels.shards.json "postgresql://a/db?schema=s0" "postgresql://b/db?schema=s1"
+      e2graphrag indexes create-shards novels.shards.json 8
+      e2graphrag indexes create-shards novels.shards.json "postgresql://a/db?schema=s0" "postgresql://b/db?schema=s1"
     """
     from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
     from e2graphrag_integrations.options import IndexSettings
-    from e2graphrag_integrations.shards import create_shards
+    from e2graphrag_integrations.shards import create_shards as create
 
-    created = create_shards(
+    created = create(
         shards,
         _number_or_locations(locations),
         embedder=DEFAULT_MODEL if embedder is None else embedder,
@@ -61,7 +52,7 @@ def create(
 
 
 @command
-def add(
+def add_to_shards(
     shards: ShardsPath,
     paths: options.Sources,
     *,
@@ -72,11 +63,13 @@ def add(
     encoding: options.Encoding = None,
     json: options.Json = False,
 ) -> ExitCode:
-    """Index files and folders in their shards; unchanged documents are skipped.
+    """Index files and folders in shards.
+
+    Unchanged documents are skipped.
 
     Examples:
-      e2graphrag shards add novels.shards.json novels/
-      e2graphrag shards add novels.shards.json novels/ --on-duplicate replace
+      e2graphrag indexes add-to-shards novels.shards.json novels/
+      e2graphrag indexes add-to-shards novels.shards.json novels/ --on-duplicate replace
     """
     from e2graphrag_integrations.loaders.files import SkippedFile, read_documents
     from e2graphrag_integrations.shards import open_shards
@@ -95,11 +88,13 @@ def add(
 
 
 @command
-def status(shards: ShardsPath, *, json: options.Json = False) -> ExitCode:
-    """Print what each shard contains; fails if one cannot be read.
+def list_shards(shards: ShardsPath, *, json: options.Json = False) -> ExitCode:
+    """Print what each shard contains.
+
+    Fails if one cannot be read.
 
     Examples:
-      e2graphrag shards status novels.shards.json
+      e2graphrag indexes list-shards novels.shards.json
     """
     from e2graphrag_integrations.errors import ShardUnavailableError
     from e2graphrag_integrations.shards import open_shards
@@ -121,21 +116,23 @@ def status(shards: ShardsPath, *, json: options.Json = False) -> ExitCode:
 
 
 @command
-def rebalance(
+def rebalance_shards(
     shards: ShardsPath,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="File to create.")],
     locations: NewShards,
     *,
     lock_timeout: options.LockTimeout = 30.0,
 ) -> None:
-    """Copy an index to another number of shards, without calling a model.
+    """Copy an index to another number of shards.
+
+    No model is called.
 
     Examples:
-      e2graphrag shards rebalance novels.shards.json larger.shards.json 16
+      e2graphrag indexes rebalance-shards novels.shards.json larger.shards.json 16
     """
-    from e2graphrag_integrations.shards import rebalance as copy
+    from e2graphrag_integrations.shards import rebalance
 
-    created = copy(shards, target, _number_or_locations(locations), lock_timeout=lock_timeout)
+    created = rebalance(shards, target, _number_or_locations(locations), lock_timeout=lock_timeout)
     print_line(f"{target}: {len(created.shards)} shards")
 
 

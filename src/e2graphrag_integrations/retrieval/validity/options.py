@@ -11,7 +11,7 @@ from typing import Any
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.retrieval.validity.moments import parse_period
-from e2graphrag_integrations.snapshot.metadata import SUPERSEDES
+from e2graphrag_integrations.types import SUPERSEDES
 
 Moment = dt.date | str | int
 """A date: a `date` or `datetime`, ISO 8601 text such as `2024-05`, or a year."""
