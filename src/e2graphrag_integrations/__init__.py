@@ -43,16 +43,12 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.reports import (
         CostEstimate,
         Freshness,
-        GraphReport,
         IndexReport,
         Progress,
-        Stats,
-        VectorReport,
         VerifyReport,
     )
     from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
-    from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath, Hop
-    from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
     from e2graphrag_integrations.retrieval.filters.where import tagged
     from e2graphrag_integrations.retrieval.ranking.boosts import Boosts
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -62,7 +58,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.trace import Trace
     from e2graphrag_integrations.retrieval.validity.options import Validity
     from e2graphrag_integrations.search.rerankers import CrossEncoderReranker
-    from e2graphrag_integrations.store.location import IndexInfo, drop_index, list_indexes
+    from e2graphrag_integrations.store.location import drop_index, list_indexes
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer
     from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
@@ -84,22 +80,17 @@ __all__ = [
     "E2GraphRAG",
     "E2GraphRAGError",
     "Embedder",
-    "EntityDetails",
     "EntityEdit",
     "EntityEdits",
     "EntityExtractor",
     "EntityGraph",
-    "EntityInfo",
     "EntityPath",
     "ExtractiveSummarizer",
     "Freshness",
     "FreshnessPolicy",
-    "GraphReport",
     "HashingEmbedder",
-    "Hop",
     "HuggingFaceTokenCounter",
     "HybridStrategy",
-    "IndexInfo",
     "IndexReport",
     "IndexSettings",
     "Mention",
@@ -123,14 +114,12 @@ __all__ = [
     "SourceDocument",
     "SpacyEntityExtractor",
     "Span",
-    "Stats",
     "Summarizer",
     "Tag",
     "TokenCounter",
     "Trace",
     "TreeTraversalStrategy",
     "Validity",
-    "VectorReport",
     "VerifyReport",
     "WorkerResources",
     "WriteOptions",
@@ -156,24 +145,20 @@ _HOMES = {
     "indexing.ray.engine": ("RayEngine", "WorkerResources"),
     "options": ("FreshnessPolicy", "IndexSettings", "Models", "WriteOptions"),
     "portability.copying": ("copy_index",),
-    "store.location": ("IndexInfo", "drop_index", "list_indexes"),
+    "store.location": ("drop_index", "list_indexes"),
     "protocols": ("Embedder", "EntityExtractor", "Reranker", "Summarizer", "TokenCounter"),
     "reports": (
         "CostEstimate",
         "Freshness",
-        "GraphReport",
         "IndexReport",
         "Progress",
-        "Stats",
-        "VectorReport",
         "VerifyReport",
     ),
     "retrieval.ranking.boosts": ("Boosts",),
     "retrieval.validity.options": ("Validity",),
-    "retrieval.entities.entity_view": ("EntityDetails", "EntityInfo"),
     "retrieval.filters.where": ("tagged",),
     "retrieval.entities.communities": ("Community", "CommunitySelection"),
-    "retrieval.entities.entity_paths": ("EntityPath", "Hop"),
+    "retrieval.entities.entity_paths": ("EntityPath",),
     "retrieval.strategies.hybrid": ("HybridStrategy",),
     "retrieval.strategies.paper": ("PaperStrategy",),
     "retrieval.result": ("RetrievalResult", "RetrievedNode"),

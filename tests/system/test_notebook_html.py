@@ -7,9 +7,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from e2graphrag_integrations import GraphReport, SourceDocument, VectorReport, VerifyReport
+from e2graphrag_integrations import SourceDocument, VerifyReport
 from e2graphrag_integrations.evaluation import Question, Setting, evaluate
-from e2graphrag_integrations.reports import CompactReport, DeleteReport, IndexReport
+from e2graphrag_integrations.reports import (
+    CompactReport,
+    DeleteReport,
+    GraphReport,
+    IndexReport,
+    VectorReport,
+)
 from e2graphrag_integrations.retrieval.result import GAP, best_window
 from e2graphrag_integrations.types import Span
 

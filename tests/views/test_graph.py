@@ -9,13 +9,13 @@ import pytest
 
 from e2graphrag_integrations import (
     E2GraphRAG,
-    EntityInfo,
     HashingEmbedder,
     IndexSettings,
     Models,
     SourceDocument,
 )
 from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
+from e2graphrag_integrations.retrieval.entities.entity_view import EntityInfo
 from e2graphrag_integrations.views.graph import (
     edge_sentences,
     entity_details,
