@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.codes import code_terms, find_dates, question_codes
+from e2graphrag_integrations.text.words import terms_of
 from strategies import examples
 
 
@@ -107,6 +108,7 @@ def found(question, text):
         ("who lives in K1A 0B1", "Ottawa K1A0B1"),
         ("which crate weighs 62.5kg", "It weighs 62.5 kg."),
         ("which crate weighs 62.5 kg", "It weighs 62.5kg."),
+        ("who won the 2500 meters", "She won the 2500m race."),
         ("What does Article 12(3) say?", "as required by Article 12 (3)"),
     ],
 )
@@ -148,6 +150,19 @@ def test_another_code_is_not_found(question, text):
 def test_a_number_is_looked_up_as_a_word_unless_it_is_a_year(question, is_word):
     terms = [term for code in question_codes(question) for term in code.terms]
     assert any(term.isdigit() for term in terms) is is_word
+
+
+def test_a_number_in_few_texts_as_a_code_is_not_only_in_them():
+    texts = {"a": "She won the 2500m race.", "b": "A hall for 2500 people.", "c": "2,500 came."}
+    terms = {name: {*terms_of(text), *code_terms(text)} for name, text in texts.items()}
+    [code] = question_codes("Who won the 2500?")
+    assert code.terms == ("#the2500", "2500")
+    assert all("2500" in own for own in terms.values())
+
+
+def test_a_year_is_no_code():
+    assert question_codes("2021年谁赢了？") == []
+    assert [code.terms for code in question_codes("Who won in 2021?")] == [("#in2021",)]
 
 
 def test_prose_has_no_codes():

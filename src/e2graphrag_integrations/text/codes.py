@@ -2,8 +2,8 @@
 
 A tokenizer of words reads `2.10.1`, `2.1.10` and `1.2.10` as the same numbers. A code is therefore
 a term of its own, beside the words it consists of. Terms of codes begin with `#`, which no word
-does. Different spellings of a code have one term: `RTX 4090`, `rtx-4090` and `RTX4090`, or
-`2024-03-05` and `March 5, 2024`.
+does, unless they consist of digits alone. Different spellings of a code have one term: `RTX 4090`,
+`rtx-4090` and `RTX4090`, or `2024-03-05` and `March 5, 2024`.
 
 Dates in the notations of several languages are read as ISO 8601.
 """
@@ -240,13 +240,13 @@ def code_terms(text: str) -> list[str]:
         terms.update(_terms_of_date(date))
         if _begins_line(text, date.start):
             terms.update(START + one for one in date.forms)
-    terms.update(MARK + form for match in _groups(text, dates) for form in _forms_of_groups(match))
+    terms.update(_term(form) for match in _groups(text, dates) for form in _forms_of_groups(match))
     for match in _SPACED.finditer(text):
         if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
             terms.add(MARK + _normal(match[1] + match[2]))
     for match in _codes(text, dates):
         forms = _forms(match)
-        terms.update(MARK + form for form in forms)
+        terms.update(map(_term, forms))
         if forms and _begins_line(text, match.start()):
             terms.add(START + forms[0])
         terms.update(_words(match))
@@ -264,7 +264,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     dates = list(find_dates(question))
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in dates]
     groups = list(_groups(question, dates))
-    codes += [QuestionCode(one.group(), _number_terms(_forms_of_groups(one))) for one in groups]
+    codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
     for match in _codes(question, dates):
         if any(one.start() <= match.start() < one.end() for one in groups):
             continue
@@ -276,7 +276,7 @@ def question_codes(question: str) -> list[QuestionCode]:
             terms += _marked([_normal(one + _CLAUSE_PART.sub("", raw)) for one in named])
         elif raw.isdigit() and len(raw) >= _MIN_NUMBER:
             is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
-            terms += _marked([raw]) if is_year else _number_terms([raw])
+            terms += () if is_year else _marked([raw])
         if terms:
             codes.append(QuestionCode(raw, tuple(dict.fromkeys(terms))))
     return codes
@@ -285,11 +285,6 @@ def question_codes(question: str) -> list[QuestionCode]:
 def _is_label(word: str) -> bool:
     """Return whether a word may name what a number identifies, as in "order 2045"."""
     return word.casefold() not in FUNCTION_WORDS | _TIMES and not is_month(word)
-
-
-def _number_terms(forms: Sequence[str]) -> tuple[str, ...]:
-    """Return the terms of a number: as a code, and as the word that an undivided number is."""
-    return (*_marked(forms), *forms)
 
 
 def _codes(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
@@ -307,7 +302,15 @@ def _codes(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
 
 
 def _marked(forms: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(MARK + form for form in forms))
+    return tuple(dict.fromkeys(map(_term, forms)))
+
+
+def _term(form: str) -> str:
+    """Return the term of a normal form. One of digits alone is the word that such a number is.
+
+    Otherwise, the few texts with "1,500" or "1500m" would seem to be the only ones with the number.
+    """
+    return form if form.isdigit() else MARK + form
 
 
 def _terms_of_date(date: Date) -> Iterator[str]:
