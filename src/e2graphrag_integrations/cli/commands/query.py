@@ -100,7 +100,7 @@ def query(
       e2graphrag query novels.e2g "Who was Filby?" --context --token-budget 500
       e2graphrag query novels.e2g "Who was Filby?" --where 'document_id=the_time_machine.txt' --json
       e2graphrag query novels.e2g "Who was Filby?" --boost-document the_time_machine.txt=2
-      e2graphrag query contracts.e2g "Who rents the hall?" --as-of 2024-05-01
+      e2graphrag query novels.e2g "Who is Weena?" --as-of 2024-05-01
       e2graphrag query novels.e2g "Who was Filby?" --vectors http://localhost:6333/novels
       e2graphrag query novels.e2g "Who was Filby?" --scope '{"document_id": "the_time_machine.txt"}'
     """

@@ -36,7 +36,7 @@ def create_shards(
 
     Examples:
       e2graphrag indexes create-shards novels.shards.json 8
-      e2graphrag indexes create-shards novels.shards.json "postgresql://a/db?schema=s0" "postgresql://b/db?schema=s1"
+      e2graphrag indexes create-shards teams.shards.json "postgresql://host/db?schema=s0" "postgresql://host/db?schema=s1"
     """
     from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
     from e2graphrag_integrations.options import IndexSettings
