@@ -51,7 +51,7 @@ def test_actors_that_die_return_and_nothing_is_lost(tmp_path):
     create_shards(path, 2, embedder="hashing")
     with E2GraphRAG.open(tmp_path / "one.e2g", embedder="hashing", models=models) as one:
         one.add(documents(0, 20))
-        with open_shards(path, engine=RayShards(replicas=2, timeout=120), models=models) as shards:
+        with open_shards(path, engine=RayShards(replicas=2, timeout=300), models=models) as shards:
             shards.add(documents(0, 20))
             assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
             actors = shards._shards._actors.actors
