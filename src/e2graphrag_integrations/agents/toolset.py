@@ -160,7 +160,7 @@ def readable(index: Any) -> ReadableIndex:
 
 
 def argument_problem(error: Any) -> str:
-    """Return what the model is told about invalid arguments.
+    """Return the message to the model about invalid arguments.
 
     Args:
         error: A ValidationError of pydantic; LangChain passes that of either version.
