@@ -11,6 +11,12 @@ from e2graphrag_integrations._utils.coded_text import CodedText, text_of
 from e2graphrag_integrations.errors import FilterError, UnknownEntityError
 
 
+def pickled(error: Exception) -> Exception:
+    """Return a copy, as another process gets it."""
+    copied: Exception = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    return copied
+
+
 def test_a_message_is_made_from_its_values():
     text = CodedText("too_many", "{name!r} has {count:,} items", name="a", count=1234)
     assert text == "'a' has 1,234 items"
@@ -19,7 +25,7 @@ def test_a_message_is_made_from_its_values():
         text.values["name"] = "b"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 def test_a_copy_of_an_error_keeps_the_code(copied):
     error = copied(FilterError(CodedText("deep", "more than {most} deep", most=50)))
     assert (str(error), error.args[0].code) == ("more than 50 deep", "deep")

@@ -99,9 +99,11 @@ def test_undoing_an_unknown_edit_is_an_error():
 
 def test_a_second_meaning_of_an_alias_names_both_meanings():
     before = edits(alias={"Bob": "Anna"})
-    with pytest.raises(InvalidInputError, match="'Bob' cannot mean both 'Anna' and 'Zoe'") as failed:
+    with pytest.raises(
+        InvalidInputError, match="'Bob' cannot mean both 'Anna' and 'Zoe'"
+    ) as failed:
         before.changed([EntityEdit("alias", ("Bob", "Zoe"))])
-    values = {"alias": "Bob", "name": "Zoe", "first": "Anna"}
+    values = {"alias": "Bob", "other": "Zoe", "first": "Anna"}
     assert (failed.value.args[0].code, failed.value.args[0].values) == ("alias_of_two", values)
 
 

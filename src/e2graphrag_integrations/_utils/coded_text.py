@@ -29,16 +29,17 @@ class CodedText(str):
 
     def __new__(cls, code: str, template: str, /, **values: Any) -> Self:
         """Return the message."""
-        return cls._of(template.format_map(values), code, values)
-
-    @classmethod
-    def _of(cls, text: str, code: str, values: Mapping[str, Any]) -> Self:
-        one = super().__new__(cls, text)
-        one.code, one.values = code, MappingProxyType(dict(values))
+        one = super().__new__(cls, template.format_map(values))
+        one.code, one.values = code, MappingProxyType(values)
         return one
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._of, (str(self), self.code, dict(self.values))
+        return _restore, (str(self), self.code, dict(self.values))
+
+
+def _restore(text: str, code: str, values: Mapping[str, Any]) -> CodedText:
+    escaped = text.replace("{", "{{").replace("}", "}}")
+    return CodedText(code, escaped, **values)
 
 
 def text_of(error: BaseException) -> CodedText | str:

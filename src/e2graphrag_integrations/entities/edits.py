@@ -50,8 +50,8 @@ class EntityEdit:
                 raise InvalidInputError(
                     CodedText(
                         "no_entity_name",
-                        "{name!r} in {kind} contains no letter or digit, so it names no entity",
-                        name=name,
+                        "{text!r} in {kind} contains no letter or digit, so it names no entity",
+                        text=name,
                         kind=self.kind,
                     )
                 )
@@ -289,12 +289,15 @@ class EntityEdits:
             _, first = meanings.setdefault(form, (alias, name))
             if form == target:
                 raise _contradiction(
-                    "alias_same", "{alias!r} and {name!r} already name the same entity", alias, name
+                    "alias_same",
+                    "{alias!r} and {other!r} already name the same entity",
+                    alias,
+                    name,
                 )
             if targets.setdefault(form, target) != target:
                 raise _contradiction(
                     "alias_of_two",
-                    "{alias!r} cannot mean both {first!r} and {name!r}: undo one of the edits",
+                    "{alias!r} cannot mean both {first!r} and {other!r}: undo one of the edits",
                     alias,
                     name,
                     first=first,
@@ -349,11 +352,11 @@ class EntityEdits:
                 raise InvalidInputError(
                     CodedText(
                         "stop_alias",
-                        "stop: {stopped!r} is stopped, but {alias!r} is an alias of {name!r}: undo "
-                        "one of the edits",
+                        "stop: {stopped!r} is stopped, but {alias!r} is an alias of {other!r}: "
+                        "undo one of the edits",
                         stopped=name,
                         alias=alias,
-                        name=target,
+                        other=target,
                     )
                 )
 
@@ -377,7 +380,7 @@ def _contradiction(
     code: str, template: str, alias: str, name: str, **values: str
 ) -> InvalidInputError:
     return InvalidInputError(
-        CodedText(code, f"alias: {template}", alias=alias, name=name, **values)
+        CodedText(code, f"alias: {template}", alias=alias, other=name, **values)
     )
 
 

@@ -243,7 +243,7 @@ class Settings:
 
     def ask(self, reader: IndexReader, question: str) -> tuple[RetrievalResult, Setting]:
         """Return the result of a question, and the setting for the measures."""
-        setting = self.setting("settings")
+        setting = self.setting("")
         result = reader.retrieve(
             question,
             **setting.arguments(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
@@ -32,7 +32,7 @@ from e2graphrag_integrations.server.web.calls import (
 )
 from e2graphrag_integrations.server.web.job_routes import JobStarted, start_job
 from e2graphrag_integrations.server.web.jobs import JobKind
-from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.problems import ErrorDetails, Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.server.web.uploads import (
     Documents,
@@ -72,7 +72,7 @@ class UploadEstimate(CostEstimate):
 
     replaces: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, ErrorDetails] = field(default_factory=dict)
 
 
 class DocumentIds(BaseModel):
@@ -163,10 +163,10 @@ def _estimated(call: Call, read: Documents) -> UploadEstimate:
     )
 
 
-def _reasons(call: Call, read: Documents) -> dict[str, str]:
+def _reasons(call: Call, read: Documents) -> dict[str, ErrorDetails]:
     """Return why files cannot be read, by name."""
-    shown = call.service.explainer.shown
-    return {name: shown(str(error)) for name, error in read.unread.items()}
+    explainer = call.service.explainer
+    return {name: explainer.reason(error) for name, error in read.unread.items()}
 
 
 def _differs(call: Call, document: SourceDocument) -> bool:
@@ -200,7 +200,8 @@ async def upload_documents(call: ACall) -> Response:
             max_llm_calls=upload.form.max_llm_calls,
             progress=listen,
         )
-        return _shown_report(call, report) | {"unread": _reasons(call, read)}
+        unread = {name: asdict(reason) for name, reason in _reasons(call, read).items()}
+        return _shown_report(call, report) | {"unread": unread}
 
     with on_error(lambda _: upload.close()):
         return start_job(call, "upload", work, upload.close)

@@ -1,6 +1,6 @@
 // The documents of the index: their states, upload, cost, indexing again, and removal.
 
-import { api, followJob, withQuery } from "./api.js";
+import { api, followJob, reasonText, withQuery } from "./api.js";
 import { announce, block, busy, choice, clear, confirmed, debounced, errorBox, h, labeled, setStatus } from "./dom.js";
 import { commaList, countOf, formatNumber, formatSeconds, languageName, t, wordFor } from "./i18n.js";
 import { openReader } from "./reader.js";
@@ -305,8 +305,10 @@ export function mountDocuments(root, _source, info, indexState) {
       const said = job.state === "stopped" ? t("job.stopped") : describeResult(job.result);
       setStatus(status, said);
       announce(said);
-      for (const [document, reason] of Object.entries({ ...job.result?.unread, ...job.result?.failed })) status.after(errorBox(t("documents.problem", { document, reason })));
-      unindexed.add(Object.entries(job.result?.unread ?? {}));
+      const unread = Object.entries(job.result?.unread ?? {}).map(([name, reason]) => [name, reasonText(reason)]);
+      for (const [name, reason] of unread) status.after(errorBox(reason.startsWith(`${name} `) ? reason : t("documents.problem", { document: name, reason })));
+      for (const [document, reason] of Object.entries(job.result?.failed ?? {})) status.after(errorBox(t("documents.problem", { document, reason })));
+      unindexed.add(unread);
     } catch (error) {
       setStatus(status, "");
       status.after(errorBox(error));

@@ -1,6 +1,6 @@
 // The box that adds documents: files, then their cost, then the job.
 
-import { api } from "./api.js";
+import { api, reasonText } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
 import { countOf, formatBytes, formatNumber, rich, t } from "./i18n.js";
 
@@ -33,7 +33,7 @@ export function uploadBox(info, { startJob, closeFinished, unindexed, applyState
     }
     if (files !== newest) return; // other files were chosen meanwhile
     const reasons = new Map([
-      ...Object.entries(cost.unread),
+      ...Object.entries(cost.unread).map(([name, reason]) => [name, reasonText(reason)]),
       ...cost.skipped.map((id) => [id, t("upload.unchanged")]),
       ...cost.empty.map((id) => [id, t("upload.no_text")]),
     ]);
