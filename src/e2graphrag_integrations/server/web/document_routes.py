@@ -141,6 +141,7 @@ async def get_text(
 )
 async def estimate_upload(call: ACall) -> Response:
     """Return the cost of indexing files, without calling a model."""
+    call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     upload = await receive_upload(call.request, call.service.options.limits, FileForm)
     try:
@@ -245,6 +246,7 @@ async def reindex_document(call: ACall, document_id: DocumentId) -> Response:
 @write_router.post("/documents/reindex/estimate", response_model=CostEstimate)
 async def estimate_reindexing(call: ACall, selected: DocumentIds) -> Response:
     """Return the cost of indexing documents that are pending or have failed."""
+    call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     async with call.service.estimating:  # it takes a thread from questions
         cost = await call.in_thread(lambda: call.rag.estimate(_queued(call, selected.ids)))
@@ -305,6 +307,7 @@ def _delete(call: Call, ids: Sequence[str]) -> DeleteReport:
 
 def _check_write(call: Call, kind: JobKind) -> None:
     """Check that a job that writes can start, before its files are received."""
+    call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     call.service.jobs.check_room(kind, call.caller)
     call.service.check_writable()

@@ -39,12 +39,19 @@ function renderSummary(view, options) {
     { class: "answer-head" },
     title ? h(`h${level - 1}`, null, title) : null,
     h("p", { class: "found" }, rich("answer.count", { hits: count, sentence: view.nodes.length ? renderSentence(view) : null }), shared),
+    incompleteText(view),
     foreignText(view, options.languages ?? []),
     isOrderUnlikeRelevance(view) ? h("p", { class: "hint order" }, t("found.order")) : null,
     view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, freshnessText(view.freshness)) : null,
     renderScores(view.scores),
     h("div", { class: "answer-tools" }, renderFloor(view, options), view.paths?.length ? renderPaths(view.paths) : null, renderTrace(view, options)),
   );
+}
+
+/** Return a warning if parts of the index could not be asked; an old report does not name them. */
+function incompleteText({ missing_shards: names = [] }) {
+  if (!names.length) return null;
+  return h("p", { class: "warning incomplete", role: "note" }, rich("found.incomplete", { names: h("span", { dir: "auto" }, commaList(names)) }));
 }
 
 /** Return a warning if the question is in a language that no document has. */

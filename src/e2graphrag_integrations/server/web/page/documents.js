@@ -17,6 +17,7 @@ const NUMERIC = new Set(["chunks", "characters", "date"]); // the largest first
 
 /** Show the documents. */
 export function mountDocuments(root, _source, info, indexState) {
+  const canAdd = !info.read_only && !info.shards;
   let offset = 0;
   let order = "title";
   let reading = ""; // the id of the document that is shown
@@ -32,17 +33,17 @@ export function mountDocuments(root, _source, info, indexState) {
   const previous = h("button", { type: "button", class: "quiet" }, t("documents.previous"));
   const next = h("button", { type: "button", class: "quiet" }, t("documents.next"));
   const position = h("span", { class: "hint", role: "status" });
-  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: info.read_only }, t("documents.extract"));
+  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: !canAdd }, t("documents.extract"));
   const jobs = h("div", { class: "stack" });
   const titles = new Map(); // of the documents that were listed
-  const selection = info.read_only ? null : new Selection({ index: indexSelected, remove: removeSelected });
+  const selection = info.read_only ? null : new Selection({ index: canAdd ? indexSelected : null, remove: removeSelected });
   const unindexed = new UnindexedFiles(info.name);
-  const writes = info.read_only ? h("p", { class: "hint" }, t("documents.cannot_write")) : uploadBox(info, { startJob, closeFinished, unindexed, applyState });
+  const writes = !canAdd ? h("p", { class: "hint" }, info.read_only ? t("documents.cannot_write") : t("documents.shards", { count: info.shards })) : uploadBox(info, { startJob, closeFinished, unindexed, applyState });
 
   clear(
     root,
     h("h1", null, t("view.documents")),
-    h("div", { class: "stack" }, writes, jobs, info.read_only ? null : unindexed.element),
+    h("div", { class: "stack" }, writes, jobs, canAdd ? unindexed.element : null),
     h(
       "div",
       { class: "card stack list-card" },
@@ -79,7 +80,7 @@ export function mountDocuments(root, _source, info, indexState) {
 
   function show(page) {
     clear(counts, STATES.filter((name) => page.counts[name]).map((name) => h("span", null, h("span", { class: `status status-${name}` }, wordFor("status", name)), ` ${formatNumber(page.counts[name])}`)));
-    reindex.hidden = info.read_only || !page.counts.done;
+    reindex.hidden = !canAdd || !page.counts.done;
     showColumns(page.has_dates ? DATED_COLUMNS : COLUMNS);
     const last = Math.min(offset + page.items.length, page.total);
     position.textContent = page.total ? t("documents.range", { from: offset + 1, to: last, total: page.total }) : t("documents.none");
@@ -173,7 +174,7 @@ export function mountDocuments(root, _source, info, indexState) {
           "div",
           { class: "row" },
           one.indexed ? h("button", { type: "button", class: "quiet small", "data-key": `read ${one.id}`, "aria-label": t("documents.read.label", { id: one.id }), onclick: () => read({ id: one.id, title: one.title }) }, t("documents.read")) : null,
-          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "data-key": `index ${one.id}`, "aria-label": t("documents.index.label", { action: again(one), id: one.id }), onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, t("documents.indexing", { what: one.id })) }, again(one)),
+          !canAdd || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "data-key": `index ${one.id}`, "aria-label": t("documents.index.label", { action: again(one), id: one.id }), onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, t("documents.indexing", { what: one.id })) }, again(one)),
         ),
       ),
     );

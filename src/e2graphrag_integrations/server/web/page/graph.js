@@ -20,7 +20,7 @@ const LAYOUTS = ["distance", "force"];
  * two names; its `graphNote` says which entities it contains.
  */
 export function mountGraph(root, source, info, state) {
-  const view = new GraphView(root, source, info && !info.read_only ? state : null);
+  const view = new GraphView(root, source, info && !info.read_only && !info.shards ? state : null);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
   root.addEventListener("index-changed", () => view.list.load(0));
 }

@@ -7,14 +7,16 @@ const NAMED_AT_MOST = 3;
 
 /**
  * The selection and its bar, which says how many documents are selected. `index(items, button)` and
- * `remove(items, button)` are called with the selected documents as they were last listed.
+ * `remove(items, button)` are called with the selected documents as they were last listed. Without `index`, they can
+ * only be deleted.
  */
 export class Selection {
   constructor({ index, remove }) {
     this.chosen = new Map();
     this.boxes = [];
     this.all = h("input", { type: "checkbox", id: "select-page" });
-    this.hint = h("span", { class: "hint" }, t("selection.hint"));
+    this.canIndex = Boolean(index);
+    this.hint = h("span", { class: "hint" }, t(index ? "selection.hint" : "selection.hint_delete"));
     this.count = h("strong", { role: "status" });
     const button = (text, kind, writes, act) => h("button", { type: "button", class: `quiet small ${kind}`, "data-writes": writes, onclick: (event) => act(this.items(), event.currentTarget) }, text);
     this.index = button(t("documents.index_again"), "", "all", index);
@@ -78,7 +80,7 @@ export class Selection {
     this.element.hidden = !this.boxes.length && !count;
     this.hint.hidden = count > 0;
     this.bar.hidden = !count;
-    this.index.hidden = !queuedOf(this.items()).length;
+    this.index.hidden = !this.canIndex || !queuedOf(this.items()).length;
     clear(this.count, count ? t(elsewhere ? "selection.count_elsewhere" : "selection.count", { count, elsewhere }) : "");
   }
 }
