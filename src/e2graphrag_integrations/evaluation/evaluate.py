@@ -222,7 +222,7 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
             code, place = ("line", question.line) if question.line else ("question", number)
             problems += [
                 CodedText(
-                    f"in_{code}",
+                    f"gold_in_{code}",
                     f"{code} {{number}} ({{quoted}}): {{problem}}",
                     number=place,
                     quoted=short_repr(question.text),

@@ -42,7 +42,7 @@ REFUSED = {
     "a.where=%7B": "过滤条件必须是 JSON",
     "a.where=%7B%22day%22:%7B%22$near%22:3%7D%7D": "'$near' 不是运算符。可用 $eq",
     "a.boosts=%7B%22x%22:1%7D": "加权：未知的键 'x'",
-    "gold=gone.txt": "索引未包含全部标准答案。问题 1：没有 ID 为 'gone.txt' 的文档",
+    "gold=gone.txt": "索引未包含全部标准答案。问题 1（'Alice'）：没有 ID 为 'gone.txt' 的文档",
 }
 """What the server or the page refuses, and the message in Chinese."""
 
