@@ -82,8 +82,8 @@ export function writtenName(entity, { links, nodes }) {
 }
 
 /**
- * Return the two sentences of the best window that have most of the terms, as one line of text. Those in `seen` are
- * left out if others have a term, too; the excerpt is added to it.
+ * Return the two sentences of the best window that have most of the terms, as one line of text. Sentences of the same
+ * document in `seen` are left out if others have a term, too; those of the excerpt are added to it.
  */
 export function excerptOf(node, terms, seen = new Set()) {
   const sentences = blocksOf(node).flatMap(windowSentences);
@@ -96,11 +96,12 @@ export function excerptOf(node, terms, seen = new Set()) {
     // A pair that begins with a term is better than one that ends with it, and sentences are better than headings.
     const isHeading = !hasEnd(one.text) && !(isPair && hasEnd(next.text));
     const gain = (weightOf(own) + weightOf(gains[index]) / 1_000) / (isHeading ? 2 : 1);
-    return { gain, text: isPair ? joinedSentences(one.text, next.text) : one.text, parts: isPair ? [one.text, next.text] : [one.text] };
+    const parts = isPair ? [one.text, next.text] : [one.text];
+    return { gain, text: isPair ? joinedSentences(...parts) : one.text, keys: parts.map((part) => `${node.document_id}\n${part}`) };
   });
   found.sort((one, other) => other.gain - one.gain); // stable: the first of equal ones
-  const best = found.find((one) => one.gain > 0 && !one.parts.some((part) => seen.has(part))) ?? found[0];
-  for (const part of best.parts) seen.add(part);
+  const best = found.find((one) => one.gain > 0 && !one.keys.some((key) => seen.has(key))) ?? found[0];
+  for (const key of best.keys) seen.add(key);
   return shortenedTo(best.text, terms);
 }
 

@@ -67,7 +67,7 @@ class GraphView {
       { class: "graph-main", hidden: true },
       this.title,
       this.facts,
-      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits, this.layouts),
+      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits, this.layouts, this.editor?.shortcut),
       this.drawing.element,
       h("div", { class: "graph-lists" }, this.members, this.relations, this.editor?.form, this.evidence),
     );

@@ -14,6 +14,7 @@ export class Selection {
   constructor({ index, remove }) {
     this.chosen = new Map();
     this.boxes = [];
+    this.last = ""; // the id of the document that was set last, where a range begins
     this.all = h("input", { type: "checkbox", id: "select-page" });
     this.canIndex = Boolean(index);
     this.hint = h("span", { class: "hint" }, t(index ? "selection.hint" : "selection.hint_delete"));
@@ -46,12 +47,21 @@ export class Selection {
   box(one) {
     if (this.chosen.has(one.id)) this.chosen.set(one.id, one); // its state may have changed
     const box = h("input", { type: "checkbox", "aria-label": t("selection.one", { title: one.title || one.id }), "data-key": `select ${one.id}` });
-    box.addEventListener("change", () => {
+    box.addEventListener("click", ({ shiftKey }) => {
       this.set(one, box.checked);
+      if (shiftKey) this.extend(one, box.checked);
+      this.last = one.id;
       this.show();
     });
     this.boxes.push([one, box]);
     return box;
+  }
+
+  /** Set the documents between the one that was set before and another one on the same page. */
+  extend(one, isChosen) {
+    const ids = this.boxes.map(([listed]) => listed.id);
+    const [from, to] = [ids.indexOf(this.last), ids.indexOf(one.id)].sort((first, second) => first - second);
+    if (from >= 0) for (const [listed] of this.boxes.slice(from, to + 1)) this.set(listed, isChosen);
   }
 
   set(one, isChosen) {
