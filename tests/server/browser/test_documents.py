@@ -160,7 +160,7 @@ def test_a_folder_is_chosen_or_dropped_without_its_hidden_files(open_page, web_i
         told = page.locator("#unindexed").inner_text()
         assert "Not indexed: 2 files" in told
         assert "bad.pdf is not a readable PDF" in told
-        assert "a 2.txt (again): another file of this name was chosen, too" in told
+        assert "papers/deep/a 2.txt: another file of this name was chosen, too" in told
         page.evaluate(DROP_FOLDER)
         page.get_by_role("button", name="Index 2 files").wait_for()
         names = page.locator(".drop + div .files").first.inner_text()

@@ -57,7 +57,7 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
     const accepted = files.filter((file) => {
       const reason = problemOf(file) || problemBeside(file);
       if (reason) {
-        refused.push([names.has(file.name) ? t("upload.again", { name: file.name }) : file.name, reason]);
+        refused.push([names.has(file.name) ? file.webkitRelativePath || t("upload.again", { name: file.name }) : file.name, reason]);
         return false;
       }
       names.add(file.name);
