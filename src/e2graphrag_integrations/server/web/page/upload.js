@@ -2,7 +2,7 @@
 
 import { api, reasonText } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
-import { countOf, formatBytes, formatNumber, rich, t } from "./i18n.js";
+import { countOf, formatBytes, formatNumber, t } from "./i18n.js";
 
 const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
 
@@ -15,7 +15,7 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
   const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, t("upload.choose"));
   const chooseFolder = h("button", { type: "button", class: "quiet", onclick: () => folder.click() }, t("upload.choose_folder"));
   const chosen = h("div", { class: "stack", role: "status" });
-  const drop = h("div", { class: "drop" }, rich("upload.drop", { button: choose, folder: chooseFolder }), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input, folder);
+  const drop = h("div", { class: "drop" }, h("div", { class: "row" }, choose, chooseFolder), h("p", null, t("upload.drop")), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input, folder);
   const box = h("section", { class: "card stack", "aria-label": t("upload.title") }, h("h2", null, t("upload.title")), drop, chosen);
 
   let newest = null;
