@@ -1,9 +1,11 @@
-"""A block that raises is undone, and its error continues."""
+"""What happens when a block raises: undoing, messages without secrets, and their codes."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import weakref
@@ -14,13 +16,15 @@ from pydantic import BaseModel, PrivateAttr, SecretStr
 
 from e2graphrag_integrations._utils.failures import (
     REDACTED,
+    CodedText,
     on_error,
     redact,
     redact_error,
     secrets_of,
+    text_of,
 )
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.errors import EmbeddingError
+from e2graphrag_integrations.errors import EmbeddingError, FilterError, UnknownEntityError
 
 
 def test_nothing_is_undone_without_an_error():
@@ -174,3 +178,32 @@ def test_the_time_for_a_hostile_message_is_linear(part):
 )
 def test_passwords_in_urls_and_bearer_tokens_are_removed(message, expected):
     assert redact(message) == expected
+
+
+def pickled(error: Exception) -> Exception:
+    """Return a copy, as another process gets it."""
+    copied: Exception = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    return copied
+
+
+def test_a_message_is_made_from_its_values():
+    text = CodedText("too_many", "{name!r} has {count:,} items", name="a", count=1234)
+    assert text == "'a' has 1,234 items"
+    assert (text.code, dict(text.values)) == ("too_many", {"name": "a", "count": 1234})
+    with pytest.raises(TypeError):
+        text.values["name"] = "b"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_a_copy_of_an_error_keeps_the_code(copied):
+    error = copied(FilterError(CodedText("deep", "more than {most} deep", most=50)))
+    assert (str(error), error.args[0].code) == ("more than 50 deep", "deep")
+    assert dict(error.args[0].values) == {"most": 50}
+
+
+def test_the_text_of_an_error_has_a_code_if_its_message_has_one():
+    text = CodedText("deep", "more than {most} deep", most=50)
+    assert text_of(FilterError(text)) is text
+    assert text_of(FilterError("plain")) == "plain"
+    assert text_of(FilterError()) == ""
+    assert text_of(UnknownEntityError("no entity", "see entities()")) == "no entity: see entities()"

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from e2graphrag_integrations._utils.coded_text import CodedText
-from e2graphrag_integrations._utils.failures import redact_error
+from e2graphrag_integrations._utils.failures import CodedText, redact_error
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
 MAX_COUNT = 10_000_000

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_name
 from e2graphrag_integrations.entities.normalize import cased_form, normal_form

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.concurrency import run_in_thread
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import check_name, short_repr
 from e2graphrag_integrations.errors import EvaluationError, StoppedError
 from e2graphrag_integrations.evaluation.measures import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import (
     check_int,
     check_name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations._utils.coded_text import CodedText, text_of
+from e2graphrag_integrations._utils.failures import CodedText, text_of
 from e2graphrag_integrations._utils.validation import check_bool, check_name, short_repr
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter

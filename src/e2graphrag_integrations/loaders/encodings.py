@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, UnreadableFileError
 from e2graphrag_integrations.loaders.letter_costs import ENCODINGS, WIDE, text_cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, fields
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import check_int, check_seconds
 from e2graphrag_integrations.errors import FileLimitError
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import FileLimitError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable

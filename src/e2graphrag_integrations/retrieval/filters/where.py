@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import BoostError, TagError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.reasons import Reason

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_int,

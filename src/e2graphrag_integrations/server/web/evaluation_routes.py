@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
-from e2graphrag_integrations._utils.coded_text import CodedText, text_of
+from e2graphrag_integrations._utils.failures import CodedText, text_of
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.evaluation import EvaluationReport, Question, Setting, aevaluate
 from e2graphrag_integrations.evaluation.questions import parse_question

@@ -12,8 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from e2graphrag_integrations._utils.coded_text import CodedText, text_of
-from e2graphrag_integrations._utils.failures import redact
+from e2graphrag_integrations._utils.failures import CodedText, redact, text_of
 from e2graphrag_integrations.errors import (
     ClosedError,
     DuplicateDocumentError,
