@@ -209,6 +209,8 @@ def use_list(page):
 def use_jobs(page, extractor):
     close = page.locator("[data-job]").get_by_role("button", name="Close")
     note = {"name": "new.txt", "mimeType": "text/plain", "buffer": b"Zoe came back."}
+    with page.expect_file_chooser():
+        button(page, "Choose a folder").click()
     with page.expect_file_chooser() as chooser:
         button(page, "Choose files").click()
     chooser.value.set_files(note)
