@@ -396,7 +396,7 @@ def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_fold
         complete = page.post("/retrieve", json={"question": "Oslo"}).json()
         assert complete["missing_shards"] == []
         bring_back = hide(shards, 1)
-        for address in ("/info", "/state", "/documents", "/metadata"):
+        for address in ("/health", "/info", "/state", "/documents", "/metadata"):
             assert page.get(address).status_code == 200, address
         answer = page.post("/retrieve", json={"question": "Oslo"})
         assert answer.json()["missing_shards"] == ["x.1"]

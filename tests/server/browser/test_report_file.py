@@ -61,6 +61,8 @@ def test_overview_and_answers_are_accessible(open_page, report_url, check_access
         page.locator(f"#view-{view} h1").wait_for()
         page.locator("[aria-busy]").wait_for(state="detached")
         check_access(page, width=width, theme=theme)
+    language = page.locator('#view-overview td[data-label="Language"]')
+    assert language.first.text_content() == "English"
 
 
 def test_answers_lead_to_the_tree_and_the_graph(open_page, report_url):

@@ -147,6 +147,9 @@ def test_a_writer_is_named_and_refused_buttons_are_disabled(open_page, web_index
                 assert button.get_attribute("title") == reason
                 assert reason in page.locator("#state").inner_text()
             assert page.locator("#resume").is_hidden()
+            chinese = open_page(url, locale="zh-CN")
+            written = re.compile(r"另一个进程正在写入索引：.+ 上的进程 \d+（.+），开始于 20\d\d-")
+            expect(chinese.locator("#state")).to_have_text(written)
         expect(page.locator("#state")).not_to_have_text(told)  # without a reload
         for button in writes.all():
             expect(button).to_be_enabled()

@@ -190,7 +190,10 @@ class Service:
         # An open file that was deleted can still be read.
         if path != MEMORY and not is_postgres_url(path) and not Path(path).exists():
             raise StoreError(f"the index file {path} is missing")
-        self.rag.store.newest_generation(time.monotonic())
+        if self.shards:
+            self.rag.state()  # some may be missing if the index answers in parts
+        else:
+            self.rag.store.newest_generation(time.monotonic())
 
     async def close(self) -> None:
         """Stop the jobs and end the threads."""

@@ -1,7 +1,7 @@
 // The JSON API over HTTP: requests, errors, events of jobs, and the source of the graph and the tree.
 
 import { hasMessage, sentences, t } from "./i18n.js";
-import { quotedName } from "./reasons.js";
+import { quotedName, writerName } from "./reasons.js";
 
 /** An error that the server reported, or the lack of an answer. */
 export class ApiError extends Error {
@@ -79,6 +79,7 @@ export function reasonText(reason) {
 function shownValueOf(name, value) {
   if (Array.isArray(value)) return value.some((one) => one?.code) ? sentences(value.map(reasonText)) : value.map(quotedName).join(t("error.names_or"));
   if (value?.code) return reasonText(value);
+  if (name === "writer") return writerName(value);
   return name === "name" && hasMessage(`field.${value}`) ? t(`field.${value}`) : value;
 }
 

@@ -37,6 +37,12 @@ export function quotedName(name) {
   return t("because.quoted", { name });
 }
 
+/** Return the process that writes to an index, which the server names in English, in the language of the page. */
+export function writerName(text) {
+  const [, id, program, host, since] = /^process (\d+) \((.*)\) on (.*) since (.*)$/.exec(text) ?? [];
+  return id ? t("state.process", { id, program, host, since }) : text;
+}
+
 /** Return the numbers behind the reasons of a hit, as texts; ranks have a list of their own. */
 export function figuresOf(reasons) {
   const known = reasons.filter(({ code }) => Object.hasOwn(FIGURES_OF, code));

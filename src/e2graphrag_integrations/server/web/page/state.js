@@ -3,6 +3,7 @@
 import { api } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
 import { listed, sentences, t } from "./i18n.js";
+import { writerName } from "./reasons.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
 const OTHERWISE = 30_000;
@@ -105,7 +106,7 @@ function lackOf({ processing, pending, failed }) {
 
 /** Return who writes to the index and since when, as a sentence; empty if nobody does. */
 function writingOf({ writer, since }) {
-  if (writer) return t("state.writer", { writer });
+  if (writer) return t("state.writer", { writer: writerName(writer) });
   return since ? t("state.since", { since }) : "";
 }
 

@@ -212,6 +212,7 @@ export const ENGLISH = Object.freeze({
   "state.lack_also_failed": "{count} that failed",
   "state.lack": "Answers lack {parts}.",
   "state.writer": "The index is being written by {writer}.",
+  "state.process": "process {id} ({program}) on {host} since {since}",
   "state.since": "This server has been indexing since {since}.",
   "state.ask_again": "Ask again when it has finished.",
   "state.press": "Press “{action}”.",
