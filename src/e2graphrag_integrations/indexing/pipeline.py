@@ -57,6 +57,7 @@ from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
 from e2graphrag_integrations.indexing.stages.llm_calls import (
     CostCounter,
     announce_llm_calls,
+    models_of,
     plan_llm_calls,
 )
 from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
@@ -143,7 +144,9 @@ def _enqueue(
         index.adopt(store.manifest() or store.queue_manifest())
         if run.max_llm_calls is not None:
             planner = index.planner.for_run()
-            plan_llm_calls(to_index, planner, index.summary_builder(run), run.max_llm_calls)
+            summaries = index.summary_builder(run)
+            stage = index.chunk_stage(summaries)
+            plan_llm_calls(to_index, planner, summaries, run.max_llm_calls, stage)
         manifest = checked_manifest(to_index, index)
 
         def select_again() -> list[SourceDocument]:
@@ -181,9 +184,10 @@ def estimate_documents(
     to_add = classify_for_add(added, stored, "replace", "keep")
     to_update = classify_for_update(declare_language(updated, index.language), stored)
     to_index = to_add.to_index + to_update.to_index
-    cost = CostCounter(index.summary_builder(IndexingRun()))
+    summaries = index.summary_builder(IndexingRun())
+    cost = CostCounter.of(summaries, index.chunk_stage(summaries))
     for document in with_languages(to_index, index.store.language_counts()):
-        cost.add(index.planner(document))
+        cost.add(document, index.planner(document))
     return replace(cost.estimate(), skipped=(*to_add.unchanged, *to_update.unchanged))
 
 
@@ -219,15 +223,16 @@ def _index_with(
     entries: QueueEntries = Queued(store) if run.queued else Unqueued()
     planner = _planner(documents, index, runner)
     # Before `check_for_writing`, which may call a paid embedder.
-    cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
+    stage = index.chunk_stage(summaries)
+    cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls, stage)
     manifest = checked_manifest(documents, index)
     context = IndexingContext(
-        store, index.components, manifest, summaries, planner, index.writes.concurrency
+        store, index.components, manifest, summaries, planner, index.writes.concurrency, stage
     )
     failures = FailurePolicy(on_failure=entries.mark_failed)
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
     entries.begin(documents, manifest)
-    announce_llm_calls(cost, summaries, control.timer)
+    announce_llm_calls(cost, models_of(summaries, stage), control.timer)
 
     def give_up(_: BaseException) -> None:
         with contextlib.suppress(StoreError):  # the error that aborted the run matters more
@@ -302,12 +307,14 @@ def index_documents(
         StoppedError: After a stop request.
     """
     started = time.perf_counter()
-    cost = CostCounter(context.summaries)
+    stage = context.chunk_stage
+    cost = CostCounter.of(context.summaries, stage)
     totals = RunTotals() if totals is None else totals
     tracer = current_tracer()
     with contextlib.ExitStack() as stack:
         span = stack.enter_context(tracer.span("index", documents=len(documents)))
         sizes = {"extract": 1, "embed": 1, "summaries": 1, "llm": context.concurrency}
+        sizes |= {} if stage is None else {"chunks": 1}
         threads = {
             name: stack.enter_context(ContextThreads(size, f"e2graphrag-{name}"))
             for name, size in sizes.items()
@@ -321,7 +328,9 @@ def index_documents(
         stack.enter_context(on_error(lambda _: control.stop.stop_all()))
         try:
             if control.timer.has_listener:
-                control.timer.begin(count_items(documents, context.planner, control))
+                counts = count_items(documents, context.planner, control)
+                counts |= {} if stage is None else {stage.stage: counts["chunk"]}
+                control.timer.begin(counts)
             embedder = context.components.embedder
             batches = plan_batches(documents, context.planner, embedder, cost, control)
             for finish in _two_in_flight(batches, start):
@@ -362,7 +371,7 @@ def _start(
     threads: Mapping[str, Executor],
     tracer: Tracer,
 ) -> Callable[[], FinishedBatch]:
-    """Start the three stages of a batch, and return a function that waits for them."""
+    """Start the stages of a batch, and return a function that waits for them."""
     resources = (context.components, context.store, control)
     languages = {document.id: document.language or ENGLISH for document in batch.documents}
     extracting = threads["extract"].submit(
@@ -385,8 +394,21 @@ def _start(
         control,
         threads["llm"],
     )
+    stage, asking = context.chunk_stage, None
+    if stage is not None:
+        asking = threads["chunks"].submit(
+            tracer.traced(stage.ask, f"index.{stage.stage}", chunks=len(batch.chunks)),
+            batch.documents,
+            batch.trees,
+            control,
+            threads["llm"],
+        )
 
     def finish() -> FinishedBatch:
+        # A failure there also stops the summaries, so it is the one to report.
+        failure = None if asking is None else asking.exception()
+        if failure is not None and not isinstance(failure, WorkStopped):
+            raise failure
         nodes = {
             tree.document_id: [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes]
             for tree, texts in zip(batch.trees, summarizing.result(), strict=True)
@@ -402,8 +424,13 @@ def _start(
             *resources,
         )
         extractions = extracting.result()
+        attached: Mapping[str, tuple[bytes, ...]] = {}
+        if stage is not None and asking is not None:
+            answers = asking.result()
+            attaching = threads["embed"].submit(stage.attach, answers, batch.prefixes, control)
+            attached = attaching.result()
         vectors = embedding.result() + embedding_summaries.result()
-        return FinishedBatch(batch.documents, nodes, extractions, vectors)
+        return FinishedBatch(batch.documents, nodes, extractions, vectors, attached)
 
     return finish
 

@@ -224,6 +224,7 @@ class Worker:
         context = IndexingContext(
             *(self._sink, index.components, manifest, summaries),
             *(index.planner.for_run(), index.writes.concurrency),
+            index.chunk_stage(summaries),
         )
         self._failures = self._failures.for_next_documents()
         timer = StageTimer(self._options.progress)

@@ -27,7 +27,7 @@ from e2graphrag_integrations.retrieval.generations import (
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.snapshot.build import window_texts
@@ -110,6 +110,7 @@ class RetrievalSession:
         node_search: Returns the vector search to use with a snapshot; None searches the vectors in
             the file.
         policy: How old an answer may be.
+        chunk_field: Returns the field of the chunks of a snapshot; None if they have none.
     """
 
     def __init__(
@@ -118,10 +119,12 @@ class RetrievalSession:
         components: Components,
         node_search: Callable[[Snapshot], NodeSearch] | None = None,
         policy: FreshnessPolicy | None = None,
+        chunk_field: Callable[[Snapshot, Store], ChunkField | None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._components = components
         self._node_search = node_search
+        self._chunk_field = chunk_field
         policy = FreshnessPolicy() if policy is None else policy
         self._generations = GenerationKeeper(store, self._build, policy)
         self._scopes: ScopedSnapshots | None = None
@@ -262,6 +265,9 @@ class RetrievalSession:
 
     def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
         source, snapshot = view.source(self._store), view.seen.snapshot
+        field = self._chunk_field(snapshot, self._store)
+        if field is not None:
+            query = replace(query, options=(*query.options, field))
         dense = snapshot.dense
         if isinstance(dense, DenseIndex):
             return retrieve(query, strategy, snapshot, source, self._components)

@@ -34,6 +34,8 @@ from e2graphrag_integrations.store.rows import (
     REPORT,
     REPORT_INDEX,
     REPORT_INDEX_KEY,
+    attach,
+    attached_to,
     checked_row,
     checksum,
     delete_document,
@@ -415,9 +417,13 @@ class Store:
                     "current version, then call update()"
                 )
             db.execute("DELETE FROM queue WHERE id = ?", (document.id,))
+            attached = attached_to(db, document.id)
             old_keys = delete_document(db, document.id)
             try:
                 insert_document(db, document, nodes)
+                if attached:  # what was paid for remains, also without the stage that made it
+                    plain = {one.node.id for one in nodes if not one.attached}
+                    attach(db, {id_: keys for id_, keys in attached.items() if id_ in plain})
             except self.database.reference_error as error:
                 raise IndexingError(
                     f"another writer deleted cached content that document {document.id!r} needs: "
@@ -488,6 +494,45 @@ class Store:
             if tag_set is not None:
                 put_manifest(db, _TAGS, tag_set.to_json())
             self._drop_unused(db, old_keys)
+            self.new_generation(db)
+
+    def attached(self) -> dict[str, list[bytes]]:
+        """Return the keys of the content attached to nodes, by node id; see `ChunkStage`.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        keys: dict[str, list[bytes]] = {}
+        query = "SELECT * FROM windows WHERE number < 0 ORDER BY node_id, number DESC"
+        for row in self.read(query):
+            node_id, *_, key = checked_row(row, self.path, f"content attached to node {row[0]}")
+            keys.setdefault(node_id, []).append(key)
+        return keys
+
+    def replace_attached(
+        self,
+        attached: Mapping[str, Sequence[bytes]],
+        change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
+        """Replace the content attached to nodes in one transaction, and drop what is unused.
+
+        Args:
+            attached: Keys of the cached content by node id. No keys remove what is attached.
+            change_manifest: Changes the entries in the manifests of the documents and the queue.
+
+        Raises:
+            IndexingError: If another writer has deleted a node or the content.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        with self.transaction() as db:
+            query = "SELECT content_key FROM windows WHERE node_id = ? AND number < 0"
+            old = [key for id_ in attached for (key,) in db.execute(query, (id_,)).fetchall()]
+            try:
+                attach(db, attached)
+            except self.database.reference_error as error:
+                raise IndexingError(f"another writer changed {self.path}: call again") from error
+            self._change_manifests(db, change_manifest)
+            self._drop_unused(db, set(old))
             self.new_generation(db)
 
     def _change_manifests(
@@ -726,6 +771,7 @@ class Store:
             CorruptStoreError: If a row does not match its checksum.
         """
         windows: dict[str, list[tuple[Span, bytes]]] = {}
+        attached: dict[str, list[bytes]] = {}
         window_query = "SELECT * FROM windows {} ORDER BY node_id, number"
         if document_ids is not None:
             window_query = (
@@ -734,14 +780,21 @@ class Store:
             )
         for row in self._select(window_query, "document_id", document_ids):
             what = f"a window of node {row[0]}"
-            node_id, _, start, end, key = checked_row(row, self.path, what)
+            node_id, number, start, end, key = checked_row(row, self.path, what)
             with invalid_rows(self.path, what):
                 if not (0 <= start <= end and isinstance(key, bytes)):
                     raise ValueError("the span is invalid")
+            if number < 0:
+                attached.setdefault(node_id, []).insert(0, key)
+                continue
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = "SELECT * FROM nodes {} ORDER BY document_id, level, position"
         for row in self._select(query, "document_id", document_ids):
-            yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
+            yield replace(
+                row_to_node(row, self.path),
+                windows=tuple(windows.get(row[0], ())),
+                attached=tuple(attached.get(row[0], ())),
+            )
 
     def _drop_unused(self, db: Transaction, keys: Collection[bytes] | None) -> None:
         for table in ("queue", "pending"):

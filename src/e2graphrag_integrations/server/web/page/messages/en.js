@@ -459,6 +459,8 @@ export const ENGLISH = Object.freeze({
   "because.holds_from": "Holds as of {date}: from {start}",
   "because.holds_to": "Holds as of {date}: to {end}",
   "because.holds_between": "Holds as of {date}: from {start} to {end}",
+  "because.enriched_sentence": "A sentence that a language model added to the passage is nearer than its text: “{sentence}”",
+  "because.enriched_words": "Only the words that a language model added to the passage contain {words}",
   "because.mode": "The mode is set to “{mode}”.",
   "because.own_chunks": "The mode is set to “{mode}”. No passage has two of the names, so each name adds its own passages.",
   "because.whole": "The question is about a whole text.",

@@ -459,6 +459,8 @@ export const CHINESE = Object.freeze({
   "because.holds_from": "{date} 时有效：自 {start} 起",
   "because.holds_to": "{date} 时有效：至 {end} 止",
   "because.holds_between": "{date} 时有效：自 {start} 起至 {end} 止",
+  "because.enriched_sentence": "语言模型为该段落补充的句子比原文更接近问题：“{sentence}”",
+  "because.enriched_words": "只有语言模型为该段落补充的词语含有{words}",
   "because.mode": "模式设为“{mode}”。",
   "because.own_chunks": "模式设为“{mode}”。没有段落同时含有两个名称，因此取每个名称各自的段落。",
   "because.whole": "问题针对整篇文本。",
