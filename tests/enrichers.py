@@ -68,5 +68,3 @@ class FailingLLM(ToldLLM):
 def enriching(llm, llm_id="fake", **options):
     """Return the option objects of an index with an enricher."""
     return {"enricher": Enricher(llm, llm_id, **options)}
-
-

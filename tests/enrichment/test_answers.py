@@ -16,20 +16,36 @@ EXPECTED = ChunkAnswer(
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Context: The letter is about the lease of the mill.\nKeywords: rent; tenancy agreement\n"
-        "Question: Who leases the mill?\nQuestion: What does it cost?",
-        "**Context:** The letter is about the lease of the mill.\n\n**Keywords:** rent, "
-        "tenancy agreement\n\n**Questions:**\n1. Who leases the mill?\n2. What does it cost?\n",
-        "- Context: The letter is about\n  the lease of the mill.\nKeywords:\n- rent\n- tenancy "
-        "agreement\nQuestion 1: Who leases the mill?\nQuestion 2: What does it cost?",
-        "Here you go!\nKeywords: rent; rent; tenancy agreement\nContext: The letter is about the "
-        "lease of the mill.\nQuestions: Who leases the mill?\nWhat does it cost?\nHope this helps.",
-    ],
-    ids=["as asked", "markdown", "lists", "chatty"],
-)
+FORMS = {
+    "as asked": """Context: The letter is about the lease of the mill.
+Keywords: rent; tenancy agreement
+Question: Who leases the mill?
+Question: What does it cost?""",
+    "markdown": """**Context:** The letter is about the lease of the mill.
+
+**Keywords:** rent, tenancy agreement
+
+**Questions:**
+1. Who leases the mill?
+2. What does it cost?
+""",
+    "lists": """- Context: The letter is about
+  the lease of the mill.
+Keywords:
+- rent
+- tenancy agreement
+Question 1: Who leases the mill?
+Question 2: What does it cost?""",
+    "chatty": """Here you go!
+Keywords: rent; rent; tenancy agreement
+Context: The letter is about the lease of the mill.
+Questions: Who leases the mill?
+What does it cost?
+Hope this helps.""",
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
 def test_the_lines_are_found_in_the_forms_that_models_write(text):
     assert read_answer(text) == EXPECTED
 

@@ -208,7 +208,7 @@ async def test_an_index_that_exists_is_enriched_without_embedding_its_texts(
     before = found(rag, "Anna sailed to Oslo with Cleo and a cat.")
     cost = rag.estimate_enrichment()
     assert (cost.documents, cost.llm_calls, llm.calls) == (3, 3, 0)
-    with pytest.raises(LLMCallLimitError, match="the enrichment need"):
+    with pytest.raises(LLMCallLimitError, match="the answers need"):
         rag.enrich(max_llm_calls=2)
     events = []
     options = {"max_llm_calls": 3, "progress": events.append}

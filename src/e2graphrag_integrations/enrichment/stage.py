@@ -66,9 +66,9 @@ class ChunkPrompt:
 
 def prompts_of(document: SourceDocument, chunks: Sequence[Node]) -> Iterator[ChunkPrompt]:
     """Yield what the model is told about each chunk of a document."""
-    text = document.text.lstrip()
     for number, node in enumerate(chunks):
-        beginning = text[:_BEGINNING] if number else ""
+        # Of the first chunk only, so that an edit of later ones does not change all prompts.
+        beginning = chunks[0].text[:_BEGINNING] if number else ""
         yield ChunkPrompt(node, (document.title or "", beginning, node.text))
 
 

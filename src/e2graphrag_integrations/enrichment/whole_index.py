@@ -41,7 +41,7 @@ def enrich_index(index: OpenIndex, run: IndexingRun) -> IndexReport:
     started, store = time.perf_counter(), index.store
     summaries, stage = _stage_of(index, run)
     cost = _estimate(store, stage)
-    check_calls(cost, stage.model, run.max_llm_calls, "enrichment")
+    check_calls(cost, stage.model, run.max_llm_calls, "answers")
     failures: dict[str, str] = {}
     policy = FailurePolicy(lambda id_, error: failures.update({id_: str(error)}))
     control = RunControl(StageTimer(run.progress), policy, run.stop)

@@ -168,7 +168,7 @@ def models_of(summaries: SummaryBuilder, stage: ChunkStage | None = None) -> str
 _FEWER = {
     "summaries": "index fewer documents at once. No model was called and nothing was indexed",
     "reports": "list fewer communities (top=). No model was called",
-    "enrichment": "leave the chunks as they are. No model was called",
+    "answers": "leave the chunks as they are. No model was called",
 }
 """How to need fewer calls, for the error message."""
 
@@ -177,7 +177,7 @@ def check_calls(
     cost: CostEstimate,
     models: str,
     limit: int | None,
-    what: Literal["summaries", "reports", "enrichment"],
+    what: Literal["summaries", "reports", "answers"],
 ) -> None:
     """Compare the LLM calls of a run with its limit.
 

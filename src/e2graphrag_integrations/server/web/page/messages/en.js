@@ -562,6 +562,7 @@ export const ENGLISH = Object.freeze({
   "stage.extract": "Entities",
   "stage.embed": "Vectors",
   "stage.summarize": "Summaries",
+  "stage.enrich": "Enrichment",
   "stage.write": "Write",
   "documents.all": "All",
   "documents.sorted_by": "{column}, {direction}",

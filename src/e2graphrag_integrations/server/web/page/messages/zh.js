@@ -562,6 +562,7 @@ export const CHINESE = Object.freeze({
   "stage.extract": "实体",
   "stage.embed": "向量",
   "stage.summarize": "摘要",
+  "stage.enrich": "补充",
   "stage.write": "写入",
   "documents.all": "全部",
   "documents.sorted_by": "{column}，{direction}",
