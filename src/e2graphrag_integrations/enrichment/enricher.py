@@ -206,11 +206,13 @@ def _caller(llm: Any, *, is_async: bool = False) -> Callable[[str], Any] | None:
 
     Models of frameworks are recognized by their methods, so that none needs to be imported.
     """
+    if isinstance(llm, type):
+        return None
     for name in ("complete", "invoke"):  # of LlamaIndex and of LangChain
         if callable(getattr(llm, f"a{name}", None)) and callable(getattr(llm, name, None)):
             method: Callable[[str], Any] = getattr(llm, f"a{name}" if is_async else name)
             return method
-    return llm if callable(llm) and not isinstance(llm, type) else None
+    return llm if callable(llm) else None
 
 
 async def _awaited(answer: Awaitable[Any]) -> str:
