@@ -148,9 +148,10 @@ def enrich(
     lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
 ) -> ExitCode:
-    """Let a language model add keywords, questions and context to the chunks of an index.
+    """Let a language model add words to all chunks.
 
-    Chunks that this model has read already need no call.
+    It adds keywords, questions and a sentence of context. Chunks that this model has read already
+    need no call.
 
     Examples:
       e2graphrag indexes enrich novels.e2g --enrich-model gpt-5-mini --estimate
