@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_name
 from e2graphrag_integrations.entities.normalize import cased_form, normal_form
@@ -47,7 +48,12 @@ class EntityEdit:
         for name in names:
             if not normal_form(name):
                 raise InvalidInputError(
-                    f"{name!r} in {self.kind} contains no letter or digit, so it names no entity"
+                    CodedText(
+                        "no_entity_name",
+                        "{text!r} in {kind} contains no letter or digit, so it names no entity",
+                        text=name,
+                        kind=self.kind,
+                    )
                 )
         in_order = sorted(names) if self.kind == "separate" else names
         object.__setattr__(self, "names", tuple(in_order))
@@ -124,7 +130,9 @@ class EntityEdits:
         by_id = {one.id: one for one in self.edits}
         for id_ in removed:
             if by_id.pop(id_, None) is None:
-                raise InvalidInputError(f"there is no edit {id_!r}: edits() lists the ids")
+                raise InvalidInputError(
+                    CodedText("no_edit", "there is no edit {id!r}: edits() lists the ids", id=id_)
+                )
         everything = [*by_id.values(), *added]
         apart = _spelled_apart(everything)
         distinct: dict[tuple[str, ...], EntityEdit] = {}
@@ -275,42 +283,63 @@ class EntityEdits:
 
     def _check_aliases(self) -> None:
         targets: dict[str, str] = {}
-        names: dict[str, str] = {}
-        for alias, name in ((e.names[0], e.names[1]) for e in self.edits if e.kind == "alias"):
+        meanings: dict[str, tuple[str, str]] = {}  # the first alias of a form, and its name
+        for alias, name in (one.names for one in self.edits if one.kind == "alias"):
             form, target = self.form(alias), self.form(name)
-            names.setdefault(form, alias)
+            _, first = meanings.setdefault(form, (alias, name))
             if form == target:
-                raise InvalidInputError(
-                    f"alias: {alias!r} and {name!r} already name the same entity"
+                raise _contradiction(
+                    "alias_same",
+                    "{alias!r} and {other!r} already name the same entity",
+                    alias,
+                    name,
                 )
             if targets.setdefault(form, target) != target:
-                raise InvalidInputError(
-                    f"alias: {alias!r} cannot mean both {self.aliases[names[form]]!r} and "
-                    f"{name!r}: undo one of the edits"
+                raise _contradiction(
+                    "alias_of_two",
+                    "{alias!r} cannot mean both {first!r} and {other!r}: undo one of the edits",
+                    alias,
+                    name,
+                    first=first,
                 )
         for form in targets:
             path = [form]
             while path[-1] in targets and len(path) <= len(targets):
                 path.append(targets[path[-1]])
             if path[-1] in targets:
-                cycle = path[path.index(path[-1]) :]
-                described = " -> ".join(repr(names[one]) for one in cycle)
+                names = [meanings[one][0] for one in path[path.index(path[-1]) :]]
                 raise InvalidInputError(
-                    f"alias: {described} is a cycle, so none of these names means an entity: "
-                    "leave one of them out"
+                    CodedText(
+                        "alias_cycle",
+                        "alias: {described} is a cycle, so none of these names means an entity: "
+                        "leave one of them out",
+                        described=" -> ".join(map(repr, names)),
+                    )
                 )
 
     def _check_separate(self) -> None:
         for a, b in self.separate:
             if self.form(a) == self.form(b):
                 raise InvalidInputError(
-                    f"separate: {a!r} and {b!r} are the same name, so they cannot be told apart"
+                    CodedText(
+                        "separate_same",
+                        "separate: {first!r} and {last!r} are the same name, so they cannot be "
+                        "told apart",
+                        first=a,
+                        last=b,
+                    )
                 )
             if self._follow(a) == self._follow(b):
                 chain = sorted({alias for name in (a, b) for alias in self._chain(name)})
                 raise InvalidInputError(
-                    f"separate: {a!r} and {b!r} are kept apart, but aliases join them "
-                    f"({'; '.join(chain)}): undo one of the edits"
+                    CodedText(
+                        "separate_joined",
+                        "separate: {first!r} and {last!r} are kept apart, but aliases join them "
+                        "({chain}): undo one of the edits",
+                        first=a,
+                        last=b,
+                        chain="; ".join(chain),
+                    )
                 )
 
     def _check_stop(self) -> None:
@@ -321,8 +350,14 @@ class EntityEdits:
             if self.form(name) in used:
                 alias, target = used[self.form(name)]
                 raise InvalidInputError(
-                    f"stop: {name!r} is stopped, but {alias!r} is an alias of {target!r}: undo one "
-                    "of the edits"
+                    CodedText(
+                        "stop_alias",
+                        "stop: {stopped!r} is stopped, but {alias!r} is an alias of {other!r}: "
+                        "undo one of the edits",
+                        stopped=name,
+                        alias=alias,
+                        other=target,
+                    )
                 )
 
     def _follow(self, name: str) -> str:
@@ -339,6 +374,14 @@ class EntityEdits:
             alias, target = written[form]
             yield f"{alias!r} means {target!r}"
             form = self.form(target)
+
+
+def _contradiction(
+    code: str, template: str, alias: str, name: str, **values: str
+) -> InvalidInputError:
+    return InvalidInputError(
+        CodedText(code, f"alias: {template}", alias=alias, other=name, **values)
+    )
 
 
 def _spelled_apart(edits: Iterable[EntityEdit]) -> dict[str, frozenset[str]]:

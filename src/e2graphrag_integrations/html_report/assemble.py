@@ -34,6 +34,7 @@ _MODULES = (
     "layouts.js",
     "drawing.js",
     "graph.js",
+    "document_finder.js",
     "tree.js",
     "report.js",
 )

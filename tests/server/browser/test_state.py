@@ -73,7 +73,7 @@ def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium,
         ) as rag,
         running_page(make_app(rag)) as url,
     ):
-        page = open_page(url)
+        page = open_page(f"{url}#/ask")
         page.locator("#answers a", has_text="Add documents").wait_for()
         expect(page.locator("#state")).to_have_text("The index has no documents.")
         page.locator("#question").fill("Who?")

@@ -21,6 +21,7 @@ from e2graphrag_integrations.server.web.limits import Admission, Rate
 from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
+from e2graphrag_integrations.shards.index import ShardedIndex
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
@@ -28,6 +29,9 @@ from e2graphrag_integrations.views.documents import Readable
 Rights = Literal["public", "read", "answer", "all", "write"]
 """Who may call a route: everyone; clients with a token; those who may also let a model write
 answers; those who see the whole index; or those who may also write."""
+
+ADD_TO_SHARDS = "e2graphrag indexes add-to-shards"
+"""The command that adds files to an index in shards, also those that wait or failed."""
 
 _CHECK_SECONDS = 1.0
 """Time for which the result of a check of the index is used."""
@@ -119,6 +123,24 @@ class Service:
                 raise Problem(403, "ReadOnlyError", "the server is read-only", "server_read_only")
             if not caller.can_write:
                 raise Problem(403, "ReadOnlyError", "this token may only read", "token_read_only")
+
+    @property
+    def shards(self) -> int:
+        """The number of shards of the index; 0 if it is in one file or schema."""
+        return len(self.rag.shards) if isinstance(self.rag, ShardedIndex) else 0
+
+    def check_one_index(self) -> None:
+        """Check that the index is in one file or schema, which all writes but deletion need.
+
+        Raises:
+            Problem: If it is in shards.
+        """
+        if self.shards:
+            message = (
+                f"the index is in {self.shards} shards, so this server can only delete documents: "
+                f"add files with `{ADD_TO_SHARDS}`"
+            )
+            raise Problem(400, "ShardsUnsupportedError", message)
 
     @property
     def writers_take_turns(self) -> bool:

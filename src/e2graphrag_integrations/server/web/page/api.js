@@ -69,8 +69,16 @@ export function problemText({ code, values, message }, status) {
   return t(key, Object.fromEntries(shown));
 }
 
+/** Return a reason that is part of a larger message or a list, without the kind of problem. */
+export function reasonText(reason) {
+  if (typeof reason === "string") return reason;
+  const { code, values, message, text = message } = reason;
+  return hasMessage(`problem.${code}`) ? problemText({ code, values, message: text }) : text;
+}
+
 function shownValueOf(name, value) {
-  if (Array.isArray(value)) return value.map(quotedName).join(t("error.names_or"));
+  if (Array.isArray(value)) return value.some((one) => one?.code) ? sentences(value.map(reasonText)) : value.map(quotedName).join(t("error.names_or"));
+  if (value?.code) return reasonText(value);
   return name === "name" && hasMessage(`field.${value}`) ? t(`field.${value}`) : value;
 }
 

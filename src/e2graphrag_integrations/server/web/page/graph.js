@@ -20,7 +20,7 @@ const LAYOUTS = ["distance", "force"];
  * two names; its `graphNote` says which entities it contains.
  */
 export function mountGraph(root, source, info, state) {
-  const view = new GraphView(root, source, info && !info.read_only ? state : null);
+  const view = new GraphView(root, source, info && !info.read_only && !info.shards ? state : null);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
   root.addEventListener("index-changed", () => view.list.load(0));
 }
@@ -67,7 +67,7 @@ class GraphView {
       { class: "graph-main", hidden: true },
       this.title,
       this.facts,
-      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits, this.layouts),
+      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits, this.layouts, this.editor?.shortcut),
       this.drawing.element,
       h("div", { class: "graph-lists" }, this.members, this.relations, this.editor?.form, this.evidence),
     );

@@ -228,7 +228,7 @@ function overviewRow(row) {
     h("td", null, isIncluded ? h("a", { href: viewLink("tree", { document: row.id }) }, name) : name),
     h("td", { "data-label": t("column.chunks") }, formatNumber(row.chunks)),
     h("td", { "data-label": t("column.characters") }, formatNumber(row.length)),
-    h("td", { "data-label": t("column.language") }, row.language),
+    h("td", { "data-label": t("column.language") }, languageName(row.language)),
     h("td", { "data-label": t("report.text") }, t(isIncluded ? "report.included" : "report.left_out")),
   );
 }

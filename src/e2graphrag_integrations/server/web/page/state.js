@@ -6,7 +6,6 @@ import { listed, sentences, t } from "./i18n.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
 const OTHERWISE = 30_000;
-const RESUME = "`e2graphrag documents resume`";
 
 /**
  * The state that the server last told. Dispatches `state-changed` with each change, and `index-changed` when the
@@ -117,12 +116,12 @@ function actionOf({ action, resumable }) {
 
 /** Return how to index what is not indexed, as a sentence; empty if nothing waits. */
 function wayOn(state) {
-  const { processing, pending, failed, stored, resumable, writer, since, action } = state;
+  const { processing, pending, failed, stored, resumable, writer, since, action, command } = state;
   const count = processing + pending + failed;
   if (!count) return "";
   if (writer || since) return t("state.ask_again");
   if (action) return t("state.press", { action: actionOf(state) });
-  const ways = [resumable ? RESUME : "", stored ? t("state.build") : ""].filter(Boolean);
+  const ways = [resumable ? `\`${command}\`` : "", stored ? t("state.build") : ""].filter(Boolean);
   return ways.length ? t("state.run", { count, ways: listedText(ways) }) : t("state.later");
 }
 
