@@ -30,10 +30,12 @@ from e2graphrag_integrations.indexing.inputs import (
     OnDuplicate,
     Selection,
     StoredDocuments,
+    as_documents,
     classify_for_add,
     classify_for_resume,
     classify_for_update,
     declare_language,
+    joined_documents,
     languages_of,
     with_languages,
 )
@@ -146,7 +148,7 @@ def _enqueue(
             plan_llm_calls(to_index, planner, index.summary_builder(run), run.max_llm_calls)
         manifest = checked_manifest(to_index, index)
 
-        def select_again() -> list[SourceDocument]:
+        def select_again() -> Sequence[SourceDocument]:
             nonlocal selection
             selection = select()  # others may have added or indexed some meanwhile
             return with_languages(selection.to_index, store.language_counts())
@@ -162,7 +164,8 @@ def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Index the documents in the queue; see `E2GraphRAG.resume`."""
     stored = _stored_documents(index)
     queued = with_languages(
-        (entry.document for entry in read_queue(index.store)), index.store.language_counts()
+        as_documents(entry.document for entry in read_queue(index.store)),
+        index.store.language_counts(),
     )
     selection = classify_for_resume(queued, stored)
     if selection.to_index:
@@ -175,12 +178,13 @@ def estimate_documents(
     added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
 ) -> CostEstimate:
     """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
-    _check_scope_keys((*added, *updated), index)
+    _check_scope_keys(added, index)
+    _check_scope_keys(updated, index)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
     to_add = classify_for_add(added, stored, "replace", "keep")
     to_update = classify_for_update(declare_language(updated, index.language), stored)
-    to_index = to_add.to_index + to_update.to_index
+    to_index = joined_documents(to_add.to_index, to_update.to_index)
     cost = CostCounter(index.summary_builder(IndexingRun()))
     for document in with_languages(to_index, index.store.language_counts()):
         cost.add(index.planner(document))

@@ -203,7 +203,8 @@ class Worker:
         hashes, languages = store.hashes_and_languages(ids)
         stored = StoredDocuments(store.path, hashes, languages)
         to_index = []
-        for document in with_languages(queued_documents(store, ids), store.language_counts()):
+        queued = list(queued_documents(store, ids))
+        for document in with_languages(queued, store.language_counts()):
             if not stored.contains(document, content_hash(document)):
                 to_index.append(document)
                 continue

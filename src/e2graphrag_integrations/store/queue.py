@@ -54,17 +54,16 @@ class QueuedDocument:
     reason: str | None = None
 
 
-def read_queue(store: Store, ids: Collection[str] | None = None) -> list[QueuedDocument]:
-    """Return the documents in the queue, or those with the given ids, oldest first.
+def read_queue(store: Store, ids: Collection[str] | None = None) -> Iterator[QueuedDocument]:
+    """Yield the documents in the queue, or those with the given ids, oldest first.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    with invalid_rows(store.path, "the queue"):
-        return [
-            QueuedDocument(document_from_fields(id_, json.loads(encoded)), status, reason)
-            for id_, _, encoded, status, reason in _rows(store, ids)
-        ]
+    for id_, _, encoded, status, reason in _rows(store, ids):
+        with invalid_rows(store.path, "the queue"):
+            document = document_from_fields(id_, json.loads(encoded))
+        yield QueuedDocument(document, status, reason)
 
 
 def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
@@ -95,8 +94,8 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
 
 
 def enqueue_selected(
-    store: Store, select: Callable[[], Iterable[SourceDocument]], manifest: Mapping[str, str]
-) -> list[SourceDocument]:
+    store: Store, select: Callable[[], Sequence[SourceDocument]], manifest: Mapping[str, str]
+) -> Sequence[SourceDocument]:
     """Add documents to the queue while other processes index it or add to it.
 
     Args:
@@ -112,7 +111,7 @@ def enqueue_selected(
         SettingsMismatchError: If documents in the queue were added with others.
     """
     with store.transaction() as db:
-        documents = list(select())
+        documents = select()
         recorded = store.queue_manifest()
         for key, value in manifest.items():
             if recorded.get(key, value) != value and not key.endswith("_model"):
@@ -130,29 +129,24 @@ def enqueue_selected(
 
 def _put(db: Transaction, documents: Iterable[SourceDocument]) -> None:
     [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
-    rows = [
+    rows = (  # not a list: it would contain all texts
         (document.id, number, canonical_json(document_fields(document)), "pending", None)
         for number, document in enumerate(documents, last + 1)
-    ]
+    )
     db.executemany(_PUT, ((*row, checksum(*row)) for row in rows))
 
 
-def queued_documents(store: Store, ids: Collection[str] | None) -> list[SourceDocument]:
-    """Return the documents in the queue that have not failed.
+def queued_documents(store: Store, ids: Collection[str] | None) -> Iterator[SourceDocument]:
+    """Yield the documents in the queue that have not failed.
 
     Args:
         store: The index.
-        ids: The ids of the documents to return; None returns all.
+        ids: The ids of the documents to yield; None yields all.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    with invalid_rows(store.path, "the queue"):
-        return [
-            document_from_fields(id_, json.loads(encoded))
-            for id_, _, encoded, status, _ in _rows(store, ids)
-            if status != "failed"
-        ]
+    return (one.document for one in read_queue(store, ids) if one.status != "failed")
 
 
 def queued_ids(store: Store) -> set[str]:

@@ -64,6 +64,9 @@ _TAGS = "tags"
 _LEFTOVERS = "leftovers"
 """Manifest key that exists while the file may contain unused content."""
 
+_QUEUE_ROWS = 200
+"""Number of rows of the queue that are read at a time."""
+
 QUEUE_MANIFEST = "waiting_with"
 """Manifest key for the settings and model fingerprints of the queued documents."""
 
@@ -313,8 +316,17 @@ class Store:
         self.database.listen(on_change)
 
     def queue_rows(self, ids: Collection[str] | None = None) -> Iterator[Any]:
-        """Yield the rows of the queue, or those with the given ids, oldest first."""
-        return self._select("SELECT * FROM queue {} ORDER BY number, id", "id", ids)
+        """Yield the rows of the queue, or those with the given ids, oldest first.
+
+        All of them are read a few at a time, because each contains the text of a document.
+        """
+        query = "SELECT * FROM queue {} ORDER BY number, id"
+        if ids is not None:
+            yield from self._select(query, "id", ids)
+            return
+        ordered = [id_ for (id_,) in self.read("SELECT id FROM queue ORDER BY number, id")]
+        for start in range(0, len(ordered), _QUEUE_ROWS):
+            yield from self._select(query, "id", ordered[start : start + _QUEUE_ROWS])
 
     # Cached content
 
