@@ -33,7 +33,7 @@ def spool_everything(monkeypatch):
 
 def in_memory():
     gc.collect()
-    return sum(isinstance(one, SourceDocument) for one in gc.get_objects()) - len(MANY)
+    return sum(type(one) is SourceDocument for one in gc.get_objects()) - len(MANY)
 
 
 def test_documents_come_back_from_the_file_as_they_were():

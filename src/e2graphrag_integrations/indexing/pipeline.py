@@ -68,10 +68,12 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
     dequeue,
     enqueue_selected,
+    note_pace,
     queued_documents,
     read_queue,
 )
 from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
@@ -244,10 +246,23 @@ def _index_with(
             control,
             stored_hashes=stored.hashes,
             on_batch=entries.mark_processing,
+            on_pace=_PaceOfRun(store),
         )
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
+
+
+class _PaceOfRun:
+    """Records the pace of a run, without that of earlier runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._is_first = True
+
+    def __call__(self, documents: int, seconds: float) -> None:
+        note_pace(self._store, documents, seconds, is_first=self._is_first)
+        self._is_first = False
 
 
 def _check_scope_keys(documents: Sequence[SourceDocument], index: OpenIndex) -> None:
@@ -289,6 +304,7 @@ def index_documents(
     *,
     stored_hashes: Mapping[str, str] = MappingProxyType({}),
     on_batch: Callable[[Sequence[str]], None] = lambda _: None,
+    on_pace: Callable[[int, float], None] = lambda *_: None,
     totals: RunTotals | None = None,
 ) -> IndexReport:
     """Plan, extract, embed, summarize and commit documents.
@@ -299,6 +315,8 @@ def index_documents(
         control: Receives failures, times and progress; can stop the run.
         stored_hashes: Content hashes of the stored documents that may be replaced, by id.
         on_batch: Called with the document ids in each batch before work on the batch starts.
+        on_pace: Called with the number of documents of each batch but the last, when they are
+            written, and the seconds since those before.
         totals: The counts of earlier documents, to which those of these are added.
 
     Raises:
@@ -328,10 +346,14 @@ def index_documents(
                 control.timer.begin(count_items(documents, context.planner, control))
             embedder = context.components.embedder
             batches = plan_batches(documents, context.planner, embedder, cost, control)
+            left, since = len(documents), started
             for finish in _two_in_flight(batches, start):
                 finished = finish()
                 with tracer.span("index.commit", documents=len(finished.documents)):
                     commit_batch(finished, context, control, stored_hashes, totals)
+                left, before, since = left - len(finished.documents), since, time.perf_counter()
+                if left:
+                    on_pace(len(finished.documents), since - before)
             calls, failed = context.summaries.usage.calls, len(control.failures.failed)
             span.set(with_prefix({"failed": failed, "llm_calls": calls}))
         except WorkStopped as error:

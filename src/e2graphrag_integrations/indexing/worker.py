@@ -44,6 +44,7 @@ from e2graphrag_integrations.store.database import Leases, Transaction
 from e2graphrag_integrations.store.queue import (
     dequeue,
     has_unfinished,
+    note_pace,
     queued_documents,
     queued_ids,
     set_queue_status,
@@ -229,6 +230,7 @@ class Worker:
         self._failures = self._failures.for_next_documents()
         timer = StageTimer(self._options.progress)
         control = RunControl(timer, self._failures, self._group_stop)
+        started = time.perf_counter()
         try:
             index_documents(
                 documents,
@@ -237,6 +239,7 @@ class Worker:
                 stored_hashes=hashes,
                 totals=self._counts.totals,
             )
+            note_pace(store, len(documents), time.perf_counter() - started)
         finally:
             self._counts.add_seconds(timer.seconds)
 

@@ -34,6 +34,12 @@ _PUT = (
     "reason = excluded.reason, checksum = excluded.checksum"
 )
 
+_PACE = "pace"
+"""Manifest key for the number of documents that left the queue, and the seconds that it took."""
+
+_PACE_SECONDS = 300.0
+"""Seconds after which earlier documents count half, so the pace is that of the last minutes."""
+
 _MAX_REASON = 2000
 """Maximum number of characters stored for the reason of a failure."""
 
@@ -164,6 +170,42 @@ def count_unfinished(store: Store) -> int:
 def has_unfinished(store: Store) -> bool:
     """Return whether the queue has documents that have not failed."""
     return bool(store.read("SELECT 1 FROM queue WHERE status <> 'failed' LIMIT 1"))
+
+
+def note_pace(store: Store, documents: int, seconds: float, *, is_first: bool = False) -> None:
+    """Record how long it took to index some documents, for the figures of the queue.
+
+    Args:
+        store: The index.
+        documents: Number of documents, including those that failed.
+        seconds: Wall time of the run, or of the worker, since the documents before them.
+        is_first: Whether to forget the pace of earlier runs.
+    """
+    with store.transaction() as db:
+        before, spent = (0.0, 0.0) if is_first else _read_pace(store)
+        if spent > _PACE_SECONDS:
+            before, spent = before / 2, spent / 2
+        put_manifest(db, _PACE, canonical_json([before + documents, spent + seconds]))
+
+
+def documents_per_second(store: Store) -> float | None:
+    """Return how many documents one process indexes per second; None if it is unknown.
+
+    Raises:
+        CorruptStoreError: If the row does not match its checksum.
+    """
+    documents, seconds = _read_pace(store)
+    return documents / seconds if documents > 0 and seconds > 0 else None
+
+
+def _read_pace(store: Store) -> tuple[float, float]:
+    """Return the number of documents, and the seconds of all processes."""
+    for row in store.read("SELECT * FROM manifest WHERE key = ?", (_PACE,)):
+        with invalid_rows(store.path, "the pace in the manifest"):
+            value = checked_row(row, store.path, "the pace in the manifest")[1]
+            documents, seconds = json.loads(value)
+            return float(documents), float(seconds)
+    return 0.0, 0.0
 
 
 def set_queue_status(
