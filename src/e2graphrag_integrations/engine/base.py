@@ -52,7 +52,11 @@ class OpenEngine(IndexReader):
         self._vectors = parts.vectors
         self._hooks = parts.hooks
         self._session = RetrievalSession(
-            self._store, self._index.components, parts.node_search, parts.options.freshness
+            self._store,
+            self._index.components,
+            parts.node_search,
+            parts.options.freshness,
+            int8=parts.int8,
         )
         self._index.after_write = self._session.note_write
 

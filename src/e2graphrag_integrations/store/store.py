@@ -674,6 +674,23 @@ class Store:
             raise StaleSnapshotError("a node of the snapshot is missing from the file")
         return nodes
 
+    def window_vectors(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+        """Return encoded vectors by the node of their window and its number in the node.
+
+        Windows that do not exist are omitted.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        wanted = set(places)
+        keys = {}
+        ids = list(dict.fromkeys(id_ for id_, _ in places))
+        for row in self._select("SELECT * FROM windows {}", "node_id", ids):
+            if (row[0], row[1]) in wanted:
+                keys[row[0], row[1]] = checked_row(row, self.path, f"a window of node {row[0]}")[4]
+        contents = self.cached(set(keys.values()))
+        return {place: contents[key] for place, key in keys.items() if key in contents}
+
     def mentions_at(
         self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
     ) -> dict[str, Sentences]:
