@@ -24,8 +24,6 @@ MAX_NEIGHBORS = 1000
 has about this many neighbors. In a large corpus without this limit, the most frequent entity
 would neighbor almost every other entity (docs/benchmark_details.md)."""
 
-_EMPTY: IntArray = np.empty(0, dtype=np.int64)
-
 
 @dataclass(frozen=True, eq=False)
 class MentionTable:
@@ -91,17 +89,17 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._named: list[bool] = []
-        self._entities: list[IntArray] = []
-        self._sentence_sizes: list[IntArray] = []
-        self._chunk_sizes: list[IntArray] = []
+        self._named = array("b")
+        self._entities = array("q")
+        self._sentence_sizes = array("q")
+        self._chunk_sizes = array("q")
 
     def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
         """Add the next chunk: the pairs `(normal form, named)` of the mentions in each sentence."""
-        entities = [self._row(name, named) for sentence in sentences for name, named in sentence]
-        self._entities.append(np.asarray(entities, dtype=np.int64))
-        self._sentence_sizes.append(np.asarray([*map(len, sentences)], dtype=np.int64))
-        self._chunk_sizes.append(np.asarray([len(sentences)]))
+        for sentence in sentences:
+            self._entities.extend([self._row(name, named) for name, named in sentence])
+        self._sentence_sizes.extend(map(len, sentences))
+        self._chunk_sizes.append(len(sentences))
 
     def add_columns(
         self,
@@ -122,21 +120,24 @@ class GraphBuilder:
         """
         pairs = zip(names, named, strict=True)
         rows = np.asarray([self._row(name, is_named) for name, is_named in pairs], dtype=np.int64)
-        self._entities.append(rows[mentions])
-        self._sentence_sizes.append(sentence_sizes)
-        self._chunk_sizes.append(chunk_sizes)
+        for own, added in (
+            (self._entities, rows[mentions]),
+            (self._sentence_sizes, sentence_sizes),
+            (self._chunk_sizes, chunk_sizes),
+        ):
+            own.frombytes(np.asarray(added, dtype=np.int64).tobytes())
 
     def finish(self) -> EntityGraph:
         """Return the graph of all added chunks."""
         names, sorted_row = _sort_names(self._rows)
-        entities = sorted_row[np.concatenate([_EMPTY, *self._entities])]
+        entities = sorted_row[np.asarray(self._entities, dtype=np.int64)]
         is_named = np.zeros(len(names), dtype=np.bool_)
-        is_named[sorted_row] = self._named
+        is_named[sorted_row] = np.asarray(self._named)
         mentions = MentionTable(
             entities,
             is_named[entities],
-            np.concatenate([_EMPTY, *self._sentence_sizes]),
-            np.concatenate([_EMPTY, *self._chunk_sizes]),
+            np.asarray(self._sentence_sizes, dtype=np.int64),
+            np.asarray(self._chunk_sizes, dtype=np.int64),
         )
         return graph_from_mentions(names, mentions)
 
@@ -145,7 +146,7 @@ class GraphBuilder:
         if row == len(self._named):
             self._named.append(named)
         elif named:
-            self._named[row] = True
+            self._named[row] = 1
         return row
 
 

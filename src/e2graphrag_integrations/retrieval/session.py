@@ -111,6 +111,7 @@ class RetrievalSession:
             the file.
         policy: How old an answer may be.
         chunk_field: Returns the field of the chunks of a snapshot; None if they have none.
+        int8: Whether the vectors of the snapshots have one byte per component.
     """
 
     def __init__(
@@ -120,7 +121,10 @@ class RetrievalSession:
         node_search: Callable[[Snapshot], NodeSearch] | None = None,
         policy: FreshnessPolicy | None = None,
         chunk_field: Callable[[Snapshot, Store], ChunkField | None] = lambda *_: None,
+        *,
+        int8: bool = False,
     ) -> None:
+        self._int8 = int8
         self._store = store
         self._components = components
         self._node_search = node_search
@@ -260,7 +264,9 @@ class RetrievalSession:
 
         with self._scopes_lock:
             if self._scopes is None:
-                self._scopes = ScopedSnapshots()
+                # Other vector searches, such as those of servers, are searched through a mask.
+                node_search = self._node_search if self._int8 else None
+                self._scopes = ScopedSnapshots(node_search=node_search)
             return self._scopes
 
     def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
@@ -306,7 +312,7 @@ class RetrievalSession:
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
-        base = load_or_build_snapshot(store, older)
+        base = load_or_build_snapshot(store, older, int8=self._int8)
         if self._node_search is None:
             return base, base
         # BM25 belongs to the base snapshot, so that the next build can reuse it. The tags are

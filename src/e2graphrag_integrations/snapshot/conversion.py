@@ -86,7 +86,7 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.chunk_words,
         "named": snapshot.graph.named,
-        "vectors": dense.vectors,
+        **_vector_arrays(dense.vectors),
         "window_nodes": dense.window_nodes,
         "window_spans": snapshot.window_spans,
         "record_first": snapshot.records.starts,
@@ -114,6 +114,21 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
         arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _MATRIX_ARRAYS}
         arrays[f"{name}_shape"] = np.asarray(matrix.shape)
     return arrays
+
+
+def _vector_arrays(vectors: Any) -> dict[str, Any]:
+    if hasattr(vectors, "codes"):
+        return {"vectors": vectors.codes, "vector_scales": vectors.scales}
+    return {"vectors": vectors}
+
+
+def restore_vectors(arrays: Arrays) -> Any:
+    """Return the vectors: an array of float32, or `Int8Vectors`."""
+    if "vector_scales" not in arrays:
+        return arrays["vectors"]
+    from e2graphrag_integrations.search.int8 import Int8Vectors
+
+    return Int8Vectors(arrays["vectors"], arrays["vector_scales"])
 
 
 def restore_snapshot(
@@ -247,7 +262,9 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     # The vectors
     windows = len(dense.window_nodes)
     _, index = snapshot.stored_parts()
-    yield _is_matrix(index.vectors) and len(index.vectors) == windows
+    vectors: Any = index.vectors
+    yield vectors.is_valid if index.is_int8 else _is_matrix(vectors)
+    yield len(vectors) == windows
     yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
     yield len(np.flatnonzero(np.diff(dense.window_nodes, prepend=-1))) == count
     yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])

@@ -241,6 +241,11 @@ class Snapshot:
         return self.own_vectors is not None and not isinstance(self.dense, DenseIndex)
 
     @property
+    def is_int8(self) -> bool:
+        """Whether its own vectors have one byte per component."""
+        return self.own_vectors is not None and self.own_vectors.is_int8
+
+    @property
     def own_vectors(self) -> DenseIndex | SegmentedIndex | None:
         """The search in the vectors of the snapshot; None if they are in an external store."""
         if isinstance(self.dense, DenseIndex):

@@ -55,6 +55,8 @@ export const ENGLISH = Object.freeze({
   "list.of": "{count} of {total}",
   "unit.milliseconds": "{value} ms",
   "unit.seconds": "{value} s",
+  "unit.minutes": "{value} min",
+  "unit.hours": "{value} h",
   "unit.kilobytes": "{value} kB",
   "unit.megabytes": "{value} MB",
 
@@ -213,6 +215,7 @@ export const ENGLISH = Object.freeze({
   "state.lack": "Answers lack {parts}.",
   "state.writer": "The index is being written by {writer}.",
   "state.since": "This server has been indexing since {since}.",
+  "state.pace": "{rate} documents per second, about {left} left.",
   "state.ask_again": "Ask again when it has finished.",
   "state.press": "Press “{action}”.",
   "state.action": { one: "Index {count} document", other: "Index {count} documents" },

@@ -55,6 +55,8 @@ export const CHINESE = Object.freeze({
   "list.of": "{count} / {total}",
   "unit.milliseconds": "{value} 毫秒",
   "unit.seconds": "{value} 秒",
+  "unit.minutes": "{value} 分钟",
+  "unit.hours": "{value} 小时",
   "unit.kilobytes": "{value} kB",
   "unit.megabytes": "{value} MB",
 
@@ -213,6 +215,7 @@ export const CHINESE = Object.freeze({
   "state.lack": "检索结果不包含 {parts}。",
   "state.writer": "另一个进程正在写入索引：{writer}。",
   "state.since": "本服务器自 {since} 起正在建立索引。",
+  "state.pace": "每秒 {rate} 个文档，约剩 {left}。",
   "state.ask_again": "完成后请重新提问。",
   "state.press": "请点击“{action}”。",
   "state.action": "索引 {count} 个文档",
