@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
+from e2graphrag_integrations.entities.entity_types import type_of_label
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, split_subjects, with_subjects
 from e2graphrag_integrations.protocols import EntityExtractor, object_fingerprint
@@ -72,8 +73,10 @@ def own_fingerprint(fingerprint: str) -> str:
 
 def normalize_mentions(
     sentences: Sentences, cache: dict[str, str] | None = None, edits: EntityEdits = NO_EDITS
-) -> list[list[tuple[str, bool]]]:
-    """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
+) -> list[list[tuple[str, str]]]:
+    """Return `(normal form, type)` for each mention in a chunk, grouped by sentence.
+
+    The type of a common noun is empty.
 
     Mentions with an empty normal form and candidates for the subject are omitted.
 
@@ -89,5 +92,6 @@ def normalize_mentions(
             if mention.entity not in forms:
                 forms[mention.entity] = edits.form(mention.entity)
     return [
-        [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
+        [(forms[m.entity], type_of_label(m.label)) for m in sentence if forms[m.entity]]
+        for sentence in sentences
     ]

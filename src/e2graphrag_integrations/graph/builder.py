@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from e2graphrag_integrations._utils.arrays import (
     smallest_int_type,
 )
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.entity_types import OTHER
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 
 MAX_NEIGHBORS = 1000
@@ -33,40 +34,68 @@ class MentionTable:
 
     Attributes:
         entities: The entity row of each mention.
-        named: Whether each mention is a proper name.
+        types: The type of each mention: 0 for a common noun, and n for the n-th of `labels`.
         sentence_sizes: Number of mentions per sentence.
         chunk_sizes: Number of sentences per chunk.
+        labels: The types of names, sorted.
     """
 
     entities: IntArray
-    named: NDArray[np.bool_]
+    types: NDArray[np.unsignedinteger]
     sentence_sizes: IntArray
     chunk_sizes: IntArray
+    labels: Sequence[str]
+
+    @lazy
+    def named(self) -> NDArray[np.bool_]:
+        """Whether each mention is a proper name."""
+        mask: NDArray[np.bool_] = self.types > 0
+        return mask
+
+    def with_used_labels(self) -> MentionTable:
+        """Return the same mentions without types that none of them has."""
+        used = np.unique(self.types[self.types > 0]) - 1
+        labels = [self.labels[row] for row in used.tolist()]
+        return replace(self, types=renumbered_types(self.types, self.labels, labels), labels=labels)
+
+
+def renumbered_types(
+    types: NDArray[np.unsignedinteger], labels: Sequence[str], new_labels: Sequence[str]
+) -> NDArray[np.unsignedinteger]:
+    """Return types as numbers of other labels, which contain all that are used."""
+    numbers = {label: number for number, label in enumerate(new_labels, 1)}
+    new = np.asarray([0, *(numbers.get(label, 0) for label in labels)])
+    renumbered: NDArray[np.unsignedinteger] = new.astype(np.min_scalar_type(len(new_labels)))[types]
+    return renumbered
 
 
 def mention_table(
-    chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]],
+    chunks: Iterable[Sequence[Sequence[tuple[str, str]]]],
 ) -> tuple[list[str], MentionTable]:
     """Return the distinct normal forms, sorted, and the mentions as arrays.
 
     Args:
-        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, named)`.
+        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, type)`. The
+            type of a common noun is empty.
     """
     rows: dict[str, int] = {}
-    entities, named = array("q"), array("b")  # lists of Python integers need far more memory
+    numbers: dict[str, int] = {"": 0}
+    entities, types = array("q"), array("I")  # lists of Python integers need far more memory
     sentence_sizes, chunk_sizes = array("q"), array("q")
     for sentences in chunks:
         chunk_sizes.append(len(sentences))
         for sentence in sentences:
             sentence_sizes.append(len(sentence))
             entities.extend([rows.setdefault(name, len(rows)) for name, _ in sentence])
-            named.extend([is_named for _, is_named in sentence])
+            types.extend([numbers.setdefault(type_, len(numbers)) for _, type_ in sentence])
     names, sorted_row = _sort_names(rows)
+    labels = [*numbers][1:]
     return names, MentionTable(
         sorted_row[np.asarray(entities, dtype=np.int64)],
-        np.asarray(named).astype(np.bool_),
+        renumbered_types(np.asarray(types, dtype=np.uint32), labels, sorted(labels)),
         np.asarray(sentence_sizes, dtype=np.int64),
         np.asarray(chunk_sizes, dtype=np.int64),
+        sorted(labels),
     )
 
 
@@ -81,7 +110,7 @@ def graph_from_mentions(names: Sequence[str], mentions: MentionTable) -> EntityG
     return graph_of(names, mentions, pairs)
 
 
-def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
+def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, str]]]]) -> EntityGraph:
     """Build the graph from chunks in the format that `mention_table` expects."""
     return graph_from_mentions(*mention_table(chunks))
 
@@ -96,9 +125,11 @@ class GraphBuilder:
         self._sentence_sizes: list[IntArray] = []
         self._chunk_sizes: list[IntArray] = []
 
-    def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
-        """Add the next chunk: the pairs `(normal form, named)` of the mentions in each sentence."""
-        entities = [self._row(name, named) for sentence in sentences for name, named in sentence]
+    def add(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Add the next chunk: the pairs `(normal form, type)` of the mentions in each sentence."""
+        entities = [
+            self._row(name, bool(type_)) for sentence in sentences for name, type_ in sentence
+        ]
         self._entities.append(np.asarray(entities, dtype=np.int64))
         self._sentence_sizes.append(np.asarray([*map(len, sentences)], dtype=np.int64))
         self._chunk_sizes.append(np.asarray([len(sentences)]))
@@ -130,13 +161,14 @@ class GraphBuilder:
         """Return the graph of all added chunks."""
         names, sorted_row = _sort_names(self._rows)
         entities = sorted_row[np.concatenate([_EMPTY, *self._entities])]
-        is_named = np.zeros(len(names), dtype=np.bool_)
+        is_named = np.zeros(len(names), dtype=np.uint8)
         is_named[sorted_row] = self._named
         mentions = MentionTable(
             entities,
             is_named[entities],
             np.concatenate([_EMPTY, *self._sentence_sizes]),
             np.concatenate([_EMPTY, *self._chunk_sizes]),
+            [OTHER],
         )
         return graph_from_mentions(names, mentions)
 

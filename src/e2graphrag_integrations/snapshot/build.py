@@ -134,7 +134,7 @@ class _ColumnBuilder:
         self.text_starts: dict[str, int] = {}
         self.subjects = SubjectTableBuilder()
 
-    def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
+    def read(self, store: Store) -> Iterator[list[list[tuple[str, str]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
         forms: dict[str, str] = {}  # shared, because most names occur in several documents
         windows = sum(header.windows for header in self._headers)

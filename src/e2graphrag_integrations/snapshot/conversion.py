@@ -15,6 +15,7 @@ from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.entity_types import TYPE_RULES
 from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.search.segmented import SegmentedVectors
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
-_MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
+_MENTION_ARRAYS = ("entities", "types", "sentence_sizes", "chunk_sizes")
 _PAIR_ARRAYS = ("keys", "units")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
@@ -58,15 +59,16 @@ def restore_bm25(arrays: Arrays, windows: int) -> BM25Index:
 
 
 def has_current_forms(meta: Mapping[str, Any]) -> bool:
-    """Return whether the names of a snapshot are normal forms of the current rules."""
-    return bool(meta.get("form_rules") == FORM_RULES)
+    """Return whether the names of a snapshot have the forms and types of the current rules."""
+    return bool(meta.get("form_rules") == [FORM_RULES, TYPE_RULES])
 
 
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     """Return the parts of a snapshot that are stored as JSON, by name."""
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
     fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
-    fields |= {"form_rules": FORM_RULES}
+    mentions, _ = snapshot.stored_parts()
+    fields |= {"form_rules": [FORM_RULES, TYPE_RULES], "labels": list(mentions.labels)}
     tags = "" if snapshot.tags is None else snapshot.tags.to_json()
     fields |= {"tag_set": tags} if tags else {}
     languages = dict(snapshot.records.languages)
@@ -161,7 +163,10 @@ def restore_snapshot(
             else None
         ),
         edits=EntityEdits.from_json(meta["edits"]),
-        mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
+        mentions=MentionTable(
+            **{name: arrays[f"mention_{name}"] for name in _MENTION_ARRAYS},
+            labels=meta["labels"],
+        ),
         subject_candidates=SubjectTable(
             arrays["subject_chunks"],
             arrays["subject_levels"],
@@ -239,7 +244,8 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     mentions, _ = snapshot.stored_parts()
     yield _are_strings(snapshot.unedited_names)
     yield _are_rows(mentions.entities, len(snapshot.unedited_names))
-    yield mentions.named.dtype == np.bool_ and mentions.named.shape == mentions.entities.shape
+    yield _is_list_of(mentions.labels, str)
+    yield _are_rows(mentions.types, len(mentions.labels) + 1, len(mentions.entities))
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
     yield len(mentions.chunk_sizes) == chunks
