@@ -78,14 +78,14 @@ def test_types_in_an_updated_snapshot_equal_those_of_a_full_build(open_index):
     updated, built = open_index(extractor=Extractor()), open_index(extractor=Extractor())
     updated.add([SourceDocument(id_, text) for id_, text in texts.items()])
     labels = updated.read_snapshot(lambda one, _: one.unedited_mentions.labels)
-    assert labels == ["Dog", "organization", "person", "place"]
+    assert labels == ["Dog", "GPE", "ORG", "PERSON"]
     updated.delete("b")
     built.add([SourceDocument(id_, texts[id_]) for id_ in "ac"])
     one, other = (rag.read_snapshot(lambda one, _: one) for rag in (updated, built))
     assert (
-        one.unedited_mentions.labels == other.unedited_mentions.labels == ["Dog", "person", "place"]
+        one.unedited_mentions.labels == other.unedited_mentions.labels == ["Dog", "GPE", "PERSON"]
     )
-    types, expected = (snapshot_arrays(each)["mention_types"] for each in (one, other))
+    types, expected = (snapshot_arrays(each)["mention_label_numbers"] for each in (one, other))
     assert types.dtype == expected.dtype
     assert types.tolist() == expected.tolist()
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
-from e2graphrag_integrations.entities.entity_types import type_of_label
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, split_subjects, with_subjects
 from e2graphrag_integrations.protocols import EntityExtractor, object_fingerprint
@@ -74,9 +73,9 @@ def own_fingerprint(fingerprint: str) -> str:
 def normalize_mentions(
     sentences: Sentences, cache: dict[str, str] | None = None, edits: EntityEdits = NO_EDITS
 ) -> list[list[tuple[str, str]]]:
-    """Return `(normal form, type)` for each mention in a chunk, grouped by sentence.
+    """Return `(normal form, label)` for each mention in a chunk, grouped by sentence.
 
-    The type of a common noun is empty.
+    The label of a common noun is empty.
 
     Mentions with an empty normal form and candidates for the subject are omitted.
 
@@ -92,6 +91,10 @@ def normalize_mentions(
             if mention.entity not in forms:
                 forms[mention.entity] = edits.form(mention.entity)
     return [
-        [(forms[m.entity], type_of_label(m.label)) for m in sentence if forms[m.entity]]
+        [
+            (forms[m.entity], (m.label or "NAME") if m.named else "")
+            for m in sentence
+            if forms[m.entity]
+        ]
         for sentence in sentences
     ]

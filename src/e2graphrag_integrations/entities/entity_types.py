@@ -22,9 +22,6 @@ COMMON_NOUN = "noun"
 ENTITY_TYPES = (PERSON, PLACE, ORGANIZATION, WORK, PRODUCT, OTHER, COMMON_NOUN)
 """The types of entities, apart from the user's own."""
 
-TYPE_RULES = 1
-"""Version of the types of labels. Raise it when they change; snapshots are then built again."""
-
 _LABELS = {
     PERSON: "PERSON PER PS PRS PERSNAME PERSONNAME",
     PLACE: "PLACE GPE LOC FAC LC LOCATION FACILITY PLACENAME GEOGNAME GPE_LOC",

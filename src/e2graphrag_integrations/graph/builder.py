@@ -17,7 +17,6 @@ from e2graphrag_integrations._utils.arrays import (
     smallest_int_type,
 )
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.entity_types import OTHER
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 
 MAX_NEIGHBORS = 1000
@@ -34,14 +33,14 @@ class MentionTable:
 
     Attributes:
         entities: The entity row of each mention.
-        types: The type of each mention: 0 for a common noun, and n for the n-th of `labels`.
+        label_numbers: The label of each mention: 0 for a common noun, n for the n-th of `labels`.
         sentence_sizes: Number of mentions per sentence.
         chunk_sizes: Number of sentences per chunk.
-        labels: The types of names, sorted.
+        labels: The labels of names, sorted; see `entities/entity_types.py`.
     """
 
     entities: IntArray
-    types: NDArray[np.unsignedinteger]
+    label_numbers: NDArray[np.unsignedinteger]
     sentence_sizes: IntArray
     chunk_sizes: IntArray
     labels: Sequence[str]
@@ -49,24 +48,27 @@ class MentionTable:
     @lazy
     def named(self) -> NDArray[np.bool_]:
         """Whether each mention is a proper name."""
-        mask: NDArray[np.bool_] = self.types > 0
+        mask: NDArray[np.bool_] = self.label_numbers > 0
         return mask
 
     def with_used_labels(self) -> MentionTable:
-        """Return the same mentions without types that none of them has."""
-        used = np.unique(self.types[self.types > 0]) - 1
+        """Return the same mentions without labels that none of them has."""
+        used = np.unique(self.label_numbers[self.label_numbers > 0]) - 1
         labels = [self.labels[row] for row in used.tolist()]
-        return replace(self, types=renumbered_types(self.types, self.labels, labels), labels=labels)
+        return replace(
+            self, label_numbers=renumbered(self.label_numbers, self.labels, labels), labels=labels
+        )
 
 
-def renumbered_types(
-    types: NDArray[np.unsignedinteger], labels: Sequence[str], new_labels: Sequence[str]
+def renumbered(
+    numbers: NDArray[np.unsignedinteger], labels: Sequence[str], new_labels: Sequence[str]
 ) -> NDArray[np.unsignedinteger]:
-    """Return types as numbers of other labels, which contain all that are used."""
-    numbers = {label: number for number, label in enumerate(new_labels, 1)}
-    new = np.asarray([0, *(numbers.get(label, 0) for label in labels)])
-    renumbered: NDArray[np.unsignedinteger] = new.astype(np.min_scalar_type(len(new_labels)))[types]
-    return renumbered
+    """Return numbers of labels as those of other labels, which contain all that are used."""
+    places = {label: place for place, label in enumerate(new_labels, 1)}
+    new = np.asarray([0, *(places.get(label, 0) for label in labels)])
+    kind = np.min_scalar_type(len(new_labels))
+    moved: NDArray[np.unsignedinteger] = new.astype(kind)[numbers]
+    return moved
 
 
 def mention_table(
@@ -75,24 +77,25 @@ def mention_table(
     """Return the distinct normal forms, sorted, and the mentions as arrays.
 
     Args:
-        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, type)`. The
-            type of a common noun is empty.
+        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, label)`. The
+            label of a common noun is empty.
     """
     rows: dict[str, int] = {}
     numbers: dict[str, int] = {"": 0}
-    entities, types = array("q"), array("I")  # lists of Python integers need far more memory
+    # Lists of Python integers need far more memory.
+    entities, label_numbers = array("q"), array("I")
     sentence_sizes, chunk_sizes = array("q"), array("q")
     for sentences in chunks:
         chunk_sizes.append(len(sentences))
         for sentence in sentences:
             sentence_sizes.append(len(sentence))
             entities.extend([rows.setdefault(name, len(rows)) for name, _ in sentence])
-            types.extend([numbers.setdefault(type_, len(numbers)) for _, type_ in sentence])
+            label_numbers.extend([numbers.setdefault(label, len(numbers)) for _, label in sentence])
     names, sorted_row = _sort_names(rows)
     labels = [*numbers][1:]
     return names, MentionTable(
         sorted_row[np.asarray(entities, dtype=np.int64)],
-        renumbered_types(np.asarray(types, dtype=np.uint32), labels, sorted(labels)),
+        renumbered(np.asarray(label_numbers, dtype=np.uint32), labels, sorted(labels)),
         np.asarray(sentence_sizes, dtype=np.int64),
         np.asarray(chunk_sizes, dtype=np.int64),
         sorted(labels),
@@ -126,9 +129,9 @@ class GraphBuilder:
         self._chunk_sizes: list[IntArray] = []
 
     def add(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
-        """Add the next chunk: the pairs `(normal form, type)` of the mentions in each sentence."""
+        """Add the next chunk: the pairs `(normal form, label)` of the mentions in each sentence."""
         entities = [
-            self._row(name, bool(type_)) for sentence in sentences for name, type_ in sentence
+            self._row(name, bool(label)) for sentence in sentences for name, label in sentence
         ]
         self._entities.append(np.asarray(entities, dtype=np.int64))
         self._sentence_sizes.append(np.asarray([*map(len, sentences)], dtype=np.int64))
@@ -168,7 +171,7 @@ class GraphBuilder:
             is_named[entities],
             np.concatenate([_EMPTY, *self._sentence_sizes]),
             np.concatenate([_EMPTY, *self._chunk_sizes]),
-            [OTHER],
+            ["NAME"],
         )
         return graph_from_mentions(names, mentions)
 

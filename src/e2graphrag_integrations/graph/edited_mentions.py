@@ -34,7 +34,7 @@ def apply_edits(
     sizes = np.bincount(sentences[kept], minlength=len(mentions.sentence_sizes))
     return new_names, MentionTable(
         moved[kept],
-        mentions.types[kept],
+        mentions.label_numbers[kept],
         sizes.astype(np.int64),
         mentions.chunk_sizes,
         mentions.labels,

@@ -15,7 +15,6 @@ from scipy.sparse import csc_array, csr_array
 
 from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.entity_types import TYPE_RULES
 from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.search.segmented import SegmentedVectors
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
-_MENTION_ARRAYS = ("entities", "types", "sentence_sizes", "chunk_sizes")
+_MENTION_ARRAYS = ("entities", "label_numbers", "sentence_sizes", "chunk_sizes")
 _PAIR_ARRAYS = ("keys", "units")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
@@ -59,8 +58,8 @@ def restore_bm25(arrays: Arrays, windows: int) -> BM25Index:
 
 
 def has_current_forms(meta: Mapping[str, Any]) -> bool:
-    """Return whether the names of a snapshot have the forms and types of the current rules."""
-    return bool(meta.get("form_rules") == [FORM_RULES, TYPE_RULES])
+    """Return whether the names of a snapshot are normal forms of the current rules."""
+    return bool(meta.get("form_rules") == FORM_RULES)
 
 
 def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
     fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
     mentions, _ = snapshot.stored_parts()
-    fields |= {"form_rules": [FORM_RULES, TYPE_RULES], "labels": list(mentions.labels)}
+    fields |= {"form_rules": FORM_RULES, "labels": list(mentions.labels)}
     tags = "" if snapshot.tags is None else snapshot.tags.to_json()
     fields |= {"tag_set": tags} if tags else {}
     languages = dict(snapshot.records.languages)
@@ -245,7 +244,7 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     yield _are_strings(snapshot.unedited_names)
     yield _are_rows(mentions.entities, len(snapshot.unedited_names))
     yield _is_list_of(mentions.labels, str)
-    yield _are_rows(mentions.types, len(mentions.labels) + 1, len(mentions.entities))
+    yield _are_rows(mentions.label_numbers, len(mentions.labels) + 1, len(mentions.entities))
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
     yield len(mentions.chunk_sizes) == chunks

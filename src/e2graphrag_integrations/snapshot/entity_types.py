@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations.entities.entity_types import COMMON_NOUN, OTHER
+from e2graphrag_integrations.entities.entity_types import (
+    COMMON_NOUN,
+    OTHER,
+    type_of_label,
+)
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.graph.builder import MentionTable
@@ -40,19 +44,21 @@ class EntityTypes:
             is_name: Whether each entity is a name; the others are common nouns. Entities that no
                 text mentions follow those that texts mention.
         """
-        labels = mentions.labels
-        votes = np.asarray([False, *(label != OTHER for label in labels)])[mentions.types]
-        width = len(labels) + 1
+        by_label = [type_of_label(label) for label in mentions.labels]
+        names = [COMMON_NOUN, OTHER, *sorted({*by_label} - {OTHER})]
+        places = np.asarray([0, *(names.index(type_) for type_ in by_label)])
+        types = places[mentions.label_numbers]
+        votes = types > names.index(OTHER)
         pairs, counts = np.unique(
-            mentions.entities[votes] * width + mentions.types[votes], return_counts=True
+            mentions.entities[votes] * len(names) + types[votes], return_counts=True
         )
-        entities, types = pairs // width, pairs % width
+        entities, types = pairs // len(names), pairs % len(names)
         order = np.lexsort((types, -counts, entities))
         winners = order[np.flatnonzero(np.diff(entities[order], prepend=-1))]
-        numbers = np.ones(len(is_name), dtype=np.int64)
-        numbers[entities[winners]] = types[winners] + 1
-        numbers[~is_name] = 0
-        return cls((COMMON_NOUN, OTHER, *labels), numbers)
+        numbers = np.full(len(is_name), names.index(OTHER))
+        numbers[entities[winners]] = types[winners]
+        numbers[~is_name] = names.index(COMMON_NOUN)
+        return cls(names, numbers)
 
     def of_row(self, row: int) -> str:
         """Return the type of an entity."""

@@ -33,7 +33,7 @@ from e2graphrag_integrations.graph.builder import (
     MentionTable,
     graph_from_mentions,
     graph_of,
-    renumbered_types,
+    renumbered,
 )
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -364,10 +364,10 @@ class SnapshotMerger:
             "mentions", merged.older_rows[older.entities], merged.newer_rows[newer.entities]
         )
         labels = sorted({*older.labels, *newer.labels})
-        types = (renumbered_types(one.types, one.labels, labels) for one in (older, newer))
+        numbers = (renumbered(one.label_numbers, one.labels, labels) for one in (older, newer))
         return merged.names, MentionTable(
             entities,
-            self._gather("mentions", *types),
+            self._gather("mentions", *numbers),
             self._gather("sentences", older.sentence_sizes, newer.sentence_sizes),
             self._gather("chunks", older.chunk_sizes, newer.chunk_sizes),
             labels,

@@ -125,7 +125,7 @@ class SnapshotSubsets:
         used, entities = np.unique(mentions.entities[places], return_inverse=True)
         taken = MentionTable(
             entities.astype(np.int64),
-            mentions.types[places],
+            mentions.label_numbers[places],
             sentence_sizes,
             chunk_sizes,
             mentions.labels,

@@ -21,7 +21,7 @@ _SLICE_SIZE = 16
 """Chunks per call of the extractor; a call takes a second or two with a spaCy pipeline."""
 
 Contribution = list[list[tuple[str, str]]]
-"""A chunk's mentions for the entity graph: a list of `(normal form, type)` per sentence."""
+"""A chunk's mentions for the entity graph: a list of `(normal form, label)` per sentence."""
 
 
 @dataclass(frozen=True, slots=True)
