@@ -304,9 +304,12 @@ class Snapshot:
             self.documents, self.chunk_documents, records.values, records_of_chunks
         )
         forms = TitleForms(self.edits) if self.title_forms is None else self.title_forms
+        pairs = zip(self.documents, self.titles, strict=True)
         choice = choose_subjects(
             self.graph,
-            self.titles,
+            [self.edits.title_in(id_, title) for id_, title in pairs]
+            if self.edits
+            else self.titles,
             self.subject_candidates,
             self.chunk_documents,
             names,
