@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,40 +31,72 @@ class MentionTable:
 
     Attributes:
         entities: The entity row of each mention.
-        named: Whether each mention is a proper name.
+        label_numbers: The label of each mention: 0 for a common noun, n for the n-th of `labels`.
         sentence_sizes: Number of mentions per sentence.
         chunk_sizes: Number of sentences per chunk.
+        labels: The labels of names, sorted; see `entities/entity_types.py`.
     """
 
     entities: IntArray
-    named: NDArray[np.bool_]
+    label_numbers: NDArray[np.unsignedinteger]
     sentence_sizes: IntArray
     chunk_sizes: IntArray
+    labels: Sequence[str]
+
+    @lazy
+    def named(self) -> NDArray[np.bool_]:
+        """Whether each mention is a proper name."""
+        mask: NDArray[np.bool_] = self.label_numbers > 0
+        return mask
+
+    def with_used_labels(self) -> MentionTable:
+        """Return the same mentions without labels that none of them has."""
+        used = np.unique(self.label_numbers[self.label_numbers > 0]) - 1
+        labels = [self.labels[row] for row in used.tolist()]
+        return replace(
+            self, label_numbers=renumbered(self.label_numbers, self.labels, labels), labels=labels
+        )
+
+
+def renumbered(
+    numbers: NDArray[np.unsignedinteger], labels: Sequence[str], new_labels: Sequence[str]
+) -> NDArray[np.unsignedinteger]:
+    """Return numbers of labels as those of other labels, which contain all that are used."""
+    places = {label: place for place, label in enumerate(new_labels, 1)}
+    new = np.asarray([0, *(places.get(label, 0) for label in labels)])
+    kind = np.min_scalar_type(len(new_labels))
+    moved: NDArray[np.unsignedinteger] = new.astype(kind)[numbers]
+    return moved
 
 
 def mention_table(
-    chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]],
+    chunks: Iterable[Sequence[Sequence[tuple[str, str]]]],
 ) -> tuple[list[str], MentionTable]:
     """Return the distinct normal forms, sorted, and the mentions as arrays.
 
     Args:
-        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, named)`.
+        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, label)`. The
+            label of a common noun is empty.
     """
     rows: dict[str, int] = {}
-    entities, named = array("q"), array("b")  # lists of Python integers need far more memory
+    numbers: dict[str, int] = {"": 0}
+    # Lists of Python integers need far more memory.
+    entities, label_numbers = array("q"), array("I")
     sentence_sizes, chunk_sizes = array("q"), array("q")
     for sentences in chunks:
         chunk_sizes.append(len(sentences))
         for sentence in sentences:
             sentence_sizes.append(len(sentence))
             entities.extend([rows.setdefault(name, len(rows)) for name, _ in sentence])
-            named.extend([is_named for _, is_named in sentence])
+            label_numbers.extend([numbers.setdefault(label, len(numbers)) for _, label in sentence])
     names, sorted_row = _sort_names(rows)
+    labels = [*numbers][1:]
     return names, MentionTable(
         sorted_row[np.asarray(entities, dtype=np.int64)],
-        np.asarray(named).astype(np.bool_),
+        renumbered(np.asarray(label_numbers, dtype=np.uint32), labels, sorted(labels)),
         np.asarray(sentence_sizes, dtype=np.int64),
         np.asarray(chunk_sizes, dtype=np.int64),
+        sorted(labels),
     )
 
 
@@ -79,7 +111,7 @@ def graph_from_mentions(names: Sequence[str], mentions: MentionTable) -> EntityG
     return graph_of(names, mentions, pairs)
 
 
-def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
+def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, str]]]]) -> EntityGraph:
     """Build the graph from chunks in the format that `mention_table` expects."""
     return graph_from_mentions(*mention_table(chunks))
 
@@ -94,10 +126,10 @@ class GraphBuilder:
         self._sentence_sizes = array("q")
         self._chunk_sizes = array("q")
 
-    def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
-        """Add the next chunk: the pairs `(normal form, named)` of the mentions in each sentence."""
+    def add(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Add the next chunk: the pairs `(normal form, label)` of the mentions in each sentence."""
         for sentence in sentences:
-            self._entities.extend([self._row(name, named) for name, named in sentence])
+            self._entities.extend([self._row(name, bool(label)) for name, label in sentence])
         self._sentence_sizes.extend(map(len, sentences))
         self._chunk_sizes.append(len(sentences))
 
@@ -131,13 +163,14 @@ class GraphBuilder:
         """Return the graph of all added chunks."""
         names, sorted_row = _sort_names(self._rows)
         entities = sorted_row[np.asarray(self._entities, dtype=np.int64)]
-        is_named = np.zeros(len(names), dtype=np.bool_)
+        is_named = np.zeros(len(names), dtype=np.uint8)
         is_named[sorted_row] = np.asarray(self._named)
         mentions = MentionTable(
             entities,
             is_named[entities],
             np.asarray(self._sentence_sizes, dtype=np.int64),
             np.asarray(self._chunk_sizes, dtype=np.int64),
+            ["NAME"],
         )
         return graph_from_mentions(names, mentions)
 

@@ -168,13 +168,11 @@ class ExtractionFit:
     names: Counter[str] = field(default_factory=Counter)
     long_names: Counter[str] = field(default_factory=Counter)
 
-    def add(
-        self, language: str, text: str, sentences: Sequence[Sequence[tuple[str, bool]]]
-    ) -> None:
-        """Count the mentions in a chunk, given as `(normal form, named)` by sentence."""
+    def add(self, language: str, text: str, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Count the mentions in a chunk, given as `(normal form, label)` by sentence."""
         is_dense = not {HAN, KANA, HANGUL}.isdisjoint(scripts_of_language(language))
         factor = _DENSE_LENGTH if is_dense else 1
-        names = [form for sentence in sentences for form, named in sentence if named]
+        names = [form for sentence in sentences for form, label in sentence if label]
         self.lengths[language] += factor * len(text)
         self.mentions[language] += sum(map(len, sentences))
         self.names[language] += len(names)

@@ -291,7 +291,9 @@ class ScopedSnapshots:
             from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
 
             forms = frozenset(known_forms(snapshot.edits, snapshot))
-            snapshot = with_edits(snapshot, whole.edits.restricted_to(forms))
+            snapshot = with_edits(
+                snapshot, whole.edits.restricted_to(forms, frozenset(snapshot.documents))
+            )
         bm25 = bm25_of(snapshot)
         if scope.statistics == "index":
             bm25 = replace(bm25, corpus=_corpus(bm25, whole.bm25))

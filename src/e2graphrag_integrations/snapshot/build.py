@@ -154,7 +154,7 @@ class _ColumnBuilder:
         self.text_starts: dict[str, int] = {}
         self.subjects = SubjectTableBuilder()
 
-    def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
+    def read(self, store: Store) -> Iterator[list[list[tuple[str, str]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
         forms: dict[str, str] = {}  # shared, because most names occur in several documents
         windows = sum(header.windows for header in self._headers)
@@ -173,13 +173,13 @@ class _ColumnBuilder:
                     text = store.document(header.id).text
                     self.segments[header.id] = _close_gaps(header.segments, text)
                     self.text_starts[header.id] = len(text) - len(text.lstrip())
-            chunks = [s.content_key for s in stored if s.node.level == 0]
-            extractions = store.cached(chunks)
+            chunks = [(s.content_key, s.node.document_id) for s in stored if s.node.level == 0]
+            extractions = store.cached(key for key, _ in chunks)
             if self._nodes_read >= _BATCH_NODES:  # the build takes long enough to report progress
                 total = sum(header.nodes for header in self._headers)
                 logger.info("building the snapshot: %d of %d nodes", self._nodes_read, total)
-            for number, key in enumerate(chunks, self._chunks_read - len(chunks)):
-                sentences = decode_sentences(extractions[key])
+            for number, (key, id_) in enumerate(chunks, self._chunks_read - len(chunks)):
+                sentences = self._edits.read_in(id_, decode_sentences(extractions[key]))
                 self.subjects.add(number, split_subjects(sentences)[0])
                 yield normalize_mentions(sentences, forms, self._edits)
 

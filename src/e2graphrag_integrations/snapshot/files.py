@@ -160,7 +160,11 @@ def _update(
             for id_, stamp in zip(older.documents, older.stamps, strict=True)
             if stamps.get(id_) == stamp
         }
-        reads_alike = older.edits.spelled_apart == stored_edits(store).spelled_apart
+        edits = stored_edits(store)
+        reads_alike = (older.edits.spelled_apart, older.edits.homonyms) == (
+            edits.spelled_apart,
+            edits.homonyms,
+        )
         if len(unchanged) < _MIN_UNCHANGED * len(stamps) or not reads_alike:
             return build_snapshot(store, int8=int8), None
         changed = [id_ for id_ in stamps if id_ not in unchanged]

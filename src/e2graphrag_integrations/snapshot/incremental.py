@@ -29,7 +29,12 @@ from e2graphrag_integrations._utils.strings import (
     index_strings,
     merge_names,
 )
-from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, graph_of
+from e2graphrag_integrations.graph.builder import (
+    MentionTable,
+    graph_from_mentions,
+    graph_of,
+    renumbered,
+)
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.incremental import updated_pairs, weights_of_sentences
@@ -372,12 +377,15 @@ class SnapshotMerger:
         entities = self._gather(
             "mentions", merged.older_rows[older.entities], merged.newer_rows[newer.entities]
         )
+        labels = sorted({*older.labels, *newer.labels})
+        numbers = (renumbered(one.label_numbers, one.labels, labels) for one in (older, newer))
         return merged.names, MentionTable(
             entities,
-            self._gather("mentions", older.named, newer.named),
+            self._gather("mentions", *numbers),
             self._gather("sentences", older.sentence_sizes, newer.sentence_sizes),
             self._gather("chunks", older.chunk_sizes, newer.chunk_sizes),
-        )
+            labels,
+        ).with_used_labels()
 
     @lazy
     def _names(self) -> MergedNames:

@@ -120,9 +120,14 @@ class SnapshotSubsets:
         sentence_sizes = mentions.sentence_sizes[sentences]
         places = concatenated_ranges(self._first_mentions[sentences], sentence_sizes)
         used, entities = np.unique(mentions.entities[places], return_inverse=True)
-        return _take(self._snapshot.unedited_names, used), MentionTable(
-            entities.astype(np.int64), mentions.named[places], sentence_sizes, chunk_sizes
+        taken = MentionTable(
+            entities.astype(np.int64),
+            mentions.label_numbers[places],
+            sentence_sizes,
+            chunk_sizes,
+            mentions.labels,
         )
+        return _take(self._snapshot.unedited_names, used), taken.with_used_labels()
 
     def _records(self, rows: IntArray, documents: IntArray, ids: Sequence[str]) -> MetadataRecords:
         records = self._snapshot.records
