@@ -18,7 +18,7 @@ SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-slow test-all coverage notebooks docs figures screenshots build check-project \
 	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
-	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-answers bench-peers \
+	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-answers bench-enrichment bench-peers \
 	bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards bench-crash bench-concurrency bench-sizes clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -197,6 +197,11 @@ bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
 		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/answers.json
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
 		--out benchmarks/results/answers_contexts.json
+
+# Enrichment by the same model, on 60 passages of two dev sets (ten minutes).
+bench-enrichment: $(STAMP) $(SMALL_MODEL)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/enrichment.py --data ../shared/data \
+		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/enrichment.json
 
 # Measured against lower bounds in the same run; fails if a goal is missed (15 minutes).
 bench-speed: $(STAMP)

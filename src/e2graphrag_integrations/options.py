@@ -16,6 +16,7 @@ from e2graphrag_integrations._utils.validation import (
     check_name,
     check_seconds,
     instance_or_default,
+    short_repr,
 )
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.languages.language import AUTO
@@ -163,6 +164,8 @@ class WriteOptions:
         engine: Where documents are extracted, embedded and summarized: `"local"` in this process,
             `"ray"` or a `RayEngine` (extra `ray`) on the workers of a Ray cluster.
         show_progress: Whether writes draw a progress bar.
+        enricher: An `Enricher`, whose language model adds keywords, questions and a sentence of
+            context to each chunk. None adds nothing.
 
     Raises:
         InvalidInputError: If a value is invalid.
@@ -174,9 +177,15 @@ class WriteOptions:
     lock_timeout: float = 30.0
     engine: Any = "local"
     show_progress: bool = False
+    enricher: Any = None
 
     def __post_init__(self) -> None:
         """Check the values."""
+        if self.enricher is not None and not hasattr(self.enricher, "stage"):
+            raise InvalidInputError(
+                f"enricher={short_repr(self.enricher)} is no Enricher: pass Enricher(llm) of "
+                "e2graphrag_integrations.enrichment"
+            )
         object.__setattr__(self, "concurrency", check_int("concurrency", self.concurrency))
         check_call_limit(self.max_llm_calls)
         instance_or_default("retry", self.retry, RetryPolicy)

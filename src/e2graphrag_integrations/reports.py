@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from e2graphrag_integrations._utils.display import HtmlFields, block, heading, values_table
 
-Stage = Literal["chunk", "extract", "embed", "summarize", "write", "evaluate"]
+Stage = Literal["chunk", "extract", "embed", "summarize", "enrich", "write", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Progress:
     of each stage has `done == total`, unless the run is aborted.
 
     Attributes:
-        stage: Name of the stage: `chunk`, `extract`, `embed` (chunks and summaries), `summarize` or
-            `write` (documents). A stage without items has no events. The only stage of an
-            evaluation is `evaluate` (questions).
+        stage: Name of the stage: `chunk`, `extract`, `embed` (chunks and summaries), `summarize`,
+            `enrich` (chunks) or `write` (documents). A stage without items has no events. The only
+            stage of an evaluation is `evaluate` (questions).
         done: Number of finished items, including those of failed documents.
         total: Number of items in the run.
         seconds: Wall time since the stages started, including waits for other stages.
@@ -93,6 +93,9 @@ class CostEstimate(_Report):
         community_reports: The counts of community reports, which `llm_calls` and the tokens
             include; its level is that of the communities. None if they were not asked for.
         skipped: Ids of unchanged documents, which are not indexed.
+        chunk_calls: The counts of the enricher at level 0, with the chunks as `summaries`.
+            `llm_calls` and the tokens include them, and then no summaries that are made without an
+            LLM. None without an enricher.
     """
 
     documents: int
@@ -104,6 +107,7 @@ class CostEstimate(_Report):
     levels: tuple[LevelEstimate, ...] = ()
     community_reports: LevelEstimate | None = None
     skipped: tuple[str, ...] = ()
+    chunk_calls: LevelEstimate | None = None
 
     def __add__(self, other: CostEstimate) -> CostEstimate:
         """Return the cost of a run, followed by that of community reports."""

@@ -85,7 +85,7 @@ def test_every_command_is_swept():
         *(f"entities {name}" for name in ("list", "show", "edit", "communities", "reindex")),
         *(f"export {name}" for name in ("folder", "graph", "report", "vectors")),
         *(f"indexes {name}" for name in ("list", "stats", "verify", "compact", "copy")),
-        *("indexes reembed", "indexes import", "indexes drop"),
+        *("indexes reembed", "indexes enrich", "indexes import", "indexes drop"),
         *(f"indexes {name}" for name in ("create-shards", "add-to-shards", "list-shards")),
         "indexes rebalance-shards",
     }
@@ -99,6 +99,12 @@ def test_commands_about_shards_escape_what_they_name(hostile_index, tmp_path, ch
     assert check("indexes", "list-shards", shards).code == 0
     assert check("indexes", "rebalance-shards", shards, copy, 3).code == 0
     assert check("indexes", "list-shards", hostile_index).code == 2
+
+
+def test_enriching_escapes_the_names_of_models_and_files(hostile_index, check):
+    estimate = ["--estimate", "--enrich-model", CONTROLS]
+    for options in (estimate, ["--remove", "--json"], ["--remove"]):
+        assert check("indexes", "enrich", hostile_index, *options).code == 0
 
 
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PACKAGE = "e2graphrag_integrations"
 PUBLIC = [
-    *("", "evaluation", "html_report", "langchain", "llama_index", "loaders"),
+    *("", "enrichment", "evaluation", "html_report", "langchain", "llama_index", "loaders"),
     *("server.web", "shards", "testing"),
 ]
 NEEDS = {

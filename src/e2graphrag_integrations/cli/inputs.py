@@ -35,6 +35,7 @@ from e2graphrag_integrations.store.location import drop_index, index_exists, sho
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.engine.scoped_reader import ScopedReader
+    from e2graphrag_integrations.enrichment import Enricher
     from e2graphrag_integrations.reports import IndexReport
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
@@ -259,6 +260,7 @@ def open_index(
     concurrency: int = 4,
     lock_timeout: float = 30.0,
     vectors: str | None = None,
+    enricher: Enricher | None = None,
 ) -> E2GraphRAG:
     """Open an existing index.
 
@@ -272,6 +274,7 @@ def open_index(
         concurrency: Maximum number of concurrent calls to the summarizer.
         lock_timeout: Seconds to wait while another process is writing.
         vectors: The vector index to use; None means the vectors of the index.
+        enricher: Enriches the chunks; None enriches none.
 
     Raises:
         InvalidInputError: If the file does not exist or is empty.
@@ -282,7 +285,7 @@ def open_index(
 
     check_index(path)
     models = Models(extractor=extractor, language=language)
-    writes = WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout)
+    writes = WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout, enricher=enricher)
     if path.endswith(_SHARDS) and vectors is None:
         from e2graphrag_integrations.shards import open_shards
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from e2graphrag_integrations.enrichment import Enricher
     from e2graphrag_integrations.server.web import AnswerOptions
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
 
@@ -34,6 +35,19 @@ def make_summarizer(
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
 
     return OpenAISummarizer(model, base_url=base_url, api_key=key)
+
+
+def make_enricher(
+    model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
+) -> Enricher | None:
+    """Return an enricher for the `--enrich-*` options; see `make_summarizer`."""
+    key = _api_key("enrich", model, base_url, api_key_env, is_needed=not estimate)
+    if model is None:
+        return None
+    from e2graphrag_integrations.enrichment import Enricher
+    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
+
+    return Enricher(OpenAISummarizer(model, base_url=base_url, api_key=key))
 
 
 def make_answers(

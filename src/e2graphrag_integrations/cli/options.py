@@ -177,6 +177,29 @@ AnswerTimeout = Annotated[
     _answer_option(metavar="SECONDS", help="Maximum time of an answer (default: 120)."),
 ]
 
+_enrich_option = functools.partial(typer.Option, rich_help_panel="Enrichment")
+
+EnrichModel = Annotated[
+    str | None,
+    _enrich_option(
+        metavar="NAME",
+        help="Model that adds keywords, questions and a sentence of context to each chunk, with "
+        "one call each. Without it, nothing is added.",
+    ),
+]
+
+EnrichBaseURL = Annotated[
+    str | None, _enrich_option(metavar="URL", help="Address of an OpenAI-compatible server.")
+]
+
+EnrichApiKeyEnv = Annotated[
+    str | None,
+    _enrich_option(
+        metavar="VARIABLE",
+        help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
+    ),
+]
+
 _boost_option = functools.partial(typer.Option, rich_help_panel="Boosts")
 
 BoostTags = Annotated[
@@ -246,6 +269,6 @@ MaxLLMCalls = Annotated[
     int | None,
     _llm_option(
         metavar="N",
-        help="Stop before the first LLM call if the summaries need more calls than this.",
+        help="Stop before the first LLM call if more calls are needed than this.",
     ),
 ]

@@ -23,7 +23,7 @@ from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.session import RetrievalSession
-from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
@@ -35,6 +35,15 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.store.index_state import IndexState
 
 T = TypeVar("T")
+
+
+def enriched_field(snapshot: Snapshot, store: Store) -> ChunkField | None:
+    """Return what a language model has added to the chunks; None if nothing has been added."""
+    if "enriched" not in snapshot.made_with:
+        return None
+    from e2graphrag_integrations.enrichment.field import FieldLoader
+
+    return FieldLoader(store)(snapshot)
 
 
 class OpenEngine(IndexReader):
@@ -52,7 +61,12 @@ class OpenEngine(IndexReader):
         self._vectors = parts.vectors
         self._hooks = parts.hooks
         self._session = RetrievalSession(
-            self._store, self._index.components, parts.node_search, parts.options.freshness
+            self._store,
+            self._index.components,
+            parts.node_search,
+            parts.options.freshness,
+            enriched_field,
+            int8=parts.int8,
         )
         self._index.after_write = self._session.note_write
 

@@ -30,6 +30,7 @@ from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (
     CompactReport,
+    CostEstimate,
     DeleteReport,
     IndexReport,
     ProgressListener,
@@ -374,8 +375,6 @@ class DocumentWrites(OpenEngine):
         return await run_in_thread(lambda: self._reembed(embedder, run), run.stop.stop_all)
 
     def _reembed(self, embedder: Embedder | str, run: IndexingRun) -> IndexReport:
-        from e2graphrag_integrations.indexing.reembed import reembed_documents
-
         if self._hooks.vector_search is not None:
             raise InvalidInputError(
                 "reembed() does not change the vectors in a vector store: open the index without "
@@ -383,9 +382,82 @@ class DocumentWrites(OpenEngine):
             )
         embedder = self._hooks.as_embedder(embedder)
         loaded = self._index.components.loaded(embedder)
-        report = self._run(lambda run: reembed_documents(self._index, loaded, run), run)
+        report = self._run(partial(self._reembed_all, loaded), run)
         self._arguments["embedder"] = embedder
         return report
+
+    def _reembed_all(self, embedder: Embedder, run: IndexingRun) -> IndexReport:
+        from e2graphrag_integrations.indexing.reembed import reembed_documents
+
+        report = reembed_documents(self._index, embedder, run)
+        if "enriched" in self._store.manifest():
+            from e2graphrag_integrations.enrichment.whole_index import embed_again
+
+            embed_again(self._index, run)
+        return report
+
+    def estimate_enrichment(self) -> CostEstimate:
+        """Return the cost of `enrich` without calling a model.
+
+        Raises:
+            InvalidInputError: If the index was opened without an enricher.
+        """
+        from e2graphrag_integrations.enrichment.whole_index import estimate_enrichment
+
+        return estimate_enrichment(self._index)
+
+    def enrich(
+        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Enrich all chunks of the index with the enricher of its `WriteOptions`.
+
+        `add` and `update` enrich what they write, so this is for documents that were indexed
+        without the enricher, or with another one. Chunks with a cached answer need no call. After
+        a crash, a stop or a failure, the next call continues.
+
+        Args:
+            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
+                `WriteOptions` of the index.
+            progress: Called with every `Progress` event.
+
+        Returns:
+            The numbers of documents and enriched chunks, the calls, their tokens, and the time.
+
+        Raises:
+            InvalidInputError: If the index was opened without an enricher.
+            LLMCallLimitError: If more calls are needed. No model was called.
+            EnrichmentError: If all documents failed, or so many that they are not the cause.
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+            StoppedError: If `stop` or `close` was called.
+        """
+        from e2graphrag_integrations.enrichment.whole_index import enrich_index
+
+        run = self._run_options(max_llm_calls, progress, None)
+        return self._run(partial(enrich_index, self._index), run)
+
+    async def aenrich(
+        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
+    ) -> IndexReport:
+        """Run `enrich` in a thread; an async model runs in the caller's event loop."""
+        from e2graphrag_integrations.enrichment.whole_index import enrich_index
+
+        run = self._run_options(max_llm_calls, progress, None)
+        return await self._arun(partial(enrich_index, self._index), run)
+
+    def remove_enrichment(self) -> int:
+        """Remove what the enricher has added to the chunks; return the number of these chunks.
+
+        Nothing is built, embedded or asked again: all other vectors, texts and entities remain.
+
+        Raises:
+            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
+        """
+        from e2graphrag_integrations.enrichment.whole_index import remove_enrichment
+
+        with self.write_lock():
+            removed = remove_enrichment(self._index)
+        self.follow_write()
+        return removed
 
     @property
     def replaced_embedder(self) -> Embedder | str | None:

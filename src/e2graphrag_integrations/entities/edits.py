@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -17,12 +18,18 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_name
 from e2graphrag_integrations.entities.normalize import cased_form, normal_form
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.types import Mention
 
-EditKind = Literal["alias", "separate", "stop"]
+EditKind = Literal["alias", "homonym", "separate", "stop"]
 
 _NAMES_PER_EDIT: Mapping[str, int] = {"alias": 2, "separate": 2, "stop": 1}
 
+_HOMONYM = 2
+"""Number of names of a homonym. The ids of at least one document follow them."""
+
 _ID_LENGTH = 12
+
+_PARENTHESES = re.compile(r"\s*[(（][^()（）]*[)）]$")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,9 +37,11 @@ class EntityEdit:
     """One correction.
 
     Attributes:
-        kind: `alias`: the first name means the entity of the second one. `separate`: the names
-            never mean the same entity. `stop`: the name means no entity.
-        names: The names, as the user wrote them; those of `separate` are sorted.
+        kind: `alias`: the first name means the entity of the second one. `homonym`: so it does, but
+            only in some documents. `separate`: the names never mean the same entity. `stop`: the
+            name means no entity.
+        names: The names, as the user wrote them; those of `separate` are sorted. Those of a homonym
+            are followed by the ids of the documents, which are sorted.
 
     Raises:
         InvalidInputError: If the kind is unknown, or a name is not a string with a letter or digit.
@@ -42,21 +51,28 @@ class EntityEdit:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if self.kind == "homonym":
+            self._check_homonym()
+            return
         if len(self.names) != _NAMES_PER_EDIT.get(self.kind):
             raise InvalidInputError(f"{self.kind!r} with {len(self.names)} names is not an edit")
-        names = [" ".join(check_name(f"a name in {self.kind}", one).split()) for one in self.names]
-        for name in names:
-            if not normal_form(name):
-                raise InvalidInputError(
-                    CodedText(
-                        "no_entity_name",
-                        "{text!r} in {kind} contains no letter or digit, so it names no entity",
-                        text=name,
-                        kind=self.kind,
-                    )
-                )
+        names = [_checked_name(self.kind, one) for one in self.names]
         in_order = sorted(names) if self.kind == "separate" else names
         object.__setattr__(self, "names", tuple(in_order))
+
+    def _check_homonym(self) -> None:
+        documents = sorted(
+            {check_name("a document in separate", one) for one in self.names[_HOMONYM:]}
+        )
+        if not documents:
+            raise InvalidInputError("a homonym needs the documents in which it has another meaning")
+        name, meaning = (_checked_name(self.kind, one) for one in self.names[:_HOMONYM])
+        if normal_form(name) == normal_form(meaning):
+            raise InvalidInputError(
+                f"separate: {meaning!r} does not tell the entity from others with the name "
+                f"{name!r}: add a word, such as {name + ' (2)'!r}"
+            )
+        object.__setattr__(self, "names", (name, meaning, *documents))
 
     @property
     def id(self) -> str:
@@ -67,6 +83,10 @@ class EntityEdit:
     def __str__(self) -> str:
         """Return the edit in words."""
         first, last = self.names[0], self.names[-1]
+        if self.kind == "homonym":
+            count = len(self.names) - _HOMONYM
+            meaning = self.names[1]
+            return f"{first!r} means {meaning!r} in {count} document{'s' if count > 1 else ''}"
         if self.kind == "alias":
             return f"{first!r} means {last!r}"
         return f"{first!r} is not {last!r}" if self.kind == "separate" else f"{first!r} is stopped"
@@ -90,6 +110,7 @@ class EntityEdits:
         self._check_aliases()
         self._check_separate()
         self._check_stop()
+        self._check_homonyms()
 
     def __iter__(self) -> Iterator[EntityEdit]:
         """Yield the edits."""
@@ -137,7 +158,8 @@ class EntityEdits:
         apart = _spelled_apart(everything)
         distinct: dict[tuple[str, ...], EntityEdit] = {}
         for one in everything:
-            forms = [_form(name, apart) for name in one.names]
+            forms = [_form(name, apart) for name in one.names[:_HOMONYM]]
+            forms += one.names[_HOMONYM:]
             distinct.setdefault((one.kind, *forms), one)
         return EntityEdits(tuple(distinct.values()))
 
@@ -148,23 +170,32 @@ class EntityEdits:
             tuple(
                 one
                 for one in self.edits
-                if one.kind == "separate"
-                and normal_form(one.names[0]) in apart
-                and normal_form(one.names[0]) == normal_form(one.names[1])
+                if one.kind == "homonym"
+                or (
+                    one.kind == "separate"
+                    and normal_form(one.names[0]) in apart
+                    and normal_form(one.names[0]) == normal_form(one.names[1])
+                )
             )
         )
 
-    def restricted_to(self, known: Container[str]) -> EntityEdits:
+    def restricted_to(self, known: Container[str], documents: Container[str]) -> EntityEdits:
         """Return the edits between known names, so that no other name shows.
 
         An alias of an alias means the last known name of the chain.
 
         Args:
             known: The forms of the known names, before the edits.
+            documents: The ids of the known documents.
         """
         written = {self.form(alias): name for alias, name in self.aliases.items()}
         kept: list[EntityEdit] = []
         for one in self.edits:
+            if one.kind == "homonym":
+                own = [id_ for id_ in one.names[_HOMONYM:] if id_ in documents]
+                if own:
+                    kept.append(EntityEdit("homonym", (*one.names[:_HOMONYM], *own)))
+                continue
             if not all(
                 self.form(name) in known for name in one.names[: 1 if one.kind == "alias" else 2]
             ):
@@ -225,6 +256,38 @@ class EntityEdits:
         """
         return self.resolve(self.form(name))
 
+    def read_in(
+        self, document_id: str, sentences: Sequence[Sequence[Mention]]
+    ) -> Sequence[Sequence[Mention]]:
+        """Return the mentions in a document, with the meaning of each homonym as its name."""
+        meanings = self._homonyms.get(document_id)
+        if meanings is None:
+            return sentences
+        return [
+            [one._replace(entity=meanings.get(normal_form(one.entity), one.entity)) for one in own]
+            for own in sentences
+        ]
+
+    def title_in(self, document_id: str, title: str | None) -> str | None:
+        """Return the title of a document, or its meaning if it is a homonym there."""
+        meanings = self._homonyms.get(document_id)
+        if meanings is None or title is None:
+            return title
+        plain = normal_form(_PARENTHESES.sub("", title))
+        return meanings.get(normal_form(title), meanings.get(plain, title))
+
+    def meanings_of(self, form: str) -> tuple[str, ...]:
+        """Return the further entities with a name, which have other names in the index."""
+        return self._meanings.get(form, ())
+
+    @property
+    def homonyms(self) -> tuple[EntityEdit, ...]:
+        """The names that have another meaning in some documents.
+
+        These edits decide how mentions are read, while all others apply to the entities.
+        """
+        return tuple(one for one in self.edits if one.kind == "homonym")
+
     def separated_from(self, *forms: str) -> frozenset[str]:
         """Return the entities that none of the forms may mean."""
         partners = self._partners
@@ -244,7 +307,7 @@ class EntityEdits:
     @lazy
     def named_forms(self) -> frozenset[str]:
         """The forms of all names in the edits."""
-        return frozenset(self.form(name) for one in self.edits for name in one.names)
+        return frozenset(self.form(name) for one in self.edits for name in one.names[:_HOMONYM])
 
     @lazy
     def spelled_apart(self) -> Mapping[str, frozenset[str]]:
@@ -253,6 +316,22 @@ class EntityEdits:
         These edits decide how mentions are read, while all others apply to the entities.
         """
         return _spelled_apart(self.edits)
+
+    @lazy
+    def _homonyms(self) -> Mapping[str, Mapping[str, str]]:
+        """For each document with homonyms, the meaning of each name by its normal form."""
+        found: dict[str, dict[str, str]] = {}
+        for one in self.homonyms:
+            for document_id in one.names[_HOMONYM:]:
+                found.setdefault(document_id, {})[normal_form(one.names[0])] = one.names[1]
+        return found
+
+    @lazy
+    def _meanings(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for one in self.homonyms:
+            found.setdefault(normal_form(one.names[0]), {})[self.entity_of(one.names[1])] = None
+        return {form: tuple(meanings) for form, meanings in found.items()}
 
     @lazy
     def _targets(self) -> dict[str, str]:
@@ -360,6 +439,18 @@ class EntityEdits:
                     )
                 )
 
+    def _check_homonyms(self) -> None:
+        meanings: dict[tuple[str, str], str] = {}
+        for one in self.homonyms:
+            name, meaning, *documents = one.names
+            for document_id in documents:
+                known = meanings.setdefault((document_id, normal_form(name)), meaning)
+                if normal_form(known) != normal_form(meaning):
+                    raise InvalidInputError(
+                        f"separate: {name!r} cannot mean both {known!r} and {meaning!r} in "
+                        f"document {document_id!r}: undo one of the edits"
+                    )
+
     def _follow(self, name: str) -> str:
         form = self.form(name)
         while form in self._targets:
@@ -382,6 +473,20 @@ def _contradiction(
     return InvalidInputError(
         CodedText(code, f"alias: {template}", alias=alias, other=name, **values)
     )
+
+
+def _checked_name(kind: str, name: str) -> str:
+    checked = " ".join(check_name(f"a name in {kind}", name).split())
+    if not normal_form(checked):
+        raise InvalidInputError(
+            CodedText(
+                "no_entity_name",
+                "{text!r} in {kind} contains no letter or digit, so it names no entity",
+                text=checked,
+                kind=kind,
+            )
+        )
+    return checked
 
 
 def _spelled_apart(edits: Iterable[EntityEdit]) -> dict[str, frozenset[str]]:

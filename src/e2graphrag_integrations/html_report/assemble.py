@@ -30,6 +30,7 @@ _MODULES = (
     "answer.js",
     "edits.js",
     "evidence.js",
+    "entity_types.js",
     "finder.js",
     "layouts.js",
     "drawing.js",

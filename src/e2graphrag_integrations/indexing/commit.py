@@ -34,12 +34,14 @@ class FinishedBatch:
         nodes: Nodes of each document, with texts, by document id.
         extractions: Extractions of the chunks.
         embeddings: Vectors of the nodes.
+        attached: Keys of the contents that a `ChunkStage` has attached to chunks, by node id.
     """
 
     documents: Sequence[SourceDocument]
     nodes: Mapping[str, Sequence[Node]]
     extractions: Extractions
     embeddings: Embeddings
+    attached: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
 
 @dataclass
@@ -84,7 +86,7 @@ class RunTotals:
             failed={id_: str(error) for id_, error in failed.items()},
             embedded=self.embedded,
             llm_calls=usage.calls,
-            saved_calls=max(0, cost.calls - answered) if usage.calls and not failed else 0,
+            saved_calls=max(0, cost.paid_calls - answered) if usage.calls and not failed else 0,
             retries=usage.retries,
             cut_summaries=usage.cut,
             prompt_tokens=usage.prompt_tokens,
@@ -105,6 +107,8 @@ def commit_batch(
     `stored_hashes` are the content hashes of the stored versions that may be replaced, by id.
     """
     totals.embedded += batch.embeddings.embedded
+    stage = context.chunk_stage
+    manifest = {**context.manifest, **({} if stage is None else stage.entries)}
     for document in batch.documents:
         if document.id in control.failures.failed:
             control.timer.advance("write", 1)
@@ -114,9 +118,7 @@ def commit_batch(
             linked = _link_nodes(nodes, batch, context.summaries)
             replaces = stored_hashes.get(document.id)
             try:
-                unlinked = context.store.write_document(
-                    document, linked, context.manifest, replaces
-                )
+                unlinked = context.store.write_document(document, linked, manifest, replaces)
             except LeaseLostError as error:  # another worker indexes it
                 logger.info("%s", error)
                 unlinked = None
@@ -149,8 +151,14 @@ def _link_nodes(
         children = [by_id[child] for child in node.child_ids]
         return summaries.key(without_overlap(children), node.level)
 
-    windows = batch.embeddings.windows
+    windows, attached = batch.embeddings.windows, batch.attached
     return [
-        StoredNode(node, count_words(node.text), content_key(node), windows[node.id])
+        StoredNode(
+            node,
+            count_words(node.text),
+            content_key(node),
+            windows[node.id],
+            attached.get(node.id, ()),
+        )
         for node in nodes
     ]

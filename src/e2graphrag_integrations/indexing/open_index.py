@@ -23,7 +23,7 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
 )
 from e2graphrag_integrations.indexing.planning import DocumentPlanner, Planner
-from e2graphrag_integrations.indexing.run import IndexingRun, StopSignal
+from e2graphrag_integrations.indexing.run import ChunkStage, IndexingRun, StopSignal
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.options import WriteOptions
@@ -47,6 +47,7 @@ class IndexingContext:
         summaries: Creates summaries.
         planner: Builds document trees.
         concurrency: Maximum number of simultaneous summarizer calls.
+        chunk_stage: A further stage for chunks; None if there is none.
     """
 
     store: DocumentSink
@@ -55,6 +56,7 @@ class IndexingContext:
     summaries: SummaryBuilder
     planner: Planner
     concurrency: int
+    chunk_stage: ChunkStage | None = None
 
 
 @dataclass(eq=False)
@@ -112,6 +114,15 @@ class OpenIndex:
             run.runner or self.loop,
             claims=run.claims,
         )
+
+    def chunk_stage(self, summaries: SummaryBuilder) -> ChunkStage | None:
+        """Return the stage of the enricher that the user passed; None if there is none.
+
+        Args:
+            summaries: The summary builder of the run, whose usage counts the stage shares.
+        """
+        enricher = self.writes.enricher
+        return None if enricher is None else enricher.stage(summaries, self.components)
 
     def exclusive(self, run: IndexingRun | None = None) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing; see `E2GraphRAG.write_lock`."""

@@ -30,10 +30,12 @@ from e2graphrag_integrations.indexing.inputs import (
     OnDuplicate,
     Selection,
     StoredDocuments,
+    as_documents,
     classify_for_add,
     classify_for_resume,
     classify_for_update,
     declare_language,
+    joined_documents,
     languages_of,
     with_languages,
 )
@@ -57,6 +59,7 @@ from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
 from e2graphrag_integrations.indexing.stages.llm_calls import (
     CostCounter,
     announce_llm_calls,
+    models_of,
     plan_llm_calls,
 )
 from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
@@ -66,10 +69,12 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
     dequeue,
     enqueue_selected,
+    note_pace,
     queued_documents,
     read_queue,
 )
 from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
@@ -143,10 +148,12 @@ def _enqueue(
         index.adopt(store.manifest() or store.queue_manifest())
         if run.max_llm_calls is not None:
             planner = index.planner.for_run()
-            plan_llm_calls(to_index, planner, index.summary_builder(run), run.max_llm_calls)
+            summaries = index.summary_builder(run)
+            stage = index.chunk_stage(summaries)
+            plan_llm_calls(to_index, planner, summaries, run.max_llm_calls, stage)
         manifest = checked_manifest(to_index, index)
 
-        def select_again() -> list[SourceDocument]:
+        def select_again() -> Sequence[SourceDocument]:
             nonlocal selection
             selection = select()  # others may have added or indexed some meanwhile
             return with_languages(selection.to_index, store.language_counts())
@@ -162,7 +169,8 @@ def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Index the documents in the queue; see `E2GraphRAG.resume`."""
     stored = _stored_documents(index)
     queued = with_languages(
-        (entry.document for entry in read_queue(index.store)), index.store.language_counts()
+        as_documents(entry.document for entry in read_queue(index.store)),
+        index.store.language_counts(),
     )
     selection = classify_for_resume(queued, stored)
     if selection.to_index:
@@ -175,15 +183,17 @@ def estimate_documents(
     added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
 ) -> CostEstimate:
     """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
-    _check_scope_keys((*added, *updated), index)
+    _check_scope_keys(added, index)
+    _check_scope_keys(updated, index)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
     to_add = classify_for_add(added, stored, "replace", "keep")
     to_update = classify_for_update(declare_language(updated, index.language), stored)
-    to_index = to_add.to_index + to_update.to_index
-    cost = CostCounter(index.summary_builder(IndexingRun()))
+    to_index = joined_documents(to_add.to_index, to_update.to_index)
+    summaries = index.summary_builder(IndexingRun())
+    cost = CostCounter.of(summaries, index.chunk_stage(summaries))
     for document in with_languages(to_index, index.store.language_counts()):
-        cost.add(index.planner(document))
+        cost.add(document, index.planner(document))
     return replace(cost.estimate(), skipped=(*to_add.unchanged, *to_update.unchanged))
 
 
@@ -219,15 +229,16 @@ def _index_with(
     entries: QueueEntries = Queued(store) if run.queued else Unqueued()
     planner = _planner(documents, index, runner)
     # Before `check_for_writing`, which may call a paid embedder.
-    cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls)
+    stage = index.chunk_stage(summaries)
+    cost = plan_llm_calls(documents, planner, summaries, run.max_llm_calls, stage)
     manifest = checked_manifest(documents, index)
     context = IndexingContext(
-        store, index.components, manifest, summaries, planner, index.writes.concurrency
+        store, index.components, manifest, summaries, planner, index.writes.concurrency, stage
     )
     failures = FailurePolicy(on_failure=entries.mark_failed)
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
     entries.begin(documents, manifest)
-    announce_llm_calls(cost, summaries, control.timer)
+    announce_llm_calls(cost, models_of(summaries, stage), control.timer)
 
     def give_up(_: BaseException) -> None:
         with contextlib.suppress(StoreError):  # the error that aborted the run matters more
@@ -240,10 +251,23 @@ def _index_with(
             control,
             stored_hashes=stored.hashes,
             on_batch=entries.mark_processing,
+            on_pace=_PaceOfRun(store),
         )
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
+
+
+class _PaceOfRun:
+    """Records the pace of a run, without that of earlier runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._is_first = True
+
+    def __call__(self, documents: int, seconds: float) -> None:
+        note_pace(self._store, documents, seconds, is_first=self._is_first)
+        self._is_first = False
 
 
 def _check_scope_keys(documents: Sequence[SourceDocument], index: OpenIndex) -> None:
@@ -285,6 +309,7 @@ def index_documents(
     *,
     stored_hashes: Mapping[str, str] = MappingProxyType({}),
     on_batch: Callable[[Sequence[str]], None] = lambda _: None,
+    on_pace: Callable[[int, float], None] = lambda *_: None,
     totals: RunTotals | None = None,
 ) -> IndexReport:
     """Plan, extract, embed, summarize and commit documents.
@@ -295,6 +320,8 @@ def index_documents(
         control: Receives failures, times and progress; can stop the run.
         stored_hashes: Content hashes of the stored documents that may be replaced, by id.
         on_batch: Called with the document ids in each batch before work on the batch starts.
+        on_pace: Called with the number of documents of each batch but the last, when they are
+            written, and the seconds since those before.
         totals: The counts of earlier documents, to which those of these are added.
 
     Raises:
@@ -302,12 +329,14 @@ def index_documents(
         StoppedError: After a stop request.
     """
     started = time.perf_counter()
-    cost = CostCounter(context.summaries)
+    stage = context.chunk_stage
+    cost = CostCounter.of(context.summaries, stage)
     totals = RunTotals() if totals is None else totals
     tracer = current_tracer()
     with contextlib.ExitStack() as stack:
         span = stack.enter_context(tracer.span("index", documents=len(documents)))
         sizes = {"extract": 1, "embed": 1, "summaries": 1, "llm": context.concurrency}
+        sizes |= {} if stage is None else {"chunks": 1}
         threads = {
             name: stack.enter_context(ContextThreads(size, f"e2graphrag-{name}"))
             for name, size in sizes.items()
@@ -321,13 +350,19 @@ def index_documents(
         stack.enter_context(on_error(lambda _: control.stop.stop_all()))
         try:
             if control.timer.has_listener:
-                control.timer.begin(count_items(documents, context.planner, control))
+                counts = count_items(documents, context.planner, control)
+                counts |= {} if stage is None else {stage.stage: counts["chunk"]}
+                control.timer.begin(counts)
             embedder = context.components.embedder
             batches = plan_batches(documents, context.planner, embedder, cost, control)
+            left, since = len(documents), started
             for finish in _two_in_flight(batches, start):
                 finished = finish()
                 with tracer.span("index.commit", documents=len(finished.documents)):
                     commit_batch(finished, context, control, stored_hashes, totals)
+                left, before, since = left - len(finished.documents), since, time.perf_counter()
+                if left:
+                    on_pace(len(finished.documents), since - before)
             calls, failed = context.summaries.usage.calls, len(control.failures.failed)
             span.set(with_prefix({"failed": failed, "llm_calls": calls}))
         except WorkStopped as error:
@@ -362,7 +397,7 @@ def _start(
     threads: Mapping[str, Executor],
     tracer: Tracer,
 ) -> Callable[[], FinishedBatch]:
-    """Start the three stages of a batch, and return a function that waits for them."""
+    """Start the stages of a batch, and return a function that waits for them."""
     resources = (context.components, context.store, control)
     languages = {document.id: document.language or ENGLISH for document in batch.documents}
     extracting = threads["extract"].submit(
@@ -385,8 +420,21 @@ def _start(
         control,
         threads["llm"],
     )
+    stage, asking = context.chunk_stage, None
+    if stage is not None:
+        asking = threads["chunks"].submit(
+            tracer.traced(stage.ask, f"index.{stage.stage}", chunks=len(batch.chunks)),
+            batch.documents,
+            batch.trees,
+            control,
+            threads["llm"],
+        )
 
     def finish() -> FinishedBatch:
+        # A failure there also stops the summaries, so it is the one to report.
+        failure = None if asking is None else asking.exception()
+        if failure is not None and not isinstance(failure, WorkStopped):
+            raise failure
         nodes = {
             tree.document_id: [replace(n, text=texts.get(n.id, n.text)) for n in tree.nodes]
             for tree, texts in zip(batch.trees, summarizing.result(), strict=True)
@@ -402,8 +450,13 @@ def _start(
             *resources,
         )
         extractions = extracting.result()
+        attached: Mapping[str, tuple[bytes, ...]] = {}
+        if stage is not None and asking is not None:
+            answers = asking.result()
+            attaching = threads["embed"].submit(stage.attach, answers, batch.prefixes, control)
+            attached = attaching.result()
         vectors = embedding.result() + embedding_summaries.result()
-        return FinishedBatch(batch.documents, nodes, extractions, vectors)
+        return FinishedBatch(batch.documents, nodes, extractions, vectors, attached)
 
     return finish
 

@@ -69,7 +69,7 @@ def plan_batches(
             with control.timer.timed("chunk"):
                 tree = planner(document)
                 prefix = embedder.title_prefix(document.title)
-            cost.add(tree)
+            cost.add(document, tree)
         except (InvalidInputError, IndexingError) as error:  # a user's splitter or tokenizer failed
             control.failures.record_failure([document.id], error)
             continue

@@ -14,9 +14,10 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations._utils.display import printable
@@ -32,7 +33,9 @@ from e2graphrag_integrations.indexing.stages.work import (
     StageWork,
 )
 from e2graphrag_integrations.protocols import Summarizer
-from e2graphrag_integrations.reports import Progress, ProgressListener, Stage
+from e2graphrag_integrations.reports import LevelEstimate, Progress, ProgressListener, Stage
+from e2graphrag_integrations.tree import Tree
+from e2graphrag_integrations.types import SourceDocument
 
 
 class StageTimer:
@@ -298,6 +301,80 @@ class RunControl:
     failures: FailurePolicy = field(default_factory=FailurePolicy)
     stop: StopSignal = field(default_factory=StopSignal)
     runner: StageRunner = field(default_factory=LocalRunner)
+
+
+class ChunkCost(Protocol):
+    """Counts the calls of a `ChunkStage`; cached and repeated ones need none."""
+
+    def add(self, document: SourceDocument, tree: Tree) -> None:
+        """Add a document to the counts."""
+        ...
+
+    def total(self) -> LevelEstimate:
+        """Return the counts, with the number of chunks as `summaries`."""
+        ...
+
+
+class ChunkStage(Protocol):
+    """A further stage: a language model says something about each chunk, which is kept with it.
+
+    What it caches, by its inputs, outlasts a crash. The transaction that writes a document links
+    its chunks to the cached contents (`StoredNode.attached`).
+    """
+
+    @property
+    def stage(self) -> Stage:
+        """The name of the stage, for progress."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The name of the language model."""
+        ...
+
+    @property
+    def entries(self) -> Mapping[str, str]:
+        """Entries in the manifest of an index with such contents."""
+        ...
+
+    def cost(self) -> ChunkCost:
+        """Return a new counter."""
+        ...
+
+    def ask(
+        self,
+        documents: Sequence[SourceDocument],
+        trees: Sequence[Tree],
+        control: RunControl,
+        pool: Executor,
+    ) -> Mapping[str, Any]:
+        """Return the answers about the chunks, by node id, without those of failed documents.
+
+        Args:
+            documents: The documents.
+            trees: Their trees, in the same order.
+            control: Receives progress and failures; ends the stage after a stop request.
+            pool: Runs the calls.
+
+        Raises:
+            IndexingError: If a failure aborts the run.
+            WorkStopped: After a stop request.
+        """
+        ...
+
+    def attach(
+        self, answers: Mapping[str, Any], prefixes: Mapping[str, str], control: RunControl
+    ) -> Mapping[str, tuple[bytes, ...]]:
+        """Cache what is made of the answers, and return the keys of the contents by node id.
+
+        The thread of the embedder calls it.
+
+        Args:
+            answers: The result of `ask`.
+            prefixes: The text prepended to the windows of each document, by id.
+            control: As for `ask`.
+        """
+        ...
 
 
 def run_in_slices(

@@ -27,7 +27,11 @@ from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
 from e2graphrag_integrations.corpus.trees import check_tree_per, page_tree
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.planning import plan_document
-from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, plan_llm_calls
+from e2graphrag_integrations.indexing.stages.llm_calls import (
+    announce_llm_calls,
+    models_of,
+    plan_llm_calls,
+)
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, summarize_trees
 from e2graphrag_integrations.llama_index.documents import LlamaIndexDocuments
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
@@ -204,8 +208,11 @@ class SummaryTreeNodeParser(NodeParser):
                 store,
                 runner,
             )
-            cost = plan_llm_calls(trees, lambda tree: tree, builder, self.max_llm_calls)
-            announce_llm_calls(cost, builder)
+            planned = {tree.document_id: tree for tree in trees}
+            cost = plan_llm_calls(
+                sources, lambda source: planned[source.id], builder, self.max_llm_calls
+            )
+            announce_llm_calls(cost, models_of(builder))
             summaries: Sequence[Any] = summarize_trees(
                 trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
             )

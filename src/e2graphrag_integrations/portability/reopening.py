@@ -24,7 +24,7 @@ from e2graphrag_integrations.store.location import index_exists, shown_path
 CALLBACKS = frozenset({"callback_manager", "show_progress"})
 """Arguments that change no result. They are left out of a pickle."""
 
-WRITERS = frozenset({"llm", "splitter", "summarizer", "transformations"})
+WRITERS = frozenset({"enricher", "llm", "splitter", "summarizer", "transformations"})
 """Arguments that only writes need. A pickle without them can only be read."""
 
 MODELS = {

@@ -110,7 +110,7 @@ def _check_windows(store: Store, checked: Counter[str]) -> Iterator[str]:
     # Check only vectors in use: a failed build may have cached vectors from a different model.
     lengths = store.read(
         "SELECT DISTINCT length(value) FROM content "
-        "WHERE key IN (SELECT content_key FROM windows) ORDER BY 1"
+        "WHERE key IN (SELECT content_key FROM windows WHERE number >= 0) ORDER BY 1"
     )
     if len(lengths) > 1:
         yield f"vectors have different lengths, in bytes: {[length for (length,) in lengths]}"
@@ -174,7 +174,7 @@ def _check_tree(
 
 
 def _check_waiting_documents(store: Store, checked: Counter[str]) -> Iterator[str]:
-    waiting = len(read_queue(store)) + len(read_pending(store))
+    waiting = sum(1 for _ in read_queue(store)) + len(read_pending(store))
     if waiting:
         checked["waiting documents"] += waiting
     yield from ()

@@ -32,6 +32,8 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "holds_from": "holds as of {date}: from {start}",
         "holds_to": "holds as of {date}: to {end}",
         "holds_between": "holds as of {date}: from {start} to {end}",
+        "enriched_sentence": "enrichment: nearer than the text is {sentence!r}",
+        "enriched_words": "enrichment: only the added words contain {words}",
         # Why a route was chosen
         "mode": "the mode is {mode}",
         "own_chunks": "the mode is {mode}; no pair shares a chunk, so each entity adds its own "

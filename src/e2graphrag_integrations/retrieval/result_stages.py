@@ -11,9 +11,11 @@ from e2graphrag_integrations.retrieval.hydrate import add_relevance, hydrate, hy
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
 from e2graphrag_integrations.retrieval.reasons import Reason
+from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
 from e2graphrag_integrations.retrieval.results.packing import TableHeaders, pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.results.selection import above_floor, expand, fill_to_k
+from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import measure
 
@@ -73,7 +75,20 @@ def explain(draft: Draft) -> Draft:
         trace = replace(trace, mixture=mixture)
     if query.history:
         trace = replace(trace, carried=query.carried)
-    return replace(draft, trace=trace)
+    return replace(draft, nodes=_with_field_reasons(draft), trace=trace)
+
+
+def _with_field_reasons(draft: Draft) -> Sequence[RetrievedNode]:
+    """Return the nodes with the reasons of the field in which they were found, if there is one."""
+    field, nodes = draft.query.chunk_field, draft.nodes
+    if field is None or not isinstance(draft.strategy, HybridStrategy):
+        return nodes
+    rows = [draft.snapshot.nodes.row_of[node.node_id] for node in nodes]
+    found = field.reasons(draft.query, rows)
+    return [
+        replace(node, reasons=(*node.reasons, *found[row])) if row in found else node
+        for node, row in zip(nodes, rows, strict=True)
+    ]
 
 
 def _selected(draft: Draft) -> Draft:

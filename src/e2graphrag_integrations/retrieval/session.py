@@ -27,7 +27,7 @@ from e2graphrag_integrations.retrieval.generations import (
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.strategy import Query, Strategy
+from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.snapshot.build import window_texts
@@ -110,6 +110,8 @@ class RetrievalSession:
         node_search: Returns the vector search to use with a snapshot; None searches the vectors in
             the file.
         policy: How old an answer may be.
+        chunk_field: Returns the field of the chunks of a snapshot; None if they have none.
+        int8: Whether the vectors of the snapshots have one byte per component.
     """
 
     def __init__(
@@ -118,10 +120,15 @@ class RetrievalSession:
         components: Components,
         node_search: Callable[[Snapshot], NodeSearch] | None = None,
         policy: FreshnessPolicy | None = None,
+        chunk_field: Callable[[Snapshot, Store], ChunkField | None] = lambda *_: None,
+        *,
+        int8: bool = False,
     ) -> None:
+        self._int8 = int8
         self._store = store
         self._components = components
         self._node_search = node_search
+        self._chunk_field = chunk_field
         policy = FreshnessPolicy() if policy is None else policy
         self._generations = GenerationKeeper(store, self._build, policy)
         self._scopes: ScopedSnapshots | None = None
@@ -257,11 +264,16 @@ class RetrievalSession:
 
         with self._scopes_lock:
             if self._scopes is None:
-                self._scopes = ScopedSnapshots()
+                # Other vector searches, such as those of servers, are searched through a mask.
+                node_search = self._node_search if self._int8 else None
+                self._scopes = ScopedSnapshots(node_search=node_search)
             return self._scopes
 
     def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
         source, snapshot = view.source(self._store), view.seen.snapshot
+        field = self._chunk_field(snapshot, self._store)
+        if field is not None:
+            query = replace(query, options=(*query.options, field))
         dense = snapshot.dense
         if isinstance(dense, DenseIndex):
             return retrieve(query, strategy, snapshot, source, self._components)
@@ -300,7 +312,7 @@ class RetrievalSession:
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
-        base = load_or_build_snapshot(store, older)
+        base = load_or_build_snapshot(store, older, int8=self._int8)
         if self._node_search is None:
             return base, base
         # BM25 belongs to the base snapshot, so that the next build can reuse it. The tags are

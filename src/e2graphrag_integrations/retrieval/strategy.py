@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_fraction, check_int, short_repr
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
 from e2graphrag_integrations.retrieval.question_words import search_terms
+from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.search.bm25 import Weights
+from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Mention, Span
 
@@ -139,6 +144,11 @@ class Query:
         return next((one for one in self.options if isinstance(one, kind)), None)
 
     @property
+    def chunk_field(self) -> ChunkField | None:
+        """What the chunks contain beside their texts, if anything."""
+        return next((one for one in self.options if isinstance(one, ChunkField)), None)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The mentions: surface forms of names, and lemmas of common nouns."""
         return tuple(mention.entity for mention in self.mentions)
@@ -192,6 +202,48 @@ class Query:
                 "the query has no vector: needs_vector() of the strategy must return True"
             )
         return self.vector
+
+
+class ChunkField(ABC):
+    """What chunks contain beside their texts, where `HybridStrategy` finds them as well.
+
+    It is one of `Query.options`.
+    """
+
+    @abstractmethod
+    def nearest(
+        self, vector: FloatArray, count: int, allowed: NDArray[np.bool_] | None
+    ) -> tuple[IntArray, Floats]:
+        """Return the rows of the nearest chunks, best first, and their cosines.
+
+        Args:
+            vector: Unit vector, shape (dimension,).
+            count: Maximum number of chunks.
+            allowed: Mask over nodes; None allows all.
+        """
+
+    @abstractmethod
+    def matching(
+        self,
+        terms: Sequence[str],
+        weights: Weights,
+        idf_power: float,
+        count: int,
+        allowed: NDArray[np.bool_] | None,
+    ) -> tuple[IntArray, Floats]:
+        """Return the rows of the chunks with the highest BM25 scores, and these scores.
+
+        Args:
+            terms: The terms of the question.
+            weights: Factors of terms.
+            idf_power: Exponent of the extra IDF factor of each term.
+            count: Maximum number of chunks.
+            allowed: Mask over nodes; None allows all.
+        """
+
+    @abstractmethod
+    def reasons(self, query: Query, rows: Sequence[int]) -> Mapping[int, tuple[Reason, ...]]:
+        """Return why some nodes were found in this field, by row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,11 +102,14 @@ def open_shards(
 
     Raises:
         InvalidInputError: If an argument is invalid.
+        ShardsUnsupportedError: If `writes` has an enricher.
         NotAnIndexError: If the file does not list shards, or a shard is not an index.
         SettingsMismatchError: If shards were built with different settings or models.
         ShardUnavailableError: If a shard cannot be opened, unless `partial` is true.
     """
     options = Options.of(settings, models, writes, freshness)
+    if options.writes.enricher is not None:
+        raise unsupported("an enricher")
     if isinstance(shards, str | os.PathLike):
         listed = ShardsFile.read(shards)
         path, locations = str(checked_path(shards)), listed.locations(shards)

@@ -41,12 +41,14 @@ class StoredNode:
         words: Number of words in the node's text.
         content_key: Key of the cached content: a chunk's extraction or a summary's text.
         windows: For each of the node's vectors, the span of text it covers and the vector's key.
+        attached: Keys of the content that a `ChunkStage` has attached to the node.
     """
 
     node: Node
     words: int
     content_key: bytes
     windows: tuple[tuple[Span, bytes], ...] = ()
+    attached: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

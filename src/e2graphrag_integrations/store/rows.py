@@ -12,7 +12,8 @@ Each row of `documents` contains the number of the document's nodes and windows,
 missing rows, and a stamp, which every write of the document replaces. `queue` contains the
 documents that are not indexed yet. `entity_edits` contains the user's corrections of entities.
 `pending` and `mirrored` belong to the integrations: changes that are not indexed yet, and the
-vectors that a user's vector store holds.
+vectors that a user's vector store holds. Rows of `windows` with a negative number are no windows:
+they link a node to the content that a stage has attached to it (`ChunkStage`).
 """
 
 from __future__ import annotations
@@ -270,6 +271,42 @@ def _node_fields(stored: StoredNode) -> tuple[str | int | bytes | None, ...]:
 def _window_fields(stored: StoredNode) -> Iterator[tuple[str | int | bytes, ...]]:
     for number, (span, key) in enumerate(stored.windows):
         yield stored.node.id, number, span.start, span.end, key
+    yield from _attached_fields(stored.node.id, stored.attached)
+
+
+def _attached_fields(
+    node_id: str, keys: Sequence[bytes]
+) -> Iterator[tuple[str | int | bytes, ...]]:
+    for number, key in enumerate(keys, 1):
+        yield node_id, -number, 0, 0, key
+
+
+def attached_to(db: Transaction, document_id: str) -> dict[str, list[bytes]]:
+    """Return the keys of the content attached to the nodes of a document, by node id."""
+    rows = db.execute(
+        "SELECT w.node_id, w.content_key FROM windows w JOIN nodes n ON n.id = w.node_id "
+        "WHERE n.document_id = ? AND w.number < 0 ORDER BY w.node_id, w.number DESC",
+        (document_id,),
+    ).fetchall()
+    keys: dict[str, list[bytes]] = {}
+    for node_id, key in rows:
+        keys.setdefault(node_id, []).append(key)
+    return keys
+
+
+def attach(db: Transaction, attached: Mapping[str, Sequence[bytes]]) -> None:
+    """Replace the content attached to nodes, given the keys of the content by node id."""
+    db.executemany(
+        "DELETE FROM windows WHERE node_id = ? AND number < 0", ((id_,) for id_ in attached)
+    )
+    db.executemany(
+        "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            (*fields, checksum(*fields))
+            for id_, keys in attached.items()
+            for fields in _attached_fields(id_, keys)
+        ),
+    )
 
 
 def delete_document(db: Transaction, document_id: str) -> list[bytes] | None:
@@ -305,13 +342,13 @@ def relink_chunks(db: Transaction, path: str, keys: Mapping[str, bytes]) -> Iter
 
 
 def replace_windows(db: Transaction, windows: Mapping[str, Sequence[tuple[Span, bytes]]]) -> None:
-    """Replace all windows of all nodes.
+    """Replace all windows of all nodes; attached content remains.
 
     Args:
         db: The transaction.
         windows: For each window of each node, by node id, its span and the key of its vector.
     """
-    db.execute("DELETE FROM windows")
+    db.execute("DELETE FROM windows WHERE number >= 0")
     rows = (
         (id_, number, span.start, span.end, key)
         for id_, own in windows.items()
@@ -331,7 +368,7 @@ def renew_stamps(db: Transaction, path: str) -> None:
     """
     counts = db.execute(
         "SELECT n.document_id, count(*) FROM windows w JOIN nodes n ON n.id = w.node_id "
-        "GROUP BY n.document_id"
+        "WHERE w.number >= 0 GROUP BY n.document_id"
     ).fetchall()
     windows = {id_: int(count) for id_, count in counts}
     for (id_,) in db.execute("SELECT id FROM documents").fetchall():

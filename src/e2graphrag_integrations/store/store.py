@@ -34,6 +34,8 @@ from e2graphrag_integrations.store.rows import (
     REPORT,
     REPORT_INDEX,
     REPORT_INDEX_KEY,
+    attach,
+    attached_to,
     checked_row,
     checksum,
     delete_document,
@@ -63,6 +65,9 @@ _TAGS = "tags"
 
 _LEFTOVERS = "leftovers"
 """Manifest key that exists while the file may contain unused content."""
+
+_QUEUE_ROWS = 200
+"""Number of rows of the queue that are read at a time."""
 
 QUEUE_MANIFEST = "waiting_with"
 """Manifest key for the settings and model fingerprints of the queued documents."""
@@ -313,8 +318,17 @@ class Store:
         self.database.listen(on_change)
 
     def queue_rows(self, ids: Collection[str] | None = None) -> Iterator[Any]:
-        """Yield the rows of the queue, or those with the given ids, oldest first."""
-        return self._select("SELECT * FROM queue {} ORDER BY number, id", "id", ids)
+        """Yield the rows of the queue, or those with the given ids, oldest first.
+
+        All of them are read a few at a time, because each contains the text of a document.
+        """
+        query = "SELECT * FROM queue {} ORDER BY number, id"
+        if ids is not None:
+            yield from self._select(query, "id", ids)
+            return
+        ordered = [id_ for (id_,) in self.read("SELECT id FROM queue ORDER BY number, id")]
+        for start in range(0, len(ordered), _QUEUE_ROWS):
+            yield from self._select(query, "id", ordered[start : start + _QUEUE_ROWS])
 
     # Cached content
 
@@ -415,9 +429,13 @@ class Store:
                     "current version, then call update()"
                 )
             db.execute("DELETE FROM queue WHERE id = ?", (document.id,))
+            attached = attached_to(db, document.id)
             old_keys = delete_document(db, document.id)
             try:
                 insert_document(db, document, nodes)
+                if attached:  # what was paid for remains, also without the stage that made it
+                    plain = {one.node.id for one in nodes if not one.attached}
+                    attach(db, {id_: keys for id_, keys in attached.items() if id_ in plain})
             except self.database.reference_error as error:
                 raise IndexingError(
                     f"another writer deleted cached content that document {document.id!r} needs: "
@@ -488,6 +506,45 @@ class Store:
             if tag_set is not None:
                 put_manifest(db, _TAGS, tag_set.to_json())
             self._drop_unused(db, old_keys)
+            self.new_generation(db)
+
+    def attached(self) -> dict[str, list[bytes]]:
+        """Return the keys of the content attached to nodes, by node id; see `ChunkStage`.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        keys: dict[str, list[bytes]] = {}
+        query = "SELECT * FROM windows WHERE number < 0 ORDER BY node_id, number DESC"
+        for row in self.read(query):
+            node_id, *_, key = checked_row(row, self.path, f"content attached to node {row[0]}")
+            keys.setdefault(node_id, []).append(key)
+        return keys
+
+    def replace_attached(
+        self,
+        attached: Mapping[str, Sequence[bytes]],
+        change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
+        """Replace the content attached to nodes in one transaction, and drop what is unused.
+
+        Args:
+            attached: Keys of the cached content by node id. No keys remove what is attached.
+            change_manifest: Changes the entries in the manifests of the documents and the queue.
+
+        Raises:
+            IndexingError: If another writer has deleted a node or the content.
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        with self.transaction() as db:
+            query = "SELECT content_key FROM windows WHERE node_id = ? AND number < 0"
+            old = [key for id_ in attached for (key,) in db.execute(query, (id_,)).fetchall()]
+            try:
+                attach(db, attached)
+            except self.database.reference_error as error:
+                raise IndexingError(f"another writer changed {self.path}: call again") from error
+            self._change_manifests(db, change_manifest)
+            self._drop_unused(db, set(old))
             self.new_generation(db)
 
     def _change_manifests(
@@ -662,6 +719,23 @@ class Store:
             raise StaleSnapshotError("a node of the snapshot is missing from the file")
         return nodes
 
+    def window_vectors(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+        """Return encoded vectors by the node of their window and its number in the node.
+
+        Windows that do not exist are omitted.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        wanted = set(places)
+        keys = {}
+        ids = list(dict.fromkeys(id_ for id_, _ in places))
+        for row in self._select("SELECT * FROM windows {}", "node_id", ids):
+            if (row[0], row[1]) in wanted:
+                keys[row[0], row[1]] = checked_row(row, self.path, f"a window of node {row[0]}")[4]
+        contents = self.cached(set(keys.values()))
+        return {place: contents[key] for place, key in keys.items() if key in contents}
+
     def mentions_at(
         self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None
     ) -> dict[str, Sentences]:
@@ -726,6 +800,7 @@ class Store:
             CorruptStoreError: If a row does not match its checksum.
         """
         windows: dict[str, list[tuple[Span, bytes]]] = {}
+        attached: dict[str, list[bytes]] = {}
         window_query = "SELECT * FROM windows {} ORDER BY node_id, number"
         if document_ids is not None:
             window_query = (
@@ -734,14 +809,21 @@ class Store:
             )
         for row in self._select(window_query, "document_id", document_ids):
             what = f"a window of node {row[0]}"
-            node_id, _, start, end, key = checked_row(row, self.path, what)
+            node_id, number, start, end, key = checked_row(row, self.path, what)
             with invalid_rows(self.path, what):
                 if not (0 <= start <= end and isinstance(key, bytes)):
                     raise ValueError("the span is invalid")
+            if number < 0:
+                attached.setdefault(node_id, []).insert(0, key)
+                continue
             windows.setdefault(node_id, []).append((Span(start, end), key))
         query = "SELECT * FROM nodes {} ORDER BY document_id, level, position"
         for row in self._select(query, "document_id", document_ids):
-            yield replace(row_to_node(row, self.path), windows=tuple(windows.get(row[0], ())))
+            yield replace(
+                row_to_node(row, self.path),
+                windows=tuple(windows.get(row[0], ())),
+                attached=tuple(attached.get(row[0], ())),
+            )
 
     def _drop_unused(self, db: Transaction, keys: Collection[bytes] | None) -> None:
         for table in ("queue", "pending"):

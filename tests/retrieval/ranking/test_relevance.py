@@ -17,7 +17,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
-from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.retrieval.strategy import ChunkField, Query
 from fakes import CountingLLM, LineCounter, NameExtractor
 from strategies import FakeEmbedder, WordCounter, quick
 
@@ -377,3 +377,61 @@ def test_windows_contain_a_word_in_any_form(open_index):
     relevance = relevance_of(rag, "king die", BOTH)
     windows = np.arange(2)
     assert relevance.contain(["king", "die"], windows).tolist() == [[True, False], [True, False]]
+
+
+class OneField(ChunkField):
+    """A field in which one node has a cosine and a BM25 score."""
+
+    def __init__(self, row, cosine=0.0, score=0.0):
+        self.row, self.cosine, self.score = np.asarray([row]), cosine, score
+
+    def nearest(self, vector, count, allowed):
+        kept = allowed is None or allowed[self.row].all()
+        return self.row[: int(kept)], np.asarray([self.cosine][: int(kept)])
+
+    def matching(self, terms, weights, idf_power, count, allowed):
+        return self.row, np.asarray([self.score])
+
+    def reasons(self, query, rows):
+        return {}
+
+
+def with_field(rag, field, settings, **query):
+    asked = Query("plum pie", options=(field,), vector=np.asarray([1.0, 0.0]), **query)
+    return Relevance(asked, rag._session.snapshot(), **settings)
+
+
+def test_a_chunk_counts_as_its_nearer_field_at_its_nearest_window(with_cosines):
+    rag = with_cosines({"best": 0.9}, {"middle": 0.6}, {"worst": 0.3})
+    found = with_field(rag, OneField(2, cosine=0.75), DENSE)
+    # The cosines are now .9, .75 and .6, and the lowest of them counts as 0.
+    assert by_window(found.windows) == about({0: 1, 2: 0.25, 1: 0})
+    assert by_window(found.dense) == about({0: 0.9, 1: 0.6, 2: 0.3})
+    assert found.of_node(2) == pytest.approx(0.3, abs=1e-6)
+    farther = with_field(rag, OneField(2, cosine=0.1), DENSE)
+    assert by_window(farther.windows) == about({0: 1, 1: 0.25, 2: 0})
+
+
+def test_a_filter_applies_to_the_field(with_cosines):
+    rag = with_cosines({"best": 0.9}, {"middle": 0.6}, {"worst": 0.3})
+    allowed = np.asarray([True, True, False])
+    found = with_field(rag, OneField(2, cosine=0.95), DENSE, allowed=allowed)
+    assert by_window(found.windows) == about({0: 1, 1: 0})
+
+
+def test_half_of_the_bm25_score_of_a_field_is_added_to_that_of_the_text(with_cosines):
+    rag = with_cosines({"plum tart": 0.9}, {"plum": 0.6}, {"pear": 0.3})
+    plain = relevance_of(rag, "plum pie", BM25)
+    own = by_window(plain.bm25)
+    found = with_field(rag, OneField(2, score=2 * own[1] + 2), BM25)
+    assert by_window(found._matching) == pytest.approx({2: own[1] + 1, **own})
+    both = with_field(rag, OneField(0, score=2.0), BM25)
+    assert by_window(both._matching) == pytest.approx({0: own[0] + 1, 1: own[1]})
+
+
+def test_words_that_only_a_field_contains_are_trusted(with_cosines):
+    rag = with_cosines({"tart": 0.9}, {"pear": 0.6})
+    assert relevance_of(rag, "plum pie", BM25).bm25_confidence == 0
+    found = with_field(rag, OneField(1, score=9.0), BM25)
+    assert found.bm25_confidence == 1
+    assert by_window(found.windows) == about({1: 1})

@@ -50,6 +50,9 @@ def index(
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
     engine: options.Engine = "local",
@@ -64,6 +67,7 @@ def index(
     Examples:
       e2graphrag index novels/ --out novels.e2g
       e2graphrag index novels/ notes.md --out novels.e2g --llm-model gpt-5-mini --estimate
+      e2graphrag index novels/ --out novels.e2g --enrich-model gpt-5-mini --estimate
       e2graphrag index novels/ --out novels.e2g --on-duplicate skip
       e2graphrag index novels/ --out living.e2g --cut content
       e2graphrag index novels/ --out letters.e2g --metadata tenant=a --metadata year=1895
@@ -76,6 +80,9 @@ def index(
     summarizer = models.make_summarizer(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
     )
+    enricher = models.make_enricher(
+        enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate or no_wait
+    )
     chosen_engine = inputs.make_engine(engine, address)
     given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_new_index(out, paths)
@@ -83,7 +90,7 @@ def index(
     # An estimate must not create a file.
     in_memory = estimate and not index_exists(out)
     with (
-        inputs.remove_if_failed(out, uses_llm=summarizer is not None),
+        inputs.remove_if_failed(out, uses_llm=summarizer is not None or enricher is not None),
         E2GraphRAG.open(
             ":memory:" if in_memory else out,
             embedder=embedder,
@@ -96,7 +103,9 @@ def index(
                 grouping=cut,
             ),
             models=Models(extractor=inputs.parse_extractors(spacy_model), language=language),
-            writes=WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout),
+            writes=WriteOptions(
+                concurrency=concurrency, lock_timeout=lock_timeout, enricher=enricher
+            ),
         ) as rag,
     ):
         documents = inputs.described(rag, sources.documents, given_metadata)

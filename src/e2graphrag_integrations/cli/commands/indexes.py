@@ -7,16 +7,21 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import inputs, models, options
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.output.indexes import (
     print_indexes,
     print_stats,
     print_verification,
 )
-from e2graphrag_integrations.cli.output.indexing import print_reembedded
+from e2graphrag_integrations.cli.output.indexing import (
+    print_enriched,
+    print_estimate,
+    print_reembedded,
+)
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.store.location import drop_index, list_indexes, shown_path
 
 command = group(
@@ -125,6 +130,55 @@ def reembed(
         with inputs.stopped_by_signals(rag.stop), progress_bar() as progress:
             report = rag.reembed(embedder, progress=progress)
     print_reembedded(report, shown_path(index), profile=profile, as_json=json)
+
+
+@command
+def enrich(
+    index: options.IndexFile,
+    *,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
+    remove: Annotated[
+        bool, options.flag("--remove", "Remove what was added; no model is called.")
+    ] = False,
+    estimate: options.EstimateOnly = False,
+    concurrency: options.Concurrency = 4,
+    max_llm_calls: options.MaxLLMCalls = None,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> ExitCode:
+    """Let a language model add words to all chunks.
+
+    It adds keywords, questions and a sentence of context. Chunks that this model has read already
+    need no call.
+
+    Examples:
+      e2graphrag indexes enrich novels.e2g --enrich-model gpt-5-mini --estimate
+      e2graphrag indexes enrich novels.e2g --enrich-model gpt-5-mini --max-llm-calls 500
+      e2graphrag indexes enrich novels.e2g --remove
+    """
+    if remove == (enrich_model is not None):
+        raise InvalidInputError("pass either --enrich-model NAME or --remove")
+    enricher = models.make_enricher(
+        enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate
+    )
+    path = shown_path(index)
+    with inputs.open_index(
+        index, lock_timeout=lock_timeout, concurrency=concurrency, enricher=enricher
+    ) as rag:
+        if remove:
+            removed = rag.remove_enrichment()
+            text = f"{path}: {removed} chunks are no longer enriched"
+            print_summary(text, {"removed": removed, "file": path}, as_json=json)
+            return ExitCode.OK
+        if estimate:
+            print_estimate(rag.estimate_enrichment(), as_json=json)
+            return ExitCode.OK
+        with inputs.stopped_by_signals(rag.stop), progress_bar() as progress:
+            report = rag.enrich(max_llm_calls=max_llm_calls, progress=progress)
+    print_enriched(report, path, as_json=json)
+    return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
 
 @command

@@ -40,10 +40,14 @@ def print_estimate(estimate: reports.CostEstimate, *, as_json: bool) -> None:
         f"{level.prompt_tokens} prompt and {level.completion_tokens} completion tokens"
         for level in estimate.levels
     )
+    of_chunks = estimate.chunk_calls
+    if of_chunks is not None:
+        print_line(f"{of_chunks.summaries} chunks to enrich, {of_chunks.llm_calls} LLM calls")
     columns = ("level", "summaries", "LLM calls", "prompt tokens", "completion tokens")
     if estimate.levels:
         print_table(columns, [asdict(level).values() for level in estimate.levels], lines)
-    print_line(f"LLM calls: {estimate.llm_calls} (with --llm-model; extracted summaries need none)")
+    needed = "" if of_chunks else " (with --llm-model; extracted summaries need none)"
+    print_line(f"LLM calls: {estimate.llm_calls}{needed}")
     print_line(f"prompt tokens: at most {estimate.prompt_tokens}")
     print_line(f"completion tokens: at most {estimate.completion_tokens}")
 
@@ -148,6 +152,19 @@ def print_reembedded(
         print_line(f"{path}: nothing to do, {len(report.skipped)} document(s) are current")
     if profile:
         print_profile(report.seconds)
+
+
+def print_enriched(report: reports.IndexReport, path: str, *, as_json: bool) -> None:
+    """Print the result of enriching an index."""
+    if as_json:
+        print_json({**report.to_dict(), "file": path})
+        return
+    for document_id, reason in report.failed.items():
+        print_line(f"failed: {document_id}: {on_command_line(reason)}", error=True)
+    print_line(
+        f"{path}: {report.chunks} chunks enriched, {report.llm_calls} LLM calls, "
+        f"{report.tokens} tokens"
+    )
 
 
 def print_reindexed(

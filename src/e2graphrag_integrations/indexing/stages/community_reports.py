@@ -15,7 +15,11 @@ from e2graphrag_integrations.errors import (
     SummaryError,
 )
 from e2graphrag_integrations.indexing.run import WorkStopped
-from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, check_calls
+from e2graphrag_integrations.indexing.stages.llm_calls import (
+    announce_llm_calls,
+    check_calls,
+    models_of,
+)
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.store.store import Store
@@ -124,8 +128,8 @@ class ReportWriter:
         if not self.uses_llm:
             return [self._build(source, self._uncached) for source in sources]
         cost = self.estimate(sources)
-        check_calls(cost, self.summaries, max_llm_calls, "reports")
-        announce_llm_calls(cost, self.summaries, what="community reports")
+        check_calls(cost, models_of(self.summaries), max_llm_calls, "reports")
+        announce_llm_calls(cost, models_of(self.summaries), what="community reports")
         stopping = threading.Event() if stopping is None else stopping
 
         def write(source: ReportSource) -> str:

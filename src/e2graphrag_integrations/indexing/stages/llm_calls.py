@@ -7,15 +7,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal, Self
 
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, LLMCallLimitError
-from e2graphrag_integrations.indexing.run import StageTimer
+from e2graphrag_integrations.indexing.run import ChunkCost, ChunkStage, StageTimer
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree, without_overlap
-from e2graphrag_integrations.types import Node
+from e2graphrag_integrations.types import Node, SourceDocument
 
 
 @dataclass
@@ -26,24 +26,36 @@ class CostCounter:
 
     Attributes:
         summaries: Looks up cached summaries and renders prompts.
+        chunk_cost: Counts the calls of a further stage for chunks; None if there is none.
     """
 
     summaries: SummaryBuilder
+    chunk_cost: ChunkCost | None = None
     _documents: int = 0
     _chunks: int = 0
     _levels: dict[int, Counter[str]] = field(default_factory=dict)
     _counted: set[bytes] = field(default_factory=set)
 
-    @property
-    def calls(self) -> int:
-        """Number of LLM calls needed by the trees added so far."""
-        return sum(level["llm_calls"] for level in self._levels.values())
+    @classmethod
+    def of(cls, summaries: SummaryBuilder, stage: ChunkStage | None) -> Self:
+        """Return a counter for summaries and a further stage for chunks."""
+        return cls(summaries, None if stage is None else stage.cost())
 
-    def add(self, tree: Tree) -> None:
-        """Add a tree to the counts. Cached or already counted summaries need no call."""
+    @property
+    def paid_calls(self) -> int:
+        """Number of calls of a language model needed by the documents added so far."""
+        of_trees = sum(level["llm_calls"] for level in self._levels.values())
+        of_chunks = 0 if self.chunk_cost is None else self.chunk_cost.total().llm_calls
+        # Without another stage, an estimate says what summaries by a model would cost.
+        return of_chunks + (of_trees if self.summaries.uses_llm or self.chunk_cost is None else 0)
+
+    def add(self, document: SourceDocument, tree: Tree) -> None:
+        """Add a document to the counts. Cached or already counted summaries need no call."""
         self._documents += 1
         if not tree.levels:
             return
+        if self.chunk_cost is not None:
+            self.chunk_cost.add(document, tree)
         self._chunks += len(tree.levels[0])
         by_id = {node.id: node for node in tree.nodes}
         # Each node has a text, if known, and a symbol that is equal for equal content.
@@ -84,14 +96,19 @@ class CostCounter:
             )
             for number, level in sorted(self._levels.items())
         )
+        of_chunks = None if self.chunk_cost is None else self.chunk_cost.total()
+        # Next to paid calls, summaries without a language model cost nothing.
+        counted = levels if of_chunks is None or self.summaries.uses_llm else ()
+        paid = (*counted, *(() if of_chunks is None else (of_chunks,)))
         return CostEstimate(
             documents=self._documents,
             chunks=self._chunks,
             summaries=sum(level.summaries for level in levels),
-            llm_calls=self.calls,
-            prompt_tokens=sum(level.prompt_tokens for level in levels),
-            completion_tokens=sum(level.completion_tokens for level in levels),
+            llm_calls=self.paid_calls,
+            prompt_tokens=sum(level.prompt_tokens for level in paid),
+            completion_tokens=sum(level.completion_tokens for level in paid),
             levels=levels,
+            chunk_calls=of_chunks,
         )
 
 
@@ -105,14 +122,13 @@ def _inputs(node: Node, children: list[Node], texts: dict[str, str | None]) -> l
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 
 def plan_llm_calls(
-    documents: Iterable[T],
-    planner: Callable[[T], Tree],
+    documents: Iterable[SourceDocument],
+    planner: Callable[[SourceDocument], Tree],
     summaries: SummaryBuilder,
     limit: int | None,
+    stage: ChunkStage | None = None,
 ) -> CostEstimate | None:
     """Estimate the LLM calls of a run, and compare them with its limit.
 
@@ -122,38 +138,46 @@ def plan_llm_calls(
             run reports them.
         summaries: Creates the summaries.
         limit: Maximum number of calls, without retries; None means no limit.
+        stage: A further stage for chunks.
 
     Returns:
-        The estimate, or None if the summarizer needs no LLM.
+        The estimate, or None if the run needs no LLM.
 
     Raises:
         LLMCallLimitError: If the run needs more calls.
     """
-    if not summaries.uses_llm:
+    if not summaries.uses_llm and stage is None:
         return None
-    counter = CostCounter(summaries)
+    counter = CostCounter.of(summaries, stage)
     for document in documents:
         try:
-            counter.add(planner(document))
+            counter.add(document, planner(document))
         except (InvalidInputError, IndexingError):
             continue
     cost = counter.estimate()
-    check_calls(cost, summaries, limit, "summaries")
+    check_calls(cost, models_of(summaries, stage), limit, "summaries")
     return cost
+
+
+def models_of(summaries: SummaryBuilder, stage: ChunkStage | None = None) -> str:
+    """Return the names of the language models that a run calls."""
+    own = [summaries.model] if summaries.uses_llm or stage is None else []
+    return " and ".join(dict.fromkeys([*own, *([] if stage is None else [stage.model])]))
 
 
 _FEWER = {
     "summaries": "index fewer documents at once. No model was called and nothing was indexed",
     "reports": "list fewer communities (top=). No model was called",
+    "answers": "leave the chunks as they are. No model was called",
 }
 """How to need fewer calls, for the error message."""
 
 
 def check_calls(
     cost: CostEstimate,
-    summaries: SummaryBuilder,
+    models: str,
     limit: int | None,
-    what: Literal["summaries", "reports"],
+    what: Literal["summaries", "reports", "answers"],
 ) -> None:
     """Compare the LLM calls of a run with its limit.
 
@@ -162,7 +186,7 @@ def check_calls(
     """
     if limit is not None and cost.llm_calls > limit:
         raise LLMCallLimitError(
-            f"the {what} need {_describe(cost, summaries)}, but max_llm_calls={limit}: raise the "
+            f"the {what} need {_describe(cost, models)}, but max_llm_calls={limit}: raise the "
             f"limit, or {_FEWER[what]}",
             cost.llm_calls,
             limit,
@@ -171,7 +195,7 @@ def check_calls(
 
 def announce_llm_calls(
     cost: CostEstimate | None,
-    summaries: SummaryBuilder,
+    models: str,
     timer: StageTimer | None = None,
     *,
     what: str = "summaries",
@@ -182,14 +206,14 @@ def announce_llm_calls(
     """
     if cost is None or not cost.llm_calls:
         return
-    line = f"{what}: {_describe(cost, summaries)}"
+    line = f"{what}: {_describe(cost, models)}"
     logger.info("%s", line)
     if timer is not None:
         timer.announce("summarize", line)
 
 
-def _describe(cost: CostEstimate, summaries: SummaryBuilder) -> str:
+def _describe(cost: CostEstimate, models: str) -> str:
     return (
-        f"{cost.llm_calls:,} LLM call(s) to {summaries.model}, with at most "
+        f"{cost.llm_calls:,} LLM call(s) to {models}, with at most "
         f"{cost.prompt_tokens:,} prompt tokens and {cost.completion_tokens:,} completion tokens"
     )

@@ -38,6 +38,9 @@ docs/constants.md compares other values."""
 _INFLECTED = 0.8
 """Weight of an inflected form in BM25, relative to the word in the question."""
 
+_FIELD_WEIGHT = 0.5
+"""Weight of the BM25 score of a chunk's field, which repeats words of its text."""
+
 _MIN_RELEVANCE = 1e-3
 """Minimum combined score, before the exponent, so the last hit still scores above zero."""
 
@@ -181,6 +184,51 @@ class Relevance:
         )
 
     @lazy
+    def _near(self) -> tuple[IntArray, Floats]:
+        """`dense`, in which a chunk that is nearer in its field counts as its nearest window."""
+        field = self.query.chunk_field
+        if field is None or not self.dense_weight or not len(self._window_nodes):
+            return self.dense
+        rows, cosines = field.nearest(self.query.unit_vector, self.list_length, self._allowed)
+        return self._raised(self.dense, self._nearest_windows(rows), cosines)
+
+    @lazy
+    def _matching(self) -> tuple[IntArray, Floats]:
+        """`bm25`, to which the field of a chunk adds its score, at the nearest window."""
+        field = self.query.chunk_field
+        if field is None or not self.bm25_weight:
+            return self.bm25
+        terms, weights = self.searched
+        rows, scores = field.matching(
+            terms, weights, self.idf_power, self.list_length, self._allowed
+        )
+        windows = self._nearest_windows(rows)
+        own = self.snapshot.bm25.score_rows(
+            terms, windows, idf_power=self.idf_power, weights=weights
+        )
+        return self._raised(self.bm25, windows, own + _FIELD_WEIGHT * scores)
+
+    def _nearest_windows(self, rows: IntArray) -> IntArray:
+        """Return the window of each node that is nearest to the question, or else its first one."""
+        windows, owners = self.snapshot.dense.windows_of(rows)
+        values: Floats = np.zeros(len(windows))
+        if self.query.vector is not None and len(windows):
+            values = self.snapshot.dense.cosines(self.query.vector, windows)
+        order = np.lexsort((windows, -values, owners))
+        nearest: IntArray = windows[order[first_occurrences(owners[order])]]
+        return nearest
+
+    def _raised(
+        self, ranking: tuple[IntArray, Floats], windows: IntArray, scores: Floats
+    ) -> tuple[IntArray, Floats]:
+        """Return a ranking in which some windows have at least the given scores."""
+        rows = np.concatenate([ranking[0], windows])
+        values = np.concatenate([ranking[1], scores])
+        order = np.lexsort((rows, -values))
+        best = order[first_occurrences(rows[order])][: self.list_length]
+        return rows[best], values[best]
+
+    @lazy
     def bm25_confidence(self) -> float:
         """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
 
@@ -189,7 +237,7 @@ class Relevance:
         a question in English about texts in another language, it is divided by the full score
         itself: such texts contain English words by chance.
         """
-        _, scores = self.bm25
+        _, scores = self._matching
         full = self._full_score
         if not len(scores) or not full:
             return 0.0
@@ -223,7 +271,7 @@ class Relevance:
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
         """All windows with a positive relevance, ascending, and their relevance."""
-        (near, cosines), (matching, scores) = self.dense, self.bm25
+        (near, cosines), (matching, scores) = self._near, self._matching
         # A BM25 ranking shorter than its limit contains every match, so its scores are scaled
         # from 0.
         floor = float(scores[-1]) if len(scores) == self.list_length else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,6 +71,8 @@ class Service:
         self.metrics = Metrics(self.admission, self.jobs)
         self._check: asyncio.Future[None] | None = None
         self._checked_at = 0.0
+        self._count: asyncio.Future[None] | None = None
+        self._counted_at = 0.0
         self._whole: Readable = rag if options.where is None else rag.scoped(options.where)
         self._scopes: dict[str, ScopedReader] = {
             one.name: self._whole.scoped(one.where)
@@ -184,6 +187,22 @@ class Service:
             self._check = asyncio.ensure_future(asyncio.to_thread(self._read_generation))
             self._checked_at = now
         await asyncio.shield(self._check)
+
+    async def count_queue(self) -> None:
+        """Bring the metrics of the queue up to date, in one thread and at most once a second.
+
+        They remain as they were if the index cannot be read.
+        """
+        now = time.monotonic()
+        if self._count is None or (self._count.done() and now - self._counted_at >= _CHECK_SECONDS):
+            self._count = asyncio.ensure_future(asyncio.to_thread(self._show_state))
+            self._counted_at = now
+        await asyncio.shield(self._count)
+
+    def _show_state(self) -> None:
+        with contextlib.suppress(StoreError):
+            is_writing = self.jobs.writing_since is not None
+            self.metrics.show_state(self.rag.state(is_writing=is_writing))
 
     def _read_generation(self) -> None:
         path = self.rag.path

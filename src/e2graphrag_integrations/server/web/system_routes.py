@@ -121,10 +121,13 @@ class StateView:
         resumable: How many documents the button indexes, or the command.
         writer: The other process that is writing to the index, and since when; empty if none is.
         since: Since when this server has been indexing; empty if it is not.
+        documents_per_second: How many documents leave the queue per second; null if unknown.
+        seconds_left: Estimated seconds until the queue is empty; null if unknown.
         description: These counts.
         lack: What answers lack; empty if they lack nothing.
         writing: Who is writing to the index, and since when; empty if nobody is.
         command: The command that indexes what is not indexed.
+        pace: How fast documents are indexed, and the time left; empty if unknown.
         way_on: How to index what is not indexed; empty if nothing waits.
         action: Label of the button that indexes it; empty if the client cannot.
         blocked: Why documents cannot be added now; empty if they can.
@@ -139,10 +142,13 @@ class StateView:
     resumable: int
     writer: str
     since: str
+    documents_per_second: float | None
+    seconds_left: float | None
     description: str
     lack: str
     writing: str
     command: str
+    pace: str
     way_on: str
     action: str
     blocked: str
@@ -174,6 +180,7 @@ async def check_health(call: ACall) -> Response:
 )
 async def get_metrics(call: ACall) -> Response:
     """Return the metrics of the server as text for Prometheus."""
+    await call.service.count_queue()
     text, media = call.service.metrics.text()
     return Response(text, media_type=media)
 
@@ -272,10 +279,13 @@ def _state(call: Call) -> StateView:
         state.resumable,
         service.explainer.shown(state.writer or ""),
         since or "",
+        state.documents_per_second,
+        state.seconds_left,
         state.describe(),
         state.lack(),
         service.explainer.shown(writing),
         command,
+        state.pace(),
         way_on,
         action,
         blocked,

@@ -175,7 +175,7 @@ export function makeSource(state) {
   const name = encodeURIComponent;
   return {
     reasons: () => state.reasons(),
-    entities: ({ prefix, limit, offset, nouns } = {}) => api.get(withQuery("entities", { prefix, limit, offset, names_only: !nouns })),
+    entities: ({ prefix, limit, offset, nouns, type } = {}) => api.get(withQuery("entities", { prefix, limit, offset, names_only: !nouns, type })),
     neighborhood: (entity, limit, nouns) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit, names_only: !nouns })),
     entity: (entity) => api.get(`entities/${name(entity)}`),
     edits: () => api.get("edits"),

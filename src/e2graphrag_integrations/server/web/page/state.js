@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
-import { listed, sentences, t } from "./i18n.js";
+import { formatDuration, formatRate, listed, sentences, t } from "./i18n.js";
 import { writerName } from "./reasons.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
@@ -50,7 +50,7 @@ export class IndexState extends EventTarget {
     this.current = state;
     if (JSON.stringify(before) === JSON.stringify(state)) return;
     const action = actionOf(state);
-    const texts = [describeState(state), writingOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
+    const texts = [describeState(state), writingOf(state), paceOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
     clear(this.text, texts.filter(Boolean).map((text) => h("span", null, text)));
     this.button.textContent = action;
     this.button.hidden = !action;
@@ -108,6 +108,12 @@ function lackOf({ processing, pending, failed }) {
 function writingOf({ writer, since }) {
   if (writer) return t("state.writer", { writer: writerName(writer) });
   return since ? t("state.since", { since }) : "";
+}
+
+/** Return how fast documents are indexed, and the time left, as a sentence; empty if that is unknown. */
+function paceOf({ documents_per_second: rate, seconds_left: left }) {
+  if (rate === null || left === null) return "";
+  return t("state.pace", { rate: formatRate(rate), left: formatDuration(left) });
 }
 
 /** Return the label of the button that indexes what waits; empty if this session cannot. */

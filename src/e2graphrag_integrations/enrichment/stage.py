@@ -1,0 +1,289 @@
+"""Stage `enrich`: ask a language model about each chunk, and embed the sentences of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from e2graphrag_integrations._utils.failures import redact_error
+from e2graphrag_integrations._utils.validation import wrap_errors
+from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
+from e2graphrag_integrations.enrichment.answers import read_answer
+from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
+    EmbeddingError,
+    IndexingError,
+    StoreError,
+)
+from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
+from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource
+from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
+from e2graphrag_integrations.reports import LevelEstimate, Stage
+from e2graphrag_integrations.store.records import ContentCache
+from e2graphrag_integrations.text.tokens import count_tokens
+from e2graphrag_integrations.tree import Tree
+from e2graphrag_integrations.types import Node, SourceDocument
+
+ENRICHED = "enriched"
+"""Manifest key of an index whose chunks have been enriched."""
+
+_LEVEL = 0
+"""Level of an answer in cache keys and estimates: it is about a chunk, below all summaries."""
+
+_BEGINNING = 600
+"""Length of the beginning of a document that tells what a later chunk is about, in characters."""
+
+_SLICE = 64
+"""Sentences per call of the embedder."""
+
+Texts = tuple[str, str, str]
+"""The title of a document, its beginning and the text of a chunk."""
+
+
+class EnrichmentError(IndexingError):
+    """The model of an enricher failed for a chunk; finished answers are kept."""
+
+
+@dataclass(frozen=True)
+class ChunkPrompt:
+    """What the model is told about a chunk.
+
+    Attributes:
+        node: The chunk.
+        texts: The title, the beginning of the document, and the text.
+    """
+
+    node: Node
+    texts: Texts
+
+
+def prompts_of(document: SourceDocument, chunks: Sequence[Node]) -> Iterator[ChunkPrompt]:
+    """Yield what the model is told about each chunk of a document."""
+    for number, node in enumerate(chunks):
+        # Of the first chunk only, so that an edit of later ones does not change all prompts.
+        beginning = chunks[0].text[:_BEGINNING] if number else ""
+        yield ChunkPrompt(node, (document.title or "", beginning, node.text))
+
+
+@dataclass(frozen=True)
+class EnrichmentStage:
+    """The stage `enrich` of one run; see `ChunkStage`.
+
+    Attributes:
+        asking: Asks the model about the texts of a chunk, or finds its answer in the cache.
+        embedder: Embeds the sentences of the answers.
+        llm: The model, whose keys no message may contain.
+    """
+
+    asking: SummaryBuilder
+    embedder: EmbedderSource
+    llm: object = None
+
+    @property
+    def stage(self) -> Stage:
+        """The name of the stage."""
+        return "enrich"
+
+    @property
+    def model(self) -> str:
+        """The name of the language model."""
+        return self.asking.model
+
+    @property
+    def entries(self) -> Mapping[str, str]:
+        """The entry in the manifest of an index with enriched chunks."""
+        return MappingProxyType({ENRICHED: "1"})
+
+    def cost(self) -> EnrichmentCost:
+        """Return a new counter of calls."""
+        return EnrichmentCost(self.asking)
+
+    def ask(
+        self,
+        documents: Sequence[SourceDocument],
+        trees: Sequence[Tree],
+        control: RunControl,
+        pool: Executor,
+    ) -> Mapping[str, tuple[ChunkPrompt, str]]:
+        """Return the answers about the chunks, by node id; see `ChunkStage.ask`."""
+        calls = _Calls(self.asking, control, self.llm)
+        prompts = [
+            prompt
+            for document, tree in zip(documents, trees, strict=True)
+            if tree.levels
+            for prompt in prompts_of(document, tree.levels[0])
+        ]
+        futures = [pool.submit(calls.run, prompt) for prompt in prompts]
+        wait(futures)
+        if calls.failure is not None:
+            raise calls.failure
+        if control.stop.no_new_calls.is_set():
+            raise WorkStopped
+        answers = zip(prompts, (future.result() for future in futures), strict=True)
+        return {one.node.id: (one, answer) for one, answer in answers if answer is not None}
+
+    def attach(
+        self,
+        answers: Mapping[str, tuple[ChunkPrompt, str]],
+        prefixes: Mapping[str, str],
+        control: RunControl,
+    ) -> Mapping[str, tuple[bytes, ...]]:
+        """Embed the sentences of the answers; return the keys of answers and vectors by node id."""
+        failed = control.failures.failed
+        kept = {id_: one for id_, one in answers.items() if one[0].node.document_id not in failed}
+        sentences = {
+            id_: (prefixes[one.node.document_id], read_answer(answer).sentences)
+            for id_, (one, answer) in kept.items()
+        }
+        vectors = embed_sentences(self.embedder, sentences, self.asking.store, control)
+        return {
+            id_: (self.asking.key(one.texts, _LEVEL), *vectors[id_])
+            for id_, (one, _) in kept.items()
+            if id_ in vectors
+        }
+
+
+def embed_sentences(
+    source: EmbedderSource,
+    sentences: Mapping[str, tuple[str, Sequence[str]]],
+    cache: ContentCache,
+    control: RunControl,
+) -> Mapping[str, tuple[bytes, ...]]:
+    """Cache the vectors of the sentences of chunks, those of each chunk as one content.
+
+    Args:
+        source: The embedder.
+        sentences: For each chunk, by node id, the prefix of its document and its sentences.
+        cache: Stores the vectors.
+        control: Ends the work after a stop request.
+
+    Returns:
+        The key of the vectors of each chunk, by node id; no key for one without sentences.
+
+    Raises:
+        EmbeddingError: If the embedder fails.
+        WorkStopped: After a stop request.
+    """
+    embedder, fingerprint = source.embedder, source.embedder_fingerprint
+    keys: dict[str, tuple[bytes, ...]] = dict.fromkeys(sentences, ())
+    texts: dict[bytes, list[str]] = {}
+    for id_, (prefix, own) in sentences.items():
+        if own:
+            spelled = [_within_window(embedder, prefix, one) for one in own]
+            key = vectors_key(fingerprint, spelled)
+            keys[id_], texts[key] = (key,), spelled
+    known = cache.cached(texts)
+    missing = [key for key in texts if key not in known]
+    while missing:
+        if control.stop.no_new_work.is_set():
+            raise WorkStopped
+        batch: list[bytes] = []
+        while missing and sum(len(texts[key]) for key in batch) < _SLICE:
+            batch.append(missing.pop())
+        with control.timer.timed("embed"), wrap_errors(EmbeddingError, "embedding failed"):
+            vectors = embedder.embed([text for key in batch for text in texts[key]])
+        ends = np.cumsum([len(texts[key]) for key in batch])
+        parts = np.split(vectors.astype("<f4"), ends[:-1])
+        values = {key: part.tobytes() for key, part in zip(batch, parts, strict=True)}
+        cache.put_cached("enrichment vectors", values)
+    return keys
+
+
+def vectors_key(fingerprint: str, texts: Sequence[str]) -> bytes:
+    """Return the cache key of the vectors of some texts."""
+    parts = "".join(f"\0{len(text)}:{text}" for text in texts)
+    return hashlib.sha256(f"enrichment vectors\0{fingerprint}{parts}".encode()).digest()
+
+
+def _within_window(embedder: WindowedEmbedder, prefix: str, sentence: str) -> str:
+    """Return a sentence with its prefix; one that is longer than a window is cut.
+
+    The answer of a model, unlike a text of the user, needs no second vector for its end.
+    """
+    first = embedder.windows(sentence, prefix)[0]
+    return prefix + sentence[first.start : first.end]
+
+
+@dataclass
+class EnrichmentCost:
+    """Counts the calls of the stage; see `ChunkCost`."""
+
+    asking: SummaryBuilder
+    chunks: int = 0
+    prompt_tokens: int = 0
+    counted: set[bytes] = field(default_factory=set)
+
+    def add(self, document: SourceDocument, tree: Tree) -> None:
+        """Add a document; cached and repeated chunks need no call."""
+        prompts = list(prompts_of(document, tree.levels[0])) if tree.levels else []
+        self.chunks += len(prompts)
+        keys = {self.asking.key(one.texts, _LEVEL): one for one in prompts}
+        known = self.asking.store.cached(keys)
+        for key, one in keys.items():
+            if key not in known and key not in self.counted:
+                self.counted.add(key)
+                prompt = self.asking.prompt(one.texts, _LEVEL)
+                self.prompt_tokens += count_tokens(self.asking.counter, prompt)
+
+    def total(self) -> LevelEstimate:
+        """Return the counts so far, with the chunks as `summaries`."""
+        calls = len(self.counted)
+        completion_tokens = calls * self.asking.max_tokens
+        return LevelEstimate(_LEVEL, self.chunks, calls, self.prompt_tokens, completion_tokens)
+
+
+@dataclass
+class _Calls:
+    """Runs calls until a failure aborts the run, and remembers that failure."""
+
+    asking: SummaryBuilder
+    control: RunControl
+    llm: object
+    failure: BaseException | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, prompt: ChunkPrompt) -> str | None:
+        """Return the answer about a chunk; None if its document has failed."""
+        control, node = self.control, prompt.node
+        stopping, failures = control.stop.no_new_calls, control.failures
+        if stopping.is_set():
+            return None
+        try:
+            if node.document_id in failures.failed:
+                return None
+            answer = self.asking.build(prompt.texts, _LEVEL, stopping)
+            failures.record_success(EnrichmentError)
+        except BaseException as error:  # noqa: BLE001 - of the model: `_handle` converts it
+            with self.lock:  # after a stop, a failure may be only a consequence of it
+                if not stopping.is_set():
+                    self._handle(error, node)
+            return None
+        finally:
+            control.timer.advance("enrich", 1)
+        return answer
+
+    def _handle(self, error: BaseException, node: Node) -> None:
+        """Skip the document, or abort the run."""
+        is_expected = isinstance(error, Exception | asyncio.CancelledError)
+        if is_expected and not isinstance(error, StoreError):
+            failed = EnrichmentError(
+                f"enriching chunk {node.position} of document {node.document_id!r} failed: "
+                f"{type(error).__name__}: {redact_error(error, self.llm)}. Finished "
+                "answers are kept: fix the cause and index again"
+            )
+            failed.__cause__ = error
+            try:
+                self.control.failures.record_failure([node.document_id], failed)
+            except E2GraphRAGError as fatal:
+                error = fatal
+            else:
+                return
+        self.failure = error
+        self.control.stop.no_new_calls.set()
