@@ -139,3 +139,16 @@ def test_undo_restores_the_edits(some, one):
 def test_invalid_json_is_rejected(value):
     with pytest.raises((ValueError, TypeError)):
         EntityEdits.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("meanings", "code"),
+    [
+        ({"bob": ["a"]}, "homonym_same"),
+        ({"Bob (2)": ["a"], "Bob (3)": ["a"]}, "homonym_of_two"),
+    ],
+)
+def test_homonyms_that_contradict_each_other_have_codes(meanings, code):
+    with pytest.raises(InvalidInputError) as failed:
+        edits(separate=[("Bob", meanings)])
+    assert failed.value.args[0].code == code

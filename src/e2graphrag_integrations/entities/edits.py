@@ -69,8 +69,14 @@ class EntityEdit:
         name, meaning = (_checked_name(self.kind, one) for one in self.names[:_HOMONYM])
         if normal_form(name) == normal_form(meaning):
             raise InvalidInputError(
-                f"separate: {meaning!r} does not tell the entity from others with the name "
-                f"{name!r}: add a word, such as {name + ' (2)'!r}"
+                CodedText(
+                    "homonym_same",
+                    "separate: {meaning!r} does not tell the entity from others with the name "
+                    "{text!r}: add a word, such as {example!r}",
+                    meaning=meaning,
+                    text=name,
+                    example=f"{name} (2)",
+                )
             )
         object.__setattr__(self, "names", (name, meaning, *documents))
 
@@ -447,8 +453,15 @@ class EntityEdits:
                 known = meanings.setdefault((document_id, normal_form(name)), meaning)
                 if normal_form(known) != normal_form(meaning):
                     raise InvalidInputError(
-                        f"separate: {name!r} cannot mean both {known!r} and {meaning!r} in "
-                        f"document {document_id!r}: undo one of the edits"
+                        CodedText(
+                            "homonym_of_two",
+                            "separate: {text!r} cannot mean both {first!r} and {other!r} in "
+                            "document {document!r}: undo one of the edits",
+                            text=name,
+                            first=known,
+                            other=meaning,
+                            document=document_id,
+                        )
                     )
 
     def _follow(self, name: str) -> str:

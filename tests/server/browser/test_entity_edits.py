@@ -58,6 +58,17 @@ def test_an_alias_is_added_and_undone(open_page, edit_url, web_index):
 
 
 @pytest.mark.slow
+def test_a_homonym_is_listed_and_undone(open_page, edit_url, web_index):
+    web_index.edit_entities(separate=[("Alice", {"Alice (2)": ["letter-02.txt"]})])
+    page = open_page(f"{edit_url}#/graph")
+    expect(edits(page)).to_have_text(["'Alice' means 'Alice (2)' in 1 document"])
+    page.get_by_role("button", name="Undo: ").click()
+    expect(edits(page)).to_have_count(0)
+    page.locator("#view-graph [aria-busy]").wait_for(state="detached")
+    page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.slow
 def test_a_button_above_the_drawing_leads_to_the_form(open_page, edit_url):
     page = open_page(f"{edit_url}#/graph?entity=carol")
     page.locator("#correct-entity").click()

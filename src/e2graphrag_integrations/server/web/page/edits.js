@@ -1,7 +1,7 @@
 // Corrections of entities: a form for the entity that is shown, and the list of all edits with "Undo".
 
 import { announce, block, busy, choice, clear, errorBox, h, labeled } from "./dom.js";
-import { t } from "./i18n.js";
+import { countOf, t } from "./i18n.js";
 
 /** What the form does: the messages for it, its field and the effect; the change that it sends; `next` is the entity shown then. */
 const EDIT_KINDS = {
@@ -74,7 +74,9 @@ export class EntityEditor {
   }
 
   renderEdit(edit) {
-    const text = t(`edits.is.${edit.kind}`, { first: edit.names[0], last: edit.names.at(-1) });
+    const { kind, names } = edit;
+    const homonym = kind === "homonym" ? { meaning: names[1], documents: countOf(names.length - 2, "document") } : {};
+    const text = t(`edits.is.${kind}`, { first: names[0], last: names.at(-1), ...homonym });
     const button = h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": t("edits.undo", { edit: text }) }, t("do.undo"));
     button.addEventListener("click", () =>
       busy(button, async () => {
