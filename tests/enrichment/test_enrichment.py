@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+import time
 
 import pytest
 
@@ -14,6 +16,7 @@ from e2graphrag_integrations import (
     WriteOptions,
 )
 from e2graphrag_integrations.enrichment import Enricher, EnrichmentError
+from e2graphrag_integrations.enrichment.field import FieldLoader
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     LLMCallLimitError,
@@ -268,6 +271,7 @@ def test_it_can_be_asked_for_only_with_an_enricher(open_index):
             work()
 
 
+@pytest.mark.slow
 def test_a_pickle_has_no_model_and_cannot_write(open_index, path):
     rag = open_index(path, extractor=None, **enriching(lambda _: "Keywords: rent"))
     rag.add(DOCUMENTS)
@@ -401,3 +405,26 @@ def test_postgres_and_its_workers_enrich(postgres_url, open_index):
     assert found(rag)[0] == "lease"
     assert rag.remove_enrichment() == 3
     assert rag.verify().ok
+
+
+def test_the_field_is_loaded_once_and_before_a_new_state_answers(open_index, path, monkeypatch):
+    threads = []
+    load = FieldLoader.__call__
+
+    def recording(self, snapshot):
+        threads.append(threading.current_thread())
+        return load(self, snapshot)
+
+    monkeypatch.setattr(FieldLoader, "__call__", recording)
+    rag = open_index(path, read_your_writes=False, **enriching(ToldLLM()))
+    rag.add(DOCUMENTS[1:])
+    for _ in range(2):
+        assert "lease" not in found(rag)
+    assert threads == [threading.current_thread()]
+    rag.add(DOCUMENTS[0])
+    deadline = time.monotonic() + 30
+    while found(rag)[0] != "lease":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(threads) == 2
+    assert threads[1] is not threading.current_thread()

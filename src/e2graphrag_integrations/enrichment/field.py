@@ -31,7 +31,7 @@ _NOTHING: tuple[IntArray, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
 
 @dataclass(frozen=True)
 class FieldLoader:
-    """Loads the field of a snapshot, once for each.
+    """Loads the field of a snapshot.
 
     Attributes:
         store: The index file. It may be newer than the snapshot: chunks of the snapshot that it no
@@ -41,11 +41,6 @@ class FieldLoader:
     store: Store
 
     def __call__(self, snapshot: Snapshot) -> EnrichedField:
-        """Return the field of a snapshot, which is kept with it."""
-        field: EnrichedField = snapshot.derived(self.load)
-        return field
-
-    def load(self, snapshot: Snapshot) -> EnrichedField:
         """Read the answers and the vectors of the chunks of a snapshot.
 
         Raises:
