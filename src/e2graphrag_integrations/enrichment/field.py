@@ -46,7 +46,9 @@ class FieldLoader:
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows_of, dimension = snapshot.nodes.row_of, int(snapshot.made_with.get("dimension", 0))
+        rows_of = snapshot.nodes.row_of
+        # An answer may repeat the beginning of its document, which a scope need not contain.
+        hidden = set(snapshot.partial_documents)
         rows: list[int] = []
         words: list[str] = []
         sentences: list[tuple[str, ...]] = []
@@ -54,7 +56,11 @@ class FieldLoader:
         owners: list[int] = []
         with self.store.read_transaction():
             attached = self.store.attached()
-            known = sorted((rows_of[id_], keys) for id_, keys in attached.items() if id_ in rows_of)
+            known = sorted(
+                (rows_of[id_], keys)
+                for id_, keys in attached.items()
+                if id_ in rows_of and snapshot.nodes.document[rows_of[id_]] not in hidden
+            )
             for first in range(0, len(known), _BATCH):
                 batch = known[first : first + _BATCH]
                 contents = self.store.cached(key for _, keys in batch for key in keys)
@@ -63,11 +69,9 @@ class FieldLoader:
                     rows.append(row)
                     words.append(answer.words)
                     sentences.append(answer.sentences)
-                    for key in vector_keys:
-                        own = np.frombuffer(contents[key], dtype="<f4").reshape(-1, dimension)
-                        vectors.append(own)
-                        owners += [row] * len(own)
-        stacked = np.concatenate(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
+                    vectors += [np.frombuffer(contents[key], dtype="<f4") for key in vector_keys]
+                    owners += [row] * len(vector_keys)
+        stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
         return EnrichedField(
             snapshot,
             np.asarray(rows, dtype=np.int64),
