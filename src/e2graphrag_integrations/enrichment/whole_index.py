@@ -39,6 +39,7 @@ def estimate_enrichment(index: OpenIndex) -> CostEstimate:
 def enrich_index(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Enrich all chunks of an index; see `E2GraphRAG.enrich`."""
     started, store = time.perf_counter(), index.store
+    index.components.revalidate(store.manifest())  # another process may have embedded it again
     summaries, stage = _stage_of(index, run)
     cost = _estimate(store, stage)
     check_calls(cost, stage.model, run.max_llm_calls, "answers")
