@@ -244,7 +244,7 @@ class Stats(_Report):
         chunks: Number of chunks.
         summaries: Number of summaries.
         levels: Number of levels of the highest tree, with the chunks.
-        entities: Number of entities.
+        entities: Number of entities, with the subjects of documents that no text mentions.
         edges: Number of edges of the entity graph.
         mentions: Number of mentions of entities in chunks.
         windows: Number of windows, each with a vector.

@@ -137,6 +137,13 @@ def test_stats_include_the_file_size(tmp_path, open_index, story):
     assert open_index().stats().bytes == 0
 
 
+def test_stats_count_the_entities_that_the_list_has(open_index):
+    rag = open_index()
+    rag.add(SourceDocument("d", "Bert met Cleo in Oslo.", title="Weena"))
+    assert "weena" in {one.name for one in rag.entities()}  # no text mentions this subject
+    assert rag.stats().entities == len(rag.entities()) == 4
+
+
 def test_the_graph_reflects_the_current_documents(open_index):
     rag = open_index()
     assert rag.graph.names == []

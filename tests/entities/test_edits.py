@@ -97,6 +97,16 @@ def test_undoing_an_unknown_edit_is_an_error():
         edits(stop="Bob").changed((), ["x"])
 
 
+def test_a_second_meaning_of_an_alias_names_both_meanings():
+    before = edits(alias={"Bob": "Anna"})
+    with pytest.raises(
+        InvalidInputError, match="'Bob' cannot mean both 'Anna' and 'Zoe'"
+    ) as failed:
+        before.changed([EntityEdit("alias", ("Bob", "Zoe"))])
+    values = {"alias": "Bob", "other": "Zoe", "first": "Anna"}
+    assert (failed.value.args[0].code, failed.value.args[0].values) == ("alias_of_two", values)
+
+
 def test_undoing_an_edit_on_which_others_rely_is_an_error():
     """Without the first edit, both spellings are one name with two meanings."""
     found = edits(separate=[("US", "us")], alias={"US": "America", "us": "we"})

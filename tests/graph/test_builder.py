@@ -15,7 +15,10 @@ from strategies import quick
 
 def nouns(*sentences):
     """Return a chunk of sentences of space-separated words; capitalized words are names."""
-    return [[(w.lower(), w[0].isupper()) for w in sentence.split()] for sentence in sentences]
+    return [
+        [(w.lower(), "other" if w[0].isupper() else "") for w in sentence.split()]
+        for sentence in sentences
+    ]
 
 
 def weight(graph, a, b):
@@ -46,7 +49,8 @@ def test_entity_is_named_if_any_mention_is_a_name():
 
 
 sentences = st.lists(
-    st.tuples(st.integers(0, 14).map(lambda i: f"e{i}"), st.booleans()), max_size=4
+    st.tuples(st.integers(0, 14).map(lambda i: f"e{i}"), st.sampled_from(["", "other", "person"])),
+    max_size=4,
 )
 chunk_lists = st.lists(st.lists(sentences, max_size=4), max_size=8)
 
@@ -111,7 +115,7 @@ def test_adding_columns_equals_adding_sentences(chunks, cut):
 
 def test_hub_entity_keeps_its_heaviest_edges(monkeypatch):
     monkeypatch.setattr(builder_module, "MAX_NEIGHBORS", 3)
-    chunks = [[[("hub", False), (f"e{n}", True)]] * (9 - n) for n in range(8)]
+    chunks = [[[("hub", ""), (f"e{n}", "other")]] * (9 - n) for n in range(8)]
     graph = build_graph(chunks)
     neighbors = [graph.names[row] for row in graph.neighbors(graph.index["hub"])]
     assert neighbors == ["e0", "e1", "e2"]

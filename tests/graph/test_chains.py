@@ -26,7 +26,7 @@ CORPORA = st.lists(
 
 def visible_graph(chunks, allowed=None):
     """Return the graph of chunks, given as sentences of names."""
-    names, mentions = mention_table([[(n, True) for n in s] for s in chunk] for chunk in chunks)
+    names, mentions = mention_table([[(n, "other") for n in s] for s in chunk] for chunk in chunks)
     graph = graph_from_mentions(names, mentions)
     mask = None if allowed is None else np.asarray(allowed, dtype=np.bool_)
     return VisibleGraph(graph, lambda: SentenceTable(mentions, len(names)), mask)

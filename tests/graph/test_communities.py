@@ -27,7 +27,7 @@ CORPORA = st.lists(
 
 def built(chunks, seed=0):
     """Return the names, the graph and the communities of chunks of sentences."""
-    names, mentions = mention_table([[(n, True) for n in s] for s in chunk] for chunk in chunks)
+    names, mentions = mention_table([[(n, "other") for n in s] for s in chunk] for chunk in chunks)
     graph = graph_from_mentions(names, mentions)
     labels = find_communities(graph.edges, seed)
     table = SentenceTable(mentions, len(names))

@@ -12,7 +12,7 @@ from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from strategies import quick
 
 EDITS = EntityEdits(tuple(new_edits({"a": "b", "e": "f"}, [("c", "d")], ["c"])))
-MENTIONS = st.tuples(st.sampled_from("abcdef"), st.booleans())
+MENTIONS = st.tuples(st.sampled_from("abcdef"), st.sampled_from(["", "other", "place"]))
 CHUNKS = st.lists(st.lists(st.lists(MENTIONS, max_size=4), max_size=3), max_size=4)
 
 
@@ -32,5 +32,5 @@ def test_edits_of_mentions_equal_mentions_of_edited_names(chunks):
 
 
 def test_without_edits_the_mentions_are_not_copied():
-    names, mentions = mention_table([[[("a", True)]]])
+    names, mentions = mention_table([[[("a", "other")]]])
     assert apply_edits(names, mentions, EntityEdits())[1] is mentions

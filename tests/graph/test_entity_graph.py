@@ -75,7 +75,10 @@ def test_the_heaviest_weights_of_both_entities_are_kept(drawn, max_degree):
 
 def nouns(*sentences):
     """Return a chunk of sentences of space-separated words; capitalized words are names."""
-    return [[(w.lower(), w[0].isupper()) for w in sentence.split()] for sentence in sentences]
+    return [
+        [(w.lower(), "other" if w[0].isupper() else "") for w in sentence.split()]
+        for sentence in sentences
+    ]
 
 
 def test_chunks_of_an_entity_and_its_mentions_in_each():
@@ -108,10 +111,8 @@ def test_hops_count_edges():
 )
 def test_hops_match_networkx(size, pairs, max_hops):
     names = [f"e{i:02}" for i in range(size)]
-    chunk = [[(name, False)] for name in names]
-    chunk += [
-        [(names[a], False), (names[b], False)] for a, b in pairs if a != b and max(a, b) < size
-    ]
+    chunk = [[(name, "")] for name in names]
+    chunk += [[(names[a], ""), (names[b], "")] for a, b in pairs if a != b and max(a, b) < size]
     graph = build_graph([chunk])
     lengths = dict(nx.all_pairs_shortest_path_length(graph.to_networkx(), cutoff=max_hops))
     expected = {

@@ -18,7 +18,7 @@ from e2graphrag_integrations.search.fusion import top_rows
 
 
 def chunks_of(*lines):
-    return [[[(word, True) for word in line.split()]] for line in lines]
+    return [[[(word, "other") for word in line.split()]] for line in lines]
 
 
 def titled(graph, titles):
@@ -204,7 +204,7 @@ def test_subgraph_of_a_large_graph_finds_the_best_chunks():
     random = np.random.default_rng(0)
     zipf = 1 / (np.arange(1500) + 5.0)
     drawn = random.choice(1500, size=(3000, 5), p=zipf / zipf.sum())
-    graph = build_graph([[[(f"e{n:04d}", True) for n in chunk]] for chunk in drawn.tolist()])
+    graph = build_graph([[[(f"e{n:04d}", "other") for n in chunk]] for chunk in drawn.tolist()])
     pagerank, _ = pagerank_of(graph)
     recalls = []
     for _ in range(20):
@@ -218,7 +218,7 @@ def test_subgraph_of_a_large_graph_finds_the_best_chunks():
 
 def test_frequent_entity_keeps_the_chunks_with_most_mentions(monkeypatch):
     twice = {7, 30, 31, 200, 299}
-    anna = [("anna", True)]
+    anna = [("anna", "other")]
     graph = build_graph([[anna, anna] if n in twice else [anna] for n in range(300)])
     pagerank, _ = pagerank_of(graph)
     monkeypatch.setattr(pagerank_module, "_CHUNK_BUDGET", len(twice))
@@ -229,10 +229,10 @@ def test_frequent_entity_keeps_the_chunks_with_most_mentions(monkeypatch):
 
 def test_chunk_budget_is_shared_by_two_frequent_entities(monkeypatch):
     random = np.random.default_rng(1)
-    others = [[(f"e{n}", True) for n in row] for row in random.zipf(1.2, (9000, 3))]
+    others = [[(f"e{n}", "other") for n in row] for row in random.zipf(1.2, (9000, 3))]
     graph = build_graph(
         [
-            [[*names, (("anna", "bert")[n % 8], True)] if n % 8 < 2 else names]
+            [[*names, (("anna", "bert")[n % 8], "other")] if n % 8 < 2 else names]
             for n, names in enumerate(others)
         ]
     )
@@ -250,7 +250,7 @@ def test_chunk_budget_is_shared_by_two_frequent_entities(monkeypatch):
 def test_return_probability_is_the_diagonal_of_the_transition_matrix(seed):
     random = np.random.default_rng(seed)
     rows = [random.integers(0, 12, random.integers(0, 5)) for _ in range(9)]
-    pagerank, _ = pagerank_of(build_graph([[[(f"e{n}", True) for n in row]] for row in rows]))
+    pagerank, _ = pagerank_of(build_graph([[[(f"e{n}", "other") for n in row]] for row in rows]))
     np.testing.assert_allclose(
         pagerank._return_probability, np.diag(pagerank._transitions), atol=1e-12
     )
@@ -259,7 +259,7 @@ def test_return_probability_is_the_diagonal_of_the_transition_matrix(seed):
 @pytest.mark.parametrize("damping", [0.5, 1])
 def test_filter_keeps_matching_chunks_of_a_frequent_entity(monkeypatch, damping):
     # The filtered chunks mention the entity three times: they alone would fill the budget.
-    anna = [("anna", True)]
+    anna = [("anna", "other")]
     graph = build_graph([[anna, anna, anna] if n < 40 else [anna] for n in range(300)])
     pagerank, _ = pagerank_of(graph)
     allowed = np.arange(300) >= 40
@@ -274,8 +274,8 @@ def test_filter_keeps_matching_chunks_of_a_frequent_entity(monkeypatch, damping)
 def test_selective_filter_scores_every_matching_chunk_exactly():
     # A thousand chunks mention the seed; the subgraph includes only some of them.
     graph = build_graph(
-        [[[("anna", True), (f"e{n % 40}", True)]] for n in range(1000)]
-        + [[[(f"e{n % 40}", True)]] for n in range(50)]
+        [[[("anna", "other"), (f"e{n % 40}", "other")]] for n in range(1000)]
+        + [[[(f"e{n % 40}", "other")]] for n in range(50)]
     )
     pagerank, _ = pagerank_of(graph)
     allowed = np.zeros(1050, dtype=np.bool_)

@@ -25,7 +25,7 @@ from e2graphrag_integrations.graph.titles import (
 
 def graph_of(*chunks):
     """Return the graph of chunks, given as strings of names."""
-    return build_graph([[[(name, True) for name in chunk.split()]] for chunk in chunks])
+    return build_graph([[[(name, "other") for name in chunk.split()]] for chunk in chunks])
 
 
 def named(graph, *names):

@@ -74,6 +74,7 @@ def test_graph_contains_the_index(rag):
         assert found == {
             "name": info.name,
             "named": info.named,
+            "type": info.type,
             "mentions": info.mentions,
             "chunks": info.chunks,
             "degree": info.degree,
@@ -134,7 +135,7 @@ def test_csv_has_the_headers_of_neo4j_admin_and_exact_values(rag, tmp_path):
     }
     header = (tmp_path / "graph" / "entity.csv").read_text(encoding="utf-8").partition("\n")[0]
     assert header == (
-        "id:ID,name:string,named:boolean,mentions:long,chunks:long,degree:long,:LABEL"
+        "id:ID,name:string,named:boolean,type:string,mentions:long,chunks:long,degree:long,:LABEL"
     )
     assert '""' in (tmp_path / "graph" / "chunk.csv").read_text(encoding="utf-8")
 
@@ -153,6 +154,7 @@ def test_graphml_is_valid_xml_that_networkx_reads(rag, tmp_path):
                 expected = "".join("\ufffd" if c in "\x01\x0b\ufffe" else c for c in value)
                 assert data[name] == expected
     assert graph.nodes["anna"]["named"] is True
+    assert graph.nodes["anna"]["type"] == "person"
     weights = {(a, b): d["weight"] for a, b, d in graph.edges(data=True) if "weight" in d}
     assert weights == {(r.source, r.target): r.value for r in relations if r.label == "CO_OCCURS"}
 
@@ -252,7 +254,7 @@ def test_a_cypher_engine_loads_the_parquet_files(rag, tmp_path):
     for statement in (
         (
             "CREATE NODE TABLE Entity(id STRING PRIMARY KEY, name STRING, named BOOLEAN, "
-            "mentions INT64, chunks INT64, degree INT64)"
+            "type STRING, mentions INT64, chunks INT64, degree INT64)"
         ),
         f"COPY Entity FROM '{folder}/entity.parquet'",
         "CREATE REL TABLE CO_OCCURS(FROM Entity TO Entity, weight DOUBLE)",

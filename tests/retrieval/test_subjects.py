@@ -75,5 +75,6 @@ def test_stats_count_the_sources_of_subjects(open_index):
     stats = rag.stats()
     assert stats.subjects == {"none": 1, "title": 1, "file": 1}
     assert (stats.sections, stats.trusted_sources) == (0, ("file",))
+    assert stats.entities == len(rag.entities())
     assert open_index(embedder=HashingEmbedder()).stats().subjects == {}
     assert SUBJECT_RULES in rag.stats().settings["extractor"]

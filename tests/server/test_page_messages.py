@@ -45,7 +45,6 @@ NO_TEXT = {
     "Content-Type",
     "Retry-After",
     " ·  · E2GraphRAG",  # the name
-    "`e2graphrag documents resume`",  # the command
     "E2GraphRAG",
     "tbody tr",  # a selector
     "unsafe link",  # errors of the program, which no reader sees

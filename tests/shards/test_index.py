@@ -346,6 +346,10 @@ def kill(shards, number):
     actors._drop(number, actors._hosts.get(number))
 
 
+def page_of(shards):
+    return TestClient(make_app(shards), base_url="http://localhost")
+
+
 def hide(shards, number):
     """Remove the file of a shard, and return a function that brings it back."""
     file = Path(shards.shards[number])
@@ -363,7 +367,7 @@ def test_a_lost_shard_is_an_error_and_returns(tmp_path):
         assert caught.value.shards == (1,)
         with pytest.raises(ShardUnavailableError):
             shards.add([document(40), document(41), document(42)])
-        page = TestClient(make_app(shards), base_url="http://localhost")
+        page = page_of(shards)
         assert page.post("/retrieve", json={"question": "Oslo"}).status_code == 503
         bring_back()
         for each in (shards, one):
@@ -385,6 +389,46 @@ def test_a_partial_answer_names_the_missing_shards(tmp_path, asked_before):
         assert shards.retrieve("Oslo", where={"tenant": "a"}).nodes
         bring_back()
         assert_equal(shards, one, "Where did Anna meet Bert?")
+
+
+def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_folder(tmp_path):
+    with open_pair(tmp_path, 2, partial=True) as (shards, _), page_of(shards) as page:
+        complete = page.post("/retrieve", json={"question": "Oslo"}).json()
+        assert complete["missing_shards"] == []
+        bring_back = hide(shards, 1)
+        for address in ("/info", "/state", "/documents", "/metadata"):
+            assert page.get(address).status_code == 200, address
+        answer = page.post("/retrieve", json={"question": "Oslo"})
+        assert answer.json()["missing_shards"] == ["x.1"]
+        [step] = [one for one in answer.json()["steps"] if one["code"] == "incomplete"]
+        assert step["values"] == {"shards": "x.1"}
+        assert str(tmp_path) not in answer.text
+        assert page.get("/entities").json()["error"]["code"] == "shard_unavailable"
+        bring_back()
+        assert page.post("/retrieve", json={"question": "Oslo"}).json()["missing_shards"] == []
+
+
+def test_the_page_of_shards_says_how_to_add_documents_and_deletes_them(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, _), page_of(shards) as page:
+        info = page.get("/info").json()
+        assert (info["name"], info["shards"], info["read_only"]) == ("x", 2, False)
+        file = {"files": ("a.txt", b"Anna met Bert.")}
+        refused = [
+            page.post("/documents/estimate", files=file),
+            page.post("/documents", files=file),
+            page.post("/documents/resume"),
+            page.post("/documents/reindex", json={"ids": ["d1"]}),
+            page.post("/documents/reindex/estimate", json={"ids": ["d1"]}),
+            page.post("/documents/d1/reindex"),
+            page.post("/reindex"),
+            page.post("/edits", json={"stop": ["Anna"]}),
+        ]
+        for one in refused:
+            assert (one.status_code, one.json()["error"]["code"]) == (400, "shards_unsupported")
+            assert "e2graphrag indexes add-to-shards" in one.json()["error"]["message"]
+        assert page.get("/state").json()["command"] == "e2graphrag indexes add-to-shards"
+        assert page.post("/documents/delete", json={"ids": ["d1"]}).json()["documents"] == 1
+        assert "d1" not in {one.id for one in shards.status()}
 
 
 def test_answers_are_complete_while_actors_die(tmp_path):

@@ -51,9 +51,9 @@ def builds(monkeypatch):
     """Return the generations of all snapshots built from the store."""
     real, generations = snapshot_files.build_snapshot, []
 
-    def counting(store):
+    def counting(store, **options):
         generations.append(store.generation)
-        return real(store)
+        return real(store, **options)
 
     monkeypatch.setattr(snapshot_files, "build_snapshot", counting)
     return generations

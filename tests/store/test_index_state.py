@@ -7,7 +7,11 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
 from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.store.index_state import IndexState, read_state
-from e2graphrag_integrations.store.queue import set_queue_status
+from e2graphrag_integrations.store.queue import (
+    documents_per_second,
+    note_pace,
+    set_queue_status,
+)
 from fakes import NameExtractor
 
 
@@ -93,3 +97,54 @@ def test_a_document_is_being_indexed_only_while_somebody_writes(open_index, tmp_
 )
 def test_the_state_is_said_in_sentences(state, described, lack, note):
     assert (state.describe(), state.lack(), state.note()) == (described, lack, note)
+
+
+def test_the_pace_is_that_of_the_run_that_indexes_the_queue(open_index, tmp_path, monkeypatch):
+    monkeypatch.setattr("e2graphrag_integrations.indexing.planning._BATCH_CHUNKS", 4)
+    rag = open_index(tmp_path / "a.e2g")
+    rag.add([SourceDocument(f"d{n:02}", f"Anna {n}.") for n in range(40)], wait=False)
+    assert rag.state().documents_per_second is None
+    seen = []
+
+    def watch(progress):
+        if progress.stage == "write":
+            seen.append((progress.done, rag.state(is_writing=True)))
+
+    rag.resume(progress=watch)
+    assert all(state.documents_per_second is None for done, state in seen if done <= 4)
+    told = [state for done, state in seen if 4 < done < 36]
+    assert told
+    for state in told:
+        rate, left = state.documents_per_second, state.pending + state.processing
+        assert state.seconds_left == pytest.approx(left / rate)
+        assert "documents per second, about" in state.note()
+    assert rag.state().documents_per_second is None  # nothing is being indexed
+
+
+def test_the_pace_follows_the_last_minutes(open_index):
+    store = open_index().store
+    assert documents_per_second(store) is None
+    note_pace(store, 10, 5.0, is_first=True)
+    note_pace(store, 20, 5.0)
+    assert documents_per_second(store) == 3
+    note_pace(store, 0, 1000.0)
+    note_pace(store, 485, 495.0)  # the others count half
+    assert documents_per_second(store) == pytest.approx(500 / 1000)
+    note_pace(store, 7, 1.0, is_first=True)
+    assert documents_per_second(store) == 7
+
+
+@pytest.mark.parametrize(
+    ("rate", "pending", "sentence"),
+    [
+        (1234.4, 100, "1,234 documents per second, about 1 s left."),
+        (12.345, 100, "12.3 documents per second, about 8 s left."),
+        (0.5, 1000, "0.5 documents per second, about 33 min left."),
+        (0.0123, 1000, "0.0123 documents per second, about 23 h left."),
+        (None, 1000, ""),
+    ],
+)
+def test_the_pace_is_said_in_a_sentence(rate, pending, sentence):
+    state = IndexState(1, pending=pending, stored=1, processing=1, documents_per_second=rate)
+    assert state.pace() == sentence
+    assert sentence in state.note()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
@@ -55,8 +56,17 @@ def check_int(name: str, value: Any, least: int = 1, most: int | None = MAX_COUN
     except TypeError:
         number = None
     if number is None or number < least or (most is not None and number > most):
-        limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
-        raise InvalidInputError(f"{name}={short_repr(value)} must be a whole number {limits}")
+        limits = "of at least {least}" if most is None else "from {least} to {most:,}"
+        raise InvalidInputError(
+            CodedText(
+                "no_count" if most is None else "no_count_between",
+                f"{{name}}={{value}} must be a whole number {limits}",
+                name=name,
+                value=short_repr(value),
+                least=least,
+                most=most,
+            )
+        )
     return number
 
 
@@ -82,7 +92,14 @@ def check_fraction(name: str, value: Any) -> float:
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= 1:  # also excludes NaN
-        raise InvalidInputError(f"{name}={short_repr(value)} must be a number from 0 to 1")
+        raise InvalidInputError(
+            CodedText(
+                "no_fraction",
+                "{name}={value} must be a number from 0 to 1",
+                name=name,
+                value=short_repr(value),
+            )
+        )
     return float(value)
 
 
@@ -122,7 +139,11 @@ def check_name(what: str, value: object) -> str:
         InvalidInputError: For any other value.
     """
     if not check_text(what, value).strip():
-        raise InvalidInputError(f"{what} must be a non-empty string, not {value!r}")
+        raise InvalidInputError(
+            CodedText(
+                "empty", "{what} must be a non-empty string, not {value!r}", what=what, value=value
+            )
+        )
     return str(value)
 
 
@@ -133,7 +154,15 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         InvalidInputError: If the argument is not one of `choices`.
     """
     if not isinstance(value, str) or value not in choices:
-        raise InvalidInputError(f"{name}={short_repr(value)}: choose one of {', '.join(choices)}")
+        raise InvalidInputError(
+            CodedText(
+                "no_choice",
+                "{name}={value}: choose one of {choices}",
+                name=name,
+                value=short_repr(value),
+                choices=", ".join(choices),
+            )
+        )
 
 
 def article(name: str) -> str:

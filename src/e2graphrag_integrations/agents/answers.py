@@ -103,6 +103,7 @@ class EntityAnswer:
     """An entity. `neighbors` share the most sentences with it."""
 
     name: str
+    type: str
     aliases: list[str]
     mention_count: int
     document_count: int

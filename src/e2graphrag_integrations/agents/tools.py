@@ -336,6 +336,7 @@ class IndexTools:
             raise InvalidInputError(f"offset={offset} is beyond the last mention")
         base = EntityAnswer(
             details.info.name,
+            details.info.type,
             list(details.info.aliases[:_NEIGHBORS]),
             details.info.mentions,
             details.info.documents,

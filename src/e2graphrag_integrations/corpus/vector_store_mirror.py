@@ -270,7 +270,7 @@ def _vector_ids(snapshot: Snapshot, dense: DenseIndex) -> list[str]:
     """Return a UUID for each vector, derived from its node, window number and value."""
     window_counts: dict[int, int] = {}
     ids = []
-    for vector, node in zip(dense.vectors, dense.window_nodes.tolist(), strict=True):
+    for vector, node in zip(dense.vectors[:], dense.window_nodes.tolist(), strict=True):
         number = window_counts.get(node, 0)
         window_counts[node] = number + 1
         digest = hashlib.sha256(vector.tobytes()).hexdigest()

@@ -54,7 +54,10 @@ class EntityMethods(OpenEngine):
             alias: The name that each alias means, such as `{"Bob": "Robert Smith"}`. Mentions of
                 the alias become mentions of that entity. The alias may be new; the entity must be
                 in the index, or be an alias itself.
-            separate: Pairs of names that never mean the same entity, such as `[("US", "us")]`.
+            separate: Pairs of names that never mean the same entity, such as `[("US", "us")]`. To
+                separate two entities with one name, pass the name
+                with the documents that mean another entity, such as
+                `[("Mercury", {"Mercury (singer)": ["queen.txt"]})]`.
             stop: Names that mean no entity. They need not be in the index.
             undo: Edits to undo first, or their ids. Undoing one leaves all others as they are.
 

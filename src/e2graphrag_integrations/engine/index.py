@@ -88,10 +88,11 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
             freshness: How old an answer may be: `FreshnessPolicy`.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 is the strategy of the paper.
-            vectors: A vector index that finds the nearest windows instead of the index's own
-                vectors: `"pgvector"` for the database of an index in Postgres, or the URL of a
-                collection of Qdrant (extra `qdrant`) such as `http://localhost:6333/novels`, or
-                `QdrantVectors`. See `update_vectors`.
+            vectors: `"int8"` keeps vectors of one byte per component in memory, a quarter of their
+                size, and reads the exact ones of the best windows from the index. Otherwise, a
+                vector index that finds the nearest windows: `"pgvector"` for the database of an
+                index in Postgres, or the URL of a collection of Qdrant (extra `qdrant`) such as
+                `http://localhost:6333/novels`, or `QdrantVectors`. See `update_vectors`.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -194,7 +195,9 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
             StoreConnectionError: If the server cannot be reached. The next call continues.
         """
         if self._vectors is None:
-            raise InvalidInputError("update_vectors() needs an index opened with vectors=")
+            raise InvalidInputError(
+                "update_vectors() needs an index opened with vectors= of a server"
+            )
         return self._vectors.update(replace=bool(replace))
 
     async def aupdate_vectors(self, *, replace: bool = False) -> VectorReport:

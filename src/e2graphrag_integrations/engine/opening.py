@@ -30,6 +30,9 @@ from e2graphrag_integrations.store.store import Store
 if TYPE_CHECKING:
     from e2graphrag_integrations.vectors.open_vectors import OpenVectors, VectorsArgument
 
+_INT8 = "int8"
+"""The value of `vectors=` that means vectors of one byte per component in memory."""
+
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search for a snapshot; may also update an external vector store."""
 
@@ -74,6 +77,7 @@ class IndexParts:
         options: The options with which it was opened.
         node_search: Replaces the built-in vector search, if any.
         vectors: The vector index of `vectors=`, if any.
+        int8: Whether the vectors in memory have one byte per component.
         hooks: What the face of a framework adds.
     """
 
@@ -82,6 +86,7 @@ class IndexParts:
     options: Options
     node_search: Callable[[Snapshot], NodeSearch] | None = None
     vectors: OpenVectors | None = None
+    int8: bool = False
     hooks: FaceHooks = field(default_factory=FaceHooks)
 
 
@@ -116,12 +121,12 @@ def open_parts(
         )
     language = check_language(models.language)
     as_engine(options.writes.engine)
-    if vectors is not None:
+    if vectors is not None and vectors != _INT8:
         from e2graphrag_integrations.vectors.open_vectors import as_vectors
 
         as_vectors(vectors, hooks.parameter_names.get("vectors", "vectors"))
-        if hooks.vector_search is not None:
-            raise InvalidInputError("vectors and a vector store exclude each other: pass one")
+    if vectors is not None and hooks.vector_search is not None:
+        raise InvalidInputError("vectors and a vector store exclude each other: pass one")
     strategy = HybridStrategy() if strategy is None else strategy
     check_strategy(strategy)
     requested = settings.recorded()
@@ -167,9 +172,14 @@ def open_parts(
         store, resolved, components, planner, options.writes, language, requested=requested
     )
     node_search = None if opened_vectors is None else opened_vectors.search
+    if vectors == _INT8:
+        from e2graphrag_integrations.snapshot.int8 import rescored_search
+
+        node_search = lambda snapshot: rescored_search(snapshot, store)  # noqa: E731 - optional
     if (search := hooks.vector_search) is not None:
         node_search = lambda snapshot: search(snapshot, store)  # noqa: E731 - optional
-    return IndexParts(index, strategy, options, node_search, opened_vectors, hooks)
+    int8 = vectors == _INT8
+    return IndexParts(index, strategy, options, node_search, opened_vectors, int8, hooks)
 
 
 def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
@@ -184,7 +194,7 @@ def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
 
 
 def _opened_vectors(vectors: VectorsArgument | None, store: Store) -> OpenVectors | None:
-    if vectors is None:
+    if vectors is None or vectors == _INT8:
         return None
     from e2graphrag_integrations.vectors.open_vectors import open_vectors
 

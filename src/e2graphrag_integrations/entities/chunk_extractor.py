@@ -72,8 +72,10 @@ def own_fingerprint(fingerprint: str) -> str:
 
 def normalize_mentions(
     sentences: Sentences, cache: dict[str, str] | None = None, edits: EntityEdits = NO_EDITS
-) -> list[list[tuple[str, bool]]]:
-    """Return `(normal form, named)` for each mention in a chunk, grouped by sentence.
+) -> list[list[tuple[str, str]]]:
+    """Return `(normal form, label)` for each mention in a chunk, grouped by sentence.
+
+    The label of a common noun is empty.
 
     Mentions with an empty normal form and candidates for the subject are omitted.
 
@@ -89,5 +91,10 @@ def normalize_mentions(
             if mention.entity not in forms:
                 forms[mention.entity] = edits.form(mention.entity)
     return [
-        [(forms[m.entity], m.named) for m in sentence if forms[m.entity]] for sentence in sentences
+        [
+            (forms[m.entity], (m.label or "NAME") if m.named else "")
+            for m in sentence
+            if forms[m.entity]
+        ]
+        for sentence in sentences
     ]

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from e2graphrag_integrations._utils.validation import check_text, short_repr
 from e2graphrag_integrations.entities.edits import EntityEdit
 from e2graphrag_integrations.errors import InvalidInputError
 
+
+@runtime_checkable
+class Separation(Protocol):
+    """A proposal that can be accepted; see `HomonymProposal`."""
+
+    @property
+    def separation(self) -> tuple[str, Mapping[str, Iterable[str]]]:
+        """The name, and the documents in which it means another entity, by its new name."""
+        ...
+
+
 AliasArgument = Mapping[str, str]
 """The name that each alias means."""
 
-SeparateArgument = Iterable[tuple[str, str]]
-"""Pairs of names that never mean the same entity."""
+SeparateArgument = Iterable[
+    "tuple[str, str] | tuple[str, Mapping[str, Iterable[str]]] | Separation"
+]
+"""Pairs of names that never mean the same entity; and homonyms, each a name with the documents in
+which it means another entity, by the new name of that entity."""
 
 StopArgument = str | Iterable[str]
 """Names that mean no entity."""
@@ -41,7 +55,7 @@ def new_edits(
             EntityEdit("alias", (_name("alias", k), _name("alias", v)))
             for k, v in (alias or {}).items()
         ),
-        *(EntityEdit("separate", pair) for pair in _pairs(separate)),
+        *_separations(separate),
         *(EntityEdit("stop", (_name("stop", name),)) for name in names),
     ]
 
@@ -57,17 +71,23 @@ def edit_ids(undo: UndoArgument | None) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def _pairs(separate: Any) -> list[tuple[str, str]]:
-    pairs = []
-    for one in _items("separate", separate, 'pairs of names, such as [("Bob", "Rob")]'):
+def _separations(separate: Any) -> Iterator[EntityEdit]:
+    for given in _items("separate", separate, 'pairs of names, such as [("Bob", "Rob")]'):
+        one = given.separation if isinstance(given, Separation) else given
         is_pair = isinstance(one, tuple | list) and len(one) == 2  # noqa: PLR2004 - a pair has two items
         if not is_pair:
             raise InvalidInputError(
                 f"separate contains {short_repr(one)}: pass pairs of names, such as "
-                '[("Bob", "Rob")]'
+                '[("Bob", "Rob")], or proposals of homonyms'
             )
-        pairs.append((_name("separate", one[0]), _name("separate", one[1])))
-    return pairs
+        name, other = _name("separate", one[0]), one[1]
+        if not isinstance(other, Mapping):
+            yield EntityEdit("separate", (name, _name("separate", other)))
+            continue
+        for meaning, documents in other.items():
+            what = f"the ids of the documents in which {name!r} means {meaning!r}"
+            ids = _items("separate", documents, what)
+            yield EntityEdit("homonym", (name, _name("separate", meaning), *ids))
 
 
 def _items(argument: str, given: Any, what: str) -> list[Any]:

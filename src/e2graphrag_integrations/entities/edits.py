@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_name
 from e2graphrag_integrations.entities.normalize import cased_form, normal_form
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.types import Mention
 
-EditKind = Literal["alias", "separate", "stop"]
+EditKind = Literal["alias", "homonym", "separate", "stop"]
 
 _NAMES_PER_EDIT: Mapping[str, int] = {"alias": 2, "separate": 2, "stop": 1}
 
+_HOMONYM = 2
+"""Number of names of a homonym. The ids of at least one document follow them."""
+
 _ID_LENGTH = 12
+
+_PARENTHESES = re.compile(r"\s*[(（][^()（）]*[)）]$")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,9 +37,11 @@ class EntityEdit:
     """One correction.
 
     Attributes:
-        kind: `alias`: the first name means the entity of the second one. `separate`: the names
-            never mean the same entity. `stop`: the name means no entity.
-        names: The names, as the user wrote them; those of `separate` are sorted.
+        kind: `alias`: the first name means the entity of the second one. `homonym`: so it does, but
+            only in some documents. `separate`: the names never mean the same entity. `stop`: the
+            name means no entity.
+        names: The names, as the user wrote them; those of `separate` are sorted. Those of a homonym
+            are followed by the ids of the documents, which are sorted.
 
     Raises:
         InvalidInputError: If the kind is unknown, or a name is not a string with a letter or digit.
@@ -41,16 +51,28 @@ class EntityEdit:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if self.kind == "homonym":
+            self._check_homonym()
+            return
         if len(self.names) != _NAMES_PER_EDIT.get(self.kind):
             raise InvalidInputError(f"{self.kind!r} with {len(self.names)} names is not an edit")
-        names = [" ".join(check_name(f"a name in {self.kind}", one).split()) for one in self.names]
-        for name in names:
-            if not normal_form(name):
-                raise InvalidInputError(
-                    f"{name!r} in {self.kind} contains no letter or digit, so it names no entity"
-                )
+        names = [_checked_name(self.kind, one) for one in self.names]
         in_order = sorted(names) if self.kind == "separate" else names
         object.__setattr__(self, "names", tuple(in_order))
+
+    def _check_homonym(self) -> None:
+        documents = sorted(
+            {check_name("a document in separate", one) for one in self.names[_HOMONYM:]}
+        )
+        if not documents:
+            raise InvalidInputError("a homonym needs the documents in which it has another meaning")
+        name, meaning = (_checked_name(self.kind, one) for one in self.names[:_HOMONYM])
+        if normal_form(name) == normal_form(meaning):
+            raise InvalidInputError(
+                f"separate: {meaning!r} does not tell the entity from others with the name "
+                f"{name!r}: add a word, such as {name + ' (2)'!r}"
+            )
+        object.__setattr__(self, "names", (name, meaning, *documents))
 
     @property
     def id(self) -> str:
@@ -61,6 +83,10 @@ class EntityEdit:
     def __str__(self) -> str:
         """Return the edit in words."""
         first, last = self.names[0], self.names[-1]
+        if self.kind == "homonym":
+            count = len(self.names) - _HOMONYM
+            meaning = self.names[1]
+            return f"{first!r} means {meaning!r} in {count} document{'s' if count > 1 else ''}"
         if self.kind == "alias":
             return f"{first!r} means {last!r}"
         return f"{first!r} is not {last!r}" if self.kind == "separate" else f"{first!r} is stopped"
@@ -84,6 +110,7 @@ class EntityEdits:
         self._check_aliases()
         self._check_separate()
         self._check_stop()
+        self._check_homonyms()
 
     def __iter__(self) -> Iterator[EntityEdit]:
         """Yield the edits."""
@@ -124,12 +151,15 @@ class EntityEdits:
         by_id = {one.id: one for one in self.edits}
         for id_ in removed:
             if by_id.pop(id_, None) is None:
-                raise InvalidInputError(f"there is no edit {id_!r}: edits() lists the ids")
+                raise InvalidInputError(
+                    CodedText("no_edit", "there is no edit {id!r}: edits() lists the ids", id=id_)
+                )
         everything = [*by_id.values(), *added]
         apart = _spelled_apart(everything)
         distinct: dict[tuple[str, ...], EntityEdit] = {}
         for one in everything:
-            forms = [_form(name, apart) for name in one.names]
+            forms = [_form(name, apart) for name in one.names[:_HOMONYM]]
+            forms += one.names[_HOMONYM:]
             distinct.setdefault((one.kind, *forms), one)
         return EntityEdits(tuple(distinct.values()))
 
@@ -140,23 +170,32 @@ class EntityEdits:
             tuple(
                 one
                 for one in self.edits
-                if one.kind == "separate"
-                and normal_form(one.names[0]) in apart
-                and normal_form(one.names[0]) == normal_form(one.names[1])
+                if one.kind == "homonym"
+                or (
+                    one.kind == "separate"
+                    and normal_form(one.names[0]) in apart
+                    and normal_form(one.names[0]) == normal_form(one.names[1])
+                )
             )
         )
 
-    def restricted_to(self, known: Container[str]) -> EntityEdits:
+    def restricted_to(self, known: Container[str], documents: Container[str]) -> EntityEdits:
         """Return the edits between known names, so that no other name shows.
 
         An alias of an alias means the last known name of the chain.
 
         Args:
             known: The forms of the known names, before the edits.
+            documents: The ids of the known documents.
         """
         written = {self.form(alias): name for alias, name in self.aliases.items()}
         kept: list[EntityEdit] = []
         for one in self.edits:
+            if one.kind == "homonym":
+                own = [id_ for id_ in one.names[_HOMONYM:] if id_ in documents]
+                if own:
+                    kept.append(EntityEdit("homonym", (*one.names[:_HOMONYM], *own)))
+                continue
             if not all(
                 self.form(name) in known for name in one.names[: 1 if one.kind == "alias" else 2]
             ):
@@ -217,6 +256,38 @@ class EntityEdits:
         """
         return self.resolve(self.form(name))
 
+    def read_in(
+        self, document_id: str, sentences: Sequence[Sequence[Mention]]
+    ) -> Sequence[Sequence[Mention]]:
+        """Return the mentions in a document, with the meaning of each homonym as its name."""
+        meanings = self._homonyms.get(document_id)
+        if meanings is None:
+            return sentences
+        return [
+            [one._replace(entity=meanings.get(normal_form(one.entity), one.entity)) for one in own]
+            for own in sentences
+        ]
+
+    def title_in(self, document_id: str, title: str | None) -> str | None:
+        """Return the title of a document, or its meaning if it is a homonym there."""
+        meanings = self._homonyms.get(document_id)
+        if meanings is None or title is None:
+            return title
+        plain = normal_form(_PARENTHESES.sub("", title))
+        return meanings.get(normal_form(title), meanings.get(plain, title))
+
+    def meanings_of(self, form: str) -> tuple[str, ...]:
+        """Return the further entities with a name, which have other names in the index."""
+        return self._meanings.get(form, ())
+
+    @property
+    def homonyms(self) -> tuple[EntityEdit, ...]:
+        """The names that have another meaning in some documents.
+
+        These edits decide how mentions are read, while all others apply to the entities.
+        """
+        return tuple(one for one in self.edits if one.kind == "homonym")
+
     def separated_from(self, *forms: str) -> frozenset[str]:
         """Return the entities that none of the forms may mean."""
         partners = self._partners
@@ -236,7 +307,7 @@ class EntityEdits:
     @lazy
     def named_forms(self) -> frozenset[str]:
         """The forms of all names in the edits."""
-        return frozenset(self.form(name) for one in self.edits for name in one.names)
+        return frozenset(self.form(name) for one in self.edits for name in one.names[:_HOMONYM])
 
     @lazy
     def spelled_apart(self) -> Mapping[str, frozenset[str]]:
@@ -245,6 +316,22 @@ class EntityEdits:
         These edits decide how mentions are read, while all others apply to the entities.
         """
         return _spelled_apart(self.edits)
+
+    @lazy
+    def _homonyms(self) -> Mapping[str, Mapping[str, str]]:
+        """For each document with homonyms, the meaning of each name by its normal form."""
+        found: dict[str, dict[str, str]] = {}
+        for one in self.homonyms:
+            for document_id in one.names[_HOMONYM:]:
+                found.setdefault(document_id, {})[normal_form(one.names[0])] = one.names[1]
+        return found
+
+    @lazy
+    def _meanings(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for one in self.homonyms:
+            found.setdefault(normal_form(one.names[0]), {})[self.entity_of(one.names[1])] = None
+        return {form: tuple(meanings) for form, meanings in found.items()}
 
     @lazy
     def _targets(self) -> dict[str, str]:
@@ -275,42 +362,63 @@ class EntityEdits:
 
     def _check_aliases(self) -> None:
         targets: dict[str, str] = {}
-        names: dict[str, str] = {}
-        for alias, name in ((e.names[0], e.names[1]) for e in self.edits if e.kind == "alias"):
+        meanings: dict[str, tuple[str, str]] = {}  # the first alias of a form, and its name
+        for alias, name in (one.names for one in self.edits if one.kind == "alias"):
             form, target = self.form(alias), self.form(name)
-            names.setdefault(form, alias)
+            _, first = meanings.setdefault(form, (alias, name))
             if form == target:
-                raise InvalidInputError(
-                    f"alias: {alias!r} and {name!r} already name the same entity"
+                raise _contradiction(
+                    "alias_same",
+                    "{alias!r} and {other!r} already name the same entity",
+                    alias,
+                    name,
                 )
             if targets.setdefault(form, target) != target:
-                raise InvalidInputError(
-                    f"alias: {alias!r} cannot mean both {self.aliases[names[form]]!r} and "
-                    f"{name!r}: undo one of the edits"
+                raise _contradiction(
+                    "alias_of_two",
+                    "{alias!r} cannot mean both {first!r} and {other!r}: undo one of the edits",
+                    alias,
+                    name,
+                    first=first,
                 )
         for form in targets:
             path = [form]
             while path[-1] in targets and len(path) <= len(targets):
                 path.append(targets[path[-1]])
             if path[-1] in targets:
-                cycle = path[path.index(path[-1]) :]
-                described = " -> ".join(repr(names[one]) for one in cycle)
+                names = [meanings[one][0] for one in path[path.index(path[-1]) :]]
                 raise InvalidInputError(
-                    f"alias: {described} is a cycle, so none of these names means an entity: "
-                    "leave one of them out"
+                    CodedText(
+                        "alias_cycle",
+                        "alias: {described} is a cycle, so none of these names means an entity: "
+                        "leave one of them out",
+                        described=" -> ".join(map(repr, names)),
+                    )
                 )
 
     def _check_separate(self) -> None:
         for a, b in self.separate:
             if self.form(a) == self.form(b):
                 raise InvalidInputError(
-                    f"separate: {a!r} and {b!r} are the same name, so they cannot be told apart"
+                    CodedText(
+                        "separate_same",
+                        "separate: {first!r} and {last!r} are the same name, so they cannot be "
+                        "told apart",
+                        first=a,
+                        last=b,
+                    )
                 )
             if self._follow(a) == self._follow(b):
                 chain = sorted({alias for name in (a, b) for alias in self._chain(name)})
                 raise InvalidInputError(
-                    f"separate: {a!r} and {b!r} are kept apart, but aliases join them "
-                    f"({'; '.join(chain)}): undo one of the edits"
+                    CodedText(
+                        "separate_joined",
+                        "separate: {first!r} and {last!r} are kept apart, but aliases join them "
+                        "({chain}): undo one of the edits",
+                        first=a,
+                        last=b,
+                        chain="; ".join(chain),
+                    )
                 )
 
     def _check_stop(self) -> None:
@@ -321,9 +429,27 @@ class EntityEdits:
             if self.form(name) in used:
                 alias, target = used[self.form(name)]
                 raise InvalidInputError(
-                    f"stop: {name!r} is stopped, but {alias!r} is an alias of {target!r}: undo one "
-                    "of the edits"
+                    CodedText(
+                        "stop_alias",
+                        "stop: {stopped!r} is stopped, but {alias!r} is an alias of {other!r}: "
+                        "undo one of the edits",
+                        stopped=name,
+                        alias=alias,
+                        other=target,
+                    )
                 )
+
+    def _check_homonyms(self) -> None:
+        meanings: dict[tuple[str, str], str] = {}
+        for one in self.homonyms:
+            name, meaning, *documents = one.names
+            for document_id in documents:
+                known = meanings.setdefault((document_id, normal_form(name)), meaning)
+                if normal_form(known) != normal_form(meaning):
+                    raise InvalidInputError(
+                        f"separate: {name!r} cannot mean both {known!r} and {meaning!r} in "
+                        f"document {document_id!r}: undo one of the edits"
+                    )
 
     def _follow(self, name: str) -> str:
         form = self.form(name)
@@ -339,6 +465,28 @@ class EntityEdits:
             alias, target = written[form]
             yield f"{alias!r} means {target!r}"
             form = self.form(target)
+
+
+def _contradiction(
+    code: str, template: str, alias: str, name: str, **values: str
+) -> InvalidInputError:
+    return InvalidInputError(
+        CodedText(code, f"alias: {template}", alias=alias, other=name, **values)
+    )
+
+
+def _checked_name(kind: str, name: str) -> str:
+    checked = " ".join(check_name(f"a name in {kind}", name).split())
+    if not normal_form(checked):
+        raise InvalidInputError(
+            CodedText(
+                "no_entity_name",
+                "{text!r} in {kind} contains no letter or digit, so it names no entity",
+                text=checked,
+                kind=kind,
+            )
+        )
+    return checked
 
 
 def _spelled_apart(edits: Iterable[EntityEdit]) -> dict[str, frozenset[str]]:

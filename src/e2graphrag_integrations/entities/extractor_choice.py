@@ -45,6 +45,9 @@ EXTRACTOR = "extractor"
 MODEL = "_model"
 """End of the keys for the names by which extractors can be loaded again."""
 
+RECORDED_RULES = "rules:"
+"""Start of the names in the manifest of extractors with the user's rules."""
+
 DEFAULT = "default"
 """Name in the manifest of the default extractor of a language other than English."""
 
@@ -192,11 +195,14 @@ class ExtractorRouter:
         name = self._manifest.get(key + MODEL, "")
         if name == DEFAULT:
             return default_extractor(language)
-        return SpacyEntityExtractor(name) if name else None
+        return named_extractor(name) if name else None
 
     def model_name(self, language: str) -> str:
         """Return the name by which the extractor of a language can be loaded again, or ""."""
         extractor = self.extractor(language)
+        recorded = getattr(extractor, "recorded_name", None)
+        if recorded is not None:
+            return RECORDED_RULES + recorded if recorded else ""
         if isinstance(extractor, SpacyEntityExtractor):
             return str(extractor.model) if extractor.is_reproducible_by_name else ""
         return DEFAULT if self.is_default(language) else ""
@@ -220,6 +226,15 @@ class ExtractorRouter:
         return {_BY_LANGUAGE: "yes"} if is_needed else {}
 
 
+def named_extractor(name: str) -> EntityExtractor:
+    """Return the extractor with a name in a manifest, or that of a spaCy pipeline."""
+    if not name.startswith(RECORDED_RULES):
+        return SpacyEntityExtractor(name)
+    from e2graphrag_integrations.entities.entity_rules import extractor_of
+
+    return extractor_of(name.removeprefix(RECORDED_RULES))
+
+
 def as_extractor(passed: Any) -> EntityExtractor:
     """Return the user's extractor.
 
@@ -227,7 +242,7 @@ def as_extractor(passed: Any) -> EntityExtractor:
         InvalidInputError: If the argument is neither an extractor nor a name or path.
     """
     if isinstance(passed, str):
-        return SpacyEntityExtractor(check_name("extractor", passed))
+        return named_extractor(check_name("extractor", passed))
     if isinstance(passed, os.PathLike):
         return SpacyEntityExtractor(passed)
     check_protocol("extractor", passed, EntityExtractor)

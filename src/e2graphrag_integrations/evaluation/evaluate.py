@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.concurrency import run_in_thread
 from e2graphrag_integrations._utils.validation import check_name, short_repr
 from e2graphrag_integrations.errors import EvaluationError, StoppedError
@@ -218,9 +219,17 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
     for number, question in enumerate(questions, 1):
         own = list(_problems(question, known))
         if own:
-            place = f"question {number}" if question.line is None else f"line {question.line}"
-            quoted = short_repr(question.text)
-            problems += [f"{place} ({quoted}): {problem}" for problem in own]
+            code, place = ("line", question.line) if question.line else ("question", number)
+            problems += [
+                CodedText(
+                    f"gold_in_{code}",
+                    f"{code} {{number}} ({{quoted}}): {{problem}}",
+                    number=place,
+                    quoted=short_repr(question.text),
+                    problem=problem,
+                )
+                for problem in own
+            ]
             lines += [] if question.line is None else [question.line]
             continue
         spans: dict[str, list[Span]] = defaultdict(list)
@@ -233,26 +242,37 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
         shown = "; ".join(problems[:_SHOWN_PROBLEMS])
         more = len(problems) - _SHOWN_PROBLEMS
         shown += f"; and {more} more" if more > 0 else ""
-        if any("unknown gold id" in problem for problem in problems):
+        if any(problem.values["problem"].code == "unknown_gold" for problem in problems):
             shown += (
                 ". The ids of nodes change with their document: mark the answers again as spans"
             )
-        raise EvaluationError(f"the index does not contain all gold answers: {shown}", tuple(lines))
+        text = CodedText(
+            "missing_gold",
+            "the index does not contain all gold answers: {shown}",
+            shown=shown,
+            problems=problems[:_SHOWN_PROBLEMS],
+        )
+        raise EvaluationError(text, tuple(lines))
     return golds
 
 
-def _problems(question: Question, known: KnownIds) -> Iterator[str]:
+def _problems(question: Question, known: KnownIds) -> Iterator[CodedText]:
     kinds = {id_: known.kind(id_) for id_ in question.gold_ids}
-    yield from (f"unknown gold id {short_repr(id_)}" for id_, kind in kinds.items() if kind is None)
+    for id_, kind in kinds.items():
+        if kind is None:
+            yield CodedText("unknown_gold", "unknown gold id {id}", id=short_repr(id_))
     found = {*kinds.values()}
     if "node" in found and found & {"document", "page"}:
-        yield "gold_ids contains ids of documents and of nodes: use ids of one kind"
+        text = "gold_ids contains ids of documents and of nodes: use ids of one kind"
+        yield CodedText("mixed_gold", text)
     for document, start, end in question.gold_spans:
         parts = known.in_chunks(document, Span(start, end))
         if parts is None:
-            yield f"unknown document {short_repr(document)} in gold_spans"
+            text = "unknown document {id} in gold_spans"
+            yield CodedText("unknown_span", text, id=short_repr(document))
         elif not parts:
-            yield f"the document {short_repr(document)} has no text at {start}-{end}"
+            text = "the document {id} has no text at {start}-{end}"
+            yield CodedText("empty_span", text, id=short_repr(document), start=start, end=end)
 
 
 def _scores(result: RetrievalResult, gold: _Gold, setting: object) -> Scores:

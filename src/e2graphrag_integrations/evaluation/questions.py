@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.validation import (
     check_int,
     check_name,
@@ -74,7 +75,10 @@ class Question:
         object.__setattr__(self, "answers", answers)
         if not (ids or spans or answers):
             raise InvalidInputError(
-                "the question has no gold answer: give gold_ids, gold_spans or answer"
+                CodedText(
+                    "no_gold",
+                    "the question has no gold answer: give gold_ids, gold_spans or answer",
+                )
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +98,15 @@ def _items(name: str, question: Question) -> Sequence[Any]:
     if not isinstance(values, list | tuple):
         raise InvalidInputError(f"{name}={short_repr(values)} must be a list")
     if len(values) > MAX_GOLD:
-        raise InvalidInputError(f"{name} has {len(values):,} items, but at most {MAX_GOLD:,}")
+        raise InvalidInputError(
+            CodedText(
+                "many_gold",
+                "{name} has {count:,} items, but at most {most:,}",
+                name=name,
+                count=len(values),
+                most=MAX_GOLD,
+            )
+        )
     return values
 
 
@@ -103,7 +115,11 @@ def _gold_span(value: Any) -> GoldSpan:
         value = [value[field] for field in GoldSpan._fields]
     if not isinstance(value, list | tuple) or len(value) != len(GoldSpan._fields):
         raise InvalidInputError(
-            f"{short_repr(value)} in gold_spans must be [document_id, start, end]"
+            CodedText(
+                "no_span",
+                "{value} in gold_spans must be [document_id, start, end]",
+                value=short_repr(value),
+            )
         )
     start = check_int("start of a gold span", value[1], 0, None)
     end = check_int("end of a gold span", value[2], start + 1, None)
@@ -116,7 +132,9 @@ def _answer(value: Any) -> str:
             f"answer has {len(value):,} characters, but at most {MAX_QUESTION:,} are allowed"
         )
     if not answer_words(value):
-        raise InvalidInputError(f"answer {short_repr(value)} contains no word")
+        raise InvalidInputError(
+            CodedText("wordless_answer", "answer {value} contains no word", value=short_repr(value))
+        )
     return str(value)
 
 
@@ -202,7 +220,9 @@ def parse_question(values: Any) -> Question:
         InvalidInputError: If it is not an object, or a value is invalid.
     """
     if not isinstance(values, dict) or "question" not in values:
-        raise InvalidInputError('must be a JSON object with the key "question"')
+        raise InvalidInputError(
+            CodedText("no_question", 'must be a JSON object with the key "question"')
+        )
     answers: list[Any] = []
     for key in ("answer", "answers"):
         value = values.get(key, [])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.coded_text import CodedText, text_of
 from e2graphrag_integrations._utils.validation import check_bool, check_name, short_repr
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
@@ -187,7 +188,7 @@ def make_setting(name: str, values: Mapping[str, Any]) -> Setting:
     """Return a setting from JSON values.
 
     Args:
-        name: Name of the setting, for error messages.
+        name: Name of the setting, for error messages; empty if there is only one.
         values: The arguments; `strategy` is a name. Other keys are parameters of the strategy.
 
     Raises:
@@ -201,4 +202,10 @@ def make_setting(name: str, values: Mapping[str, Any]) -> Setting:
             own["strategy"] = make_strategy(own.get("strategy", next(iter(STRATEGIES))), parameters)
         return Setting(**own)
     except InvalidInputError as error:
-        raise EvaluationError(f"setting {short_repr(name)}: {error}") from error
+        problem = text_of(error)
+        if not name:
+            raise EvaluationError(problem) from error
+        text = CodedText(
+            "in_setting", "setting {setting!r}: {problem}", setting=name, problem=problem
+        )
+        raise EvaluationError(text) from error

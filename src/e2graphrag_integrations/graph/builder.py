@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ MAX_NEIGHBORS = 1000
 has about this many neighbors. In a large corpus without this limit, the most frequent entity
 would neighbor almost every other entity (docs/benchmark_details.md)."""
 
-_EMPTY: IntArray = np.empty(0, dtype=np.int64)
-
 
 @dataclass(frozen=True, eq=False)
 class MentionTable:
@@ -33,40 +31,72 @@ class MentionTable:
 
     Attributes:
         entities: The entity row of each mention.
-        named: Whether each mention is a proper name.
+        label_numbers: The label of each mention: 0 for a common noun, n for the n-th of `labels`.
         sentence_sizes: Number of mentions per sentence.
         chunk_sizes: Number of sentences per chunk.
+        labels: The labels of names, sorted; see `entities/entity_types.py`.
     """
 
     entities: IntArray
-    named: NDArray[np.bool_]
+    label_numbers: NDArray[np.unsignedinteger]
     sentence_sizes: IntArray
     chunk_sizes: IntArray
+    labels: Sequence[str]
+
+    @lazy
+    def named(self) -> NDArray[np.bool_]:
+        """Whether each mention is a proper name."""
+        mask: NDArray[np.bool_] = self.label_numbers > 0
+        return mask
+
+    def with_used_labels(self) -> MentionTable:
+        """Return the same mentions without labels that none of them has."""
+        used = np.unique(self.label_numbers[self.label_numbers > 0]) - 1
+        labels = [self.labels[row] for row in used.tolist()]
+        return replace(
+            self, label_numbers=renumbered(self.label_numbers, self.labels, labels), labels=labels
+        )
+
+
+def renumbered(
+    numbers: NDArray[np.unsignedinteger], labels: Sequence[str], new_labels: Sequence[str]
+) -> NDArray[np.unsignedinteger]:
+    """Return numbers of labels as those of other labels, which contain all that are used."""
+    places = {label: place for place, label in enumerate(new_labels, 1)}
+    new = np.asarray([0, *(places.get(label, 0) for label in labels)])
+    kind = np.min_scalar_type(len(new_labels))
+    moved: NDArray[np.unsignedinteger] = new.astype(kind)[numbers]
+    return moved
 
 
 def mention_table(
-    chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]],
+    chunks: Iterable[Sequence[Sequence[tuple[str, str]]]],
 ) -> tuple[list[str], MentionTable]:
     """Return the distinct normal forms, sorted, and the mentions as arrays.
 
     Args:
-        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, named)`.
+        chunks: The mentions in each sentence of each chunk, as pairs `(normal form, label)`. The
+            label of a common noun is empty.
     """
     rows: dict[str, int] = {}
-    entities, named = array("q"), array("b")  # lists of Python integers need far more memory
+    numbers: dict[str, int] = {"": 0}
+    # Lists of Python integers need far more memory.
+    entities, label_numbers = array("q"), array("I")
     sentence_sizes, chunk_sizes = array("q"), array("q")
     for sentences in chunks:
         chunk_sizes.append(len(sentences))
         for sentence in sentences:
             sentence_sizes.append(len(sentence))
             entities.extend([rows.setdefault(name, len(rows)) for name, _ in sentence])
-            named.extend([is_named for _, is_named in sentence])
+            label_numbers.extend([numbers.setdefault(label, len(numbers)) for _, label in sentence])
     names, sorted_row = _sort_names(rows)
+    labels = [*numbers][1:]
     return names, MentionTable(
         sorted_row[np.asarray(entities, dtype=np.int64)],
-        np.asarray(named).astype(np.bool_),
+        renumbered(np.asarray(label_numbers, dtype=np.uint32), labels, sorted(labels)),
         np.asarray(sentence_sizes, dtype=np.int64),
         np.asarray(chunk_sizes, dtype=np.int64),
+        sorted(labels),
     )
 
 
@@ -81,7 +111,7 @@ def graph_from_mentions(names: Sequence[str], mentions: MentionTable) -> EntityG
     return graph_of(names, mentions, pairs)
 
 
-def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, bool]]]]) -> EntityGraph:
+def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, str]]]]) -> EntityGraph:
     """Build the graph from chunks in the format that `mention_table` expects."""
     return graph_from_mentions(*mention_table(chunks))
 
@@ -91,17 +121,17 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._named: list[bool] = []
-        self._entities: list[IntArray] = []
-        self._sentence_sizes: list[IntArray] = []
-        self._chunk_sizes: list[IntArray] = []
+        self._named = array("b")
+        self._entities = array("q")
+        self._sentence_sizes = array("q")
+        self._chunk_sizes = array("q")
 
-    def add(self, sentences: Sequence[Sequence[tuple[str, bool]]]) -> None:
-        """Add the next chunk: the pairs `(normal form, named)` of the mentions in each sentence."""
-        entities = [self._row(name, named) for sentence in sentences for name, named in sentence]
-        self._entities.append(np.asarray(entities, dtype=np.int64))
-        self._sentence_sizes.append(np.asarray([*map(len, sentences)], dtype=np.int64))
-        self._chunk_sizes.append(np.asarray([len(sentences)]))
+    def add(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Add the next chunk: the pairs `(normal form, label)` of the mentions in each sentence."""
+        for sentence in sentences:
+            self._entities.extend([self._row(name, bool(label)) for name, label in sentence])
+        self._sentence_sizes.extend(map(len, sentences))
+        self._chunk_sizes.append(len(sentences))
 
     def add_columns(
         self,
@@ -122,21 +152,25 @@ class GraphBuilder:
         """
         pairs = zip(names, named, strict=True)
         rows = np.asarray([self._row(name, is_named) for name, is_named in pairs], dtype=np.int64)
-        self._entities.append(rows[mentions])
-        self._sentence_sizes.append(sentence_sizes)
-        self._chunk_sizes.append(chunk_sizes)
+        for own, added in (
+            (self._entities, rows[mentions]),
+            (self._sentence_sizes, sentence_sizes),
+            (self._chunk_sizes, chunk_sizes),
+        ):
+            own.frombytes(np.asarray(added, dtype=np.int64).tobytes())
 
     def finish(self) -> EntityGraph:
         """Return the graph of all added chunks."""
         names, sorted_row = _sort_names(self._rows)
-        entities = sorted_row[np.concatenate([_EMPTY, *self._entities])]
-        is_named = np.zeros(len(names), dtype=np.bool_)
-        is_named[sorted_row] = self._named
+        entities = sorted_row[np.asarray(self._entities, dtype=np.int64)]
+        is_named = np.zeros(len(names), dtype=np.uint8)
+        is_named[sorted_row] = np.asarray(self._named)
         mentions = MentionTable(
             entities,
             is_named[entities],
-            np.concatenate([_EMPTY, *self._sentence_sizes]),
-            np.concatenate([_EMPTY, *self._chunk_sizes]),
+            np.asarray(self._sentence_sizes, dtype=np.int64),
+            np.asarray(self._chunk_sizes, dtype=np.int64),
+            ["NAME"],
         )
         return graph_from_mentions(names, mentions)
 
@@ -145,7 +179,7 @@ class GraphBuilder:
         if row == len(self._named):
             self._named.append(named)
         elif named:
-            self._named[row] = True
+            self._named[row] = 1
         return row
 
 

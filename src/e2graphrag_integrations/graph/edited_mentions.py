@@ -33,5 +33,9 @@ def apply_edits(
     sentences = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
     sizes = np.bincount(sentences[kept], minlength=len(mentions.sentence_sizes))
     return new_names, MentionTable(
-        moved[kept], mentions.named[kept], sizes.astype(np.int64), mentions.chunk_sizes
+        moved[kept],
+        mentions.label_numbers[kept],
+        sizes.astype(np.int64),
+        mentions.chunk_sizes,
+        mentions.labels,
     )

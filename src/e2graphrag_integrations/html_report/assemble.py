@@ -30,10 +30,12 @@ _MODULES = (
     "answer.js",
     "edits.js",
     "evidence.js",
+    "entity_types.js",
     "finder.js",
     "layouts.js",
     "drawing.js",
     "graph.js",
+    "document_finder.js",
     "tree.js",
     "report.js",
 )

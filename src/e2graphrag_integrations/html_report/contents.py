@@ -129,7 +129,15 @@ def _compact(found: Neighborhood) -> dict[str, Any]:
     places = {node.name: place for place, node in enumerate(found.nodes)}
     return {
         "nodes": [
-            [one.name, one.mentions, one.documents, one.degree, one.label, one.is_name]
+            [
+                one.name,
+                one.mentions,
+                one.documents,
+                one.degree,
+                one.label,
+                one.is_name,
+                one.type,
+            ]
             for one in found.nodes
         ],
         "nouns": found.nouns,

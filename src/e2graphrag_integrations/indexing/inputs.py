@@ -6,9 +6,10 @@ Documents are classified as new, known or changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from e2graphrag_integrations._utils.validation import check_choice, check_text, short_repr
 from e2graphrag_integrations.errors import (
@@ -22,17 +23,25 @@ from e2graphrag_integrations.languages.language import AUTO, ENGLISH, checked_co
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.types import SourceDocument
 
+if TYPE_CHECKING:
+    from e2graphrag_integrations.indexing.spool import SpooledDocuments
+
 OnDuplicate = Literal["error", "skip", "replace"]
 OnCopy = Literal["keep", "skip"]
 
 Documents = SourceDocument | Iterable[SourceDocument]
 
 
-def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[SourceDocument]:
-    """Return one or many documents as a list with unique ids.
+_MAX_CHARACTERS_IN_MEMORY = 16_000_000
+"""Length of the texts of an iterator beyond which they wait in a temporary file."""
+
+
+def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> Sequence[SourceDocument]:
+    """Return one or many documents as a sequence with unique ids.
 
     For an id that occurs twice, `error` raises, `skip` keeps the first document, and `replace`
-    keeps the last.
+    keeps the last. The documents of a long iterator are read from a temporary file; those of a
+    list are in the caller's memory anyway.
 
     Raises:
         InvalidInputError: If an item is not a document, or `on_duplicate` is unknown.
@@ -41,18 +50,65 @@ def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> list[
     check_choice("on_duplicate", on_duplicate, get_args(OnDuplicate))
     if isinstance(given, SourceDocument):
         return [given]
-    by_id: dict[str, SourceDocument] = {}
-    for number, document in enumerate(_as_list(given, "documents must be SourceDocument objects")):
+    rows: dict[str, int] = {}
+    kept: list[SourceDocument] | SpooledDocuments = []
+    characters = 0
+    for number, document in enumerate(_iterate(given, "documents must be SourceDocument objects")):
         if not isinstance(document, SourceDocument):
             raise InvalidInputError(
                 f"document {number} is a {type(document).__name__}, not a SourceDocument: wrap "
                 "text as SourceDocument(id, text)"
             )
-        if document.id in by_id and on_duplicate == "error":
+        if document.id in rows and on_duplicate == "error":
             raise DuplicateDocumentError(f"document id {document.id!r} is given twice")
-        if document.id not in by_id or on_duplicate == "replace":
-            by_id[document.id] = document
-    return list(by_id.values())
+        if document.id not in rows:
+            rows[document.id] = len(kept)
+            kept.append(document)
+        elif on_duplicate == "replace":
+            kept[rows[document.id]] = document
+        characters += len(document.text)
+        is_long = characters > _MAX_CHARACTERS_IN_MEMORY and not isinstance(given, Collection)
+        if is_long and isinstance(kept, list):
+            from e2graphrag_integrations.indexing.spool import SpooledDocuments
+
+            kept = SpooledDocuments(kept)
+    return kept
+
+
+def joined_documents(
+    first: Sequence[SourceDocument], second: Sequence[SourceDocument]
+) -> Sequence[SourceDocument]:
+    """Return two sequences as one, in memory only if both are."""
+    if isinstance(first, list) and isinstance(second, list):
+        return first + second
+    from e2graphrag_integrations.indexing.spool import SpooledDocuments
+
+    return SpooledDocuments(chain(first, second))
+
+
+def _selected(
+    documents: Sequence[SourceDocument],
+    rows: Iterable[int] | None = None,
+    languages: Sequence[str | None] | None = None,
+) -> Sequence[SourceDocument]:
+    """Return some documents, in memory only if all of them are.
+
+    Args:
+        documents: The documents.
+        rows: Places of those to return; None returns all.
+        languages: The language of each document to return; None changes none.
+    """
+    if not isinstance(documents, list):
+        from e2graphrag_integrations.indexing.spool import SelectedDocuments
+
+        return SelectedDocuments(documents, rows, languages)
+    taken = documents if rows is None else [documents[row] for row in rows]
+    if languages is None:
+        return taken
+    return [
+        one if one.language == language else replace(one, language=language)
+        for one, language in zip(taken, languages, strict=True)
+    ]
 
 
 def check_language(language: Any) -> str:
@@ -64,36 +120,32 @@ def check_language(language: Any) -> str:
     return AUTO if language == AUTO else checked_code(language, "language")
 
 
-def declare_language(documents: Iterable[SourceDocument], language: str) -> list[SourceDocument]:
+def declare_language(
+    documents: Sequence[SourceDocument], language: str
+) -> Sequence[SourceDocument]:
     """Return documents with the argument `language` as the language of those that do not say."""
     if language == AUTO:
-        return list(documents)
-    return [
-        replace(document, language=language) if document.language is None else document
-        for document in documents
-    ]
+        return documents
+    return _selected(documents, languages=[one.language or language for one in documents])
 
 
 def with_languages(
-    documents: Iterable[SourceDocument], known: Mapping[str, int]
-) -> list[SourceDocument]:
+    documents: Sequence[SourceDocument], known: Mapping[str, int]
+) -> Sequence[SourceDocument]:
     """Return documents with their languages, which are detected where a document does not say it.
 
     Args:
         documents: The documents of a run.
         known: Number of documents of the index in each language.
     """
-    documents = list(documents)
-    silent = [document for document in documents if document.language is None]
-    known = Counter(known)
-    known.update(document.language for document in documents if document.language is not None)
-    detected = dict(
-        zip(map(id, silent), detect_languages((one.text for one in silent), known), strict=True)
-    )
-    return [
-        replace(document, language=detected.get(id(document), document.language))
-        for document in documents
-    ]
+    languages = [document.language for document in documents]
+    silent = [row for row, language in enumerate(languages) if language is None]
+    counts = Counter(known)
+    counts.update(language for language in languages if language is not None)
+    detected = detect_languages(lambda: (documents[row].text for row in silent), counts)
+    for row, language in zip(silent, detected, strict=True):
+        languages[row] = language
+    return _selected(documents, languages=languages)
 
 
 def languages_of(documents: Iterable[SourceDocument]) -> set[str]:
@@ -123,11 +175,14 @@ def as_list(given: Any, name: str) -> list[Any]:
 
 
 def _as_list(given: Any, requirement: str) -> list[Any]:
+    return list(_iterate(given, requirement))  # a generator's own TypeError reaches the caller
+
+
+def _iterate(given: Any, requirement: str) -> Iterator[Any]:
     try:
-        items = iter(given)
+        return iter(given)
     except TypeError as error:
         raise InvalidInputError(f"{requirement}, not {short_repr(given)}") from error
-    return list(items)  # outside the try block: a generator's own TypeError reaches the caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +195,7 @@ class Selection:
         kept: Ids of changed documents whose stored version is kept.
     """
 
-    to_index: list[SourceDocument]
+    to_index: Sequence[SourceDocument]
     unchanged: list[str]
     kept: tuple[str, ...] = ()
 
@@ -169,7 +224,7 @@ class StoredDocuments:
 
 
 def classify_for_add(
-    documents: Iterable[SourceDocument],
+    documents: Sequence[SourceDocument],
     stored: StoredDocuments,
     on_duplicate: OnDuplicate,
     on_copy: OnCopy,
@@ -186,19 +241,21 @@ def classify_for_add(
         documents, stored, skip_copies=on_copy == "skip", replacing=replacing
     )
     if changed and on_duplicate == "error":
+        first = documents[changed[0]]
         what = "different content"
-        if stored.hashes[changed[0].id] == content_hash(changed[0]):
-            what = f"the language {stored.languages[changed[0].id]!r}"
+        if stored.hashes[first.id] == content_hash(first):
+            what = f"the language {stored.languages[first.id]!r}"
         raise DuplicateDocumentError(
-            f"{stored.path} already has a document {changed[0].id!r} with {what}: use "
+            f"{stored.path} already has a document {first.id!r} with {what}: use "
             "update(), pass on_duplicate=, or choose another id"
         )
     if replacing:
-        return Selection(new + changed, unchanged)
-    return Selection(new, unchanged, tuple(document.id for document in changed))
+        return Selection(_selected(documents, new + changed), unchanged)
+    kept = tuple(documents[row].id for row in changed)
+    return Selection(_selected(documents, new), unchanged, kept)
 
 
-def classify_for_update(documents: Iterable[SourceDocument], stored: StoredDocuments) -> Selection:
+def classify_for_update(documents: Sequence[SourceDocument], stored: StoredDocuments) -> Selection:
     """Select the documents that `update` indexes: those whose content or language changed.
 
     Raises:
@@ -206,47 +263,50 @@ def classify_for_update(documents: Iterable[SourceDocument], stored: StoredDocum
     """
     new, changed, unchanged = _compare(documents, stored)
     if new:
-        raise UnknownDocumentError(
-            f"{stored.path} has no document {new[0].id!r}: use add()", new[0].id
-        )
-    return Selection(changed, unchanged)
+        first = documents[new[0]].id
+        raise UnknownDocumentError(f"{stored.path} has no document {first!r}: use add()", first)
+    return Selection(_selected(documents, changed), unchanged)
 
 
-def classify_for_resume(queued: Iterable[SourceDocument], stored: StoredDocuments) -> Selection:
+def classify_for_resume(queued: Sequence[SourceDocument], stored: StoredDocuments) -> Selection:
     """Select the queued documents that are not indexed yet."""
     new, changed, unchanged = _compare(queued, stored)
-    return Selection(new + changed, unchanged)
+    return Selection(_selected(queued, new + changed), unchanged)
 
 
 def _compare(
-    documents: Iterable[SourceDocument],
+    documents: Sequence[SourceDocument],
     stored: StoredDocuments,
     *,
     skip_copies: bool = False,
     replacing: bool = False,
-) -> tuple[list[SourceDocument], list[SourceDocument], list[str]]:
-    """Return the new documents, the changed documents, and the ids of the unchanged ones.
+) -> tuple[list[int], list[int], list[str]]:
+    """Return the rows of the new and of the changed documents, and the ids of the unchanged ones.
 
     With `skip_copies`, a new document counts as unchanged if its content is already stored. With
     `replacing`, a new document is not a copy if only a version to be replaced has its content.
     """
-    hashed = [(document, content_hash(document)) for document in documents]
-    replaced = {
-        d.id for d, hash_ in hashed if replacing and stored.hashes.get(d.id, hash_) != hash_
-    }
+    hashes = [content_hash(document) for document in documents]
+    replaced: set[str] = set()
+    if skip_copies and replacing:
+        replaced = {
+            document.id
+            for document, hash_ in zip(documents, hashes, strict=True)
+            if stored.hashes.get(document.id, hash_) != hash_
+        }
     contents = {hash_ for id_, hash_ in stored.hashes.items() if id_ not in replaced}
-    new: list[SourceDocument] = []
-    changed: list[SourceDocument] = []
+    new: list[int] = []
+    changed: list[int] = []
     unchanged: list[str] = []
-    for document, hash_ in hashed:
+    for row, (document, hash_) in enumerate(zip(documents, hashes, strict=True)):
         is_new = document.id not in stored.hashes
         is_equal = stored.contains(document, hash_)
         if is_equal or (is_new and skip_copies and hash_ in contents):
             unchanged.append(document.id)
         elif is_new:
-            new.append(document)
+            new.append(row)
         else:
-            changed.append(document)
+            changed.append(row)
         if is_new or is_equal or replacing:
             contents.add(hash_)
     return new, changed, unchanged

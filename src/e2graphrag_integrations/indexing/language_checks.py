@@ -57,22 +57,29 @@ def warn_about_languages(documents: Iterable[SourceDocument], components: Compon
         documents: Documents with their languages.
         components: The models of the index, already checked.
     """
-    by_language: dict[str, list[SourceDocument]] = {}
+    counts: Counter[str] = Counter()
+    wrong: dict[str, _WrongScript] = {}
     for document in documents:
-        by_language.setdefault(document.language or UNKNOWN, []).append(document)
+        language = document.language or UNKNOWN
+        counts[language] += 1
+        script = _wrong_script(document, language)
+        if script is not None:
+            found = wrong.setdefault(language, _WrongScript(document.id, script))
+            found.documents += 1
     without_pipeline: dict[str, int] = {}
-    for language, own in by_language.items():
-        _warn_about_scripts(language, own, components)
+    for language, count in counts.items():
+        if language in wrong:
+            _warn_about_script(language, wrong[language], components)
         if components.has_default_extractor(language):
             if _has_rules(language, components):
-                without_pipeline[language] = len(own)
+                without_pipeline[language] = count
         else:
-            _warn_about_pipeline(language, len(own), components)
+            _warn_about_pipeline(language, count, components)
     notices = components.language_notices
     unwarned = notices.unwarned("extractor", without_pipeline)
     if unwarned:
-        counts = {language: without_pipeline[language] for language in unwarned}
-        notices.warn("extractor", unwarned, _fallback(counts))
+        unserved = {language: without_pipeline[language] for language in unwarned}
+        notices.warn("extractor", unwarned, _fallback(unserved))
 
 
 def _has_rules(language: str, components: Components) -> bool:
@@ -84,28 +91,33 @@ def _has_rules(language: str, components: Components) -> bool:
     return isinstance(components.chunk_extractor(language).extractor, RuleBasedExtractor)
 
 
-def _warn_about_scripts(
-    language: str, documents: Sequence[SourceDocument], components: Components
-) -> None:
+@dataclass
+class _WrongScript:
+    """The first document of a language in the script of others, and the number of all of them."""
+
+    id: str
+    script: str
+    documents: int = 0
+
+
+def _wrong_script(document: SourceDocument, language: str) -> str | None:
+    """Return the script of a document if its language does not use it."""
     scripts = scripts_of_language(language)
-    if not scripts:
-        return
-    wrong = [
-        (document.id, script)
-        for document in documents
-        if not document.text.isascii()
-        and (script := main_script(document.text)) is not None
-        and script not in scripts
-    ]
-    if wrong:
-        (id_, script), *others = wrong
-        more = f" and {len(others)} more documents are" if others else " is"
-        components.language_notices.warn(
-            "language",
-            [language],
-            f"{id_!r}{more} said to be in {describe_language(language)}, but most letters are in "
-            f"the script {script}: give the right language, or none to have it detected",
-        )
+    if not scripts or document.text.isascii():
+        return None
+    script = main_script(document.text)
+    return None if script in scripts else script
+
+
+def _warn_about_script(language: str, wrong: _WrongScript, components: Components) -> None:
+    others = wrong.documents - 1
+    more = f" and {others} more documents are" if others else " is"
+    components.language_notices.warn(
+        "language",
+        [language],
+        f"{wrong.id!r}{more} said to be in {describe_language(language)}, but most letters are in "
+        f"the script {wrong.script}: give the right language, or none to have it detected",
+    )
 
 
 def _fallback(counts: Mapping[str, int]) -> str:
@@ -156,13 +168,11 @@ class ExtractionFit:
     names: Counter[str] = field(default_factory=Counter)
     long_names: Counter[str] = field(default_factory=Counter)
 
-    def add(
-        self, language: str, text: str, sentences: Sequence[Sequence[tuple[str, bool]]]
-    ) -> None:
-        """Count the mentions in a chunk, given as `(normal form, named)` by sentence."""
+    def add(self, language: str, text: str, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Count the mentions in a chunk, given as `(normal form, label)` by sentence."""
         is_dense = not {HAN, KANA, HANGUL}.isdisjoint(scripts_of_language(language))
         factor = _DENSE_LENGTH if is_dense else 1
-        names = [form for sentence in sentences for form, named in sentence if named]
+        names = [form for sentence in sentences for form, label in sentence if label]
         self.lengths[language] += factor * len(text)
         self.mentions[language] += sum(map(len, sentences))
         self.names[language] += len(names)

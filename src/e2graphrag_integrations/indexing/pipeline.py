@@ -30,10 +30,12 @@ from e2graphrag_integrations.indexing.inputs import (
     OnDuplicate,
     Selection,
     StoredDocuments,
+    as_documents,
     classify_for_add,
     classify_for_resume,
     classify_for_update,
     declare_language,
+    joined_documents,
     languages_of,
     with_languages,
 )
@@ -67,10 +69,12 @@ from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.queue import (
     dequeue,
     enqueue_selected,
+    note_pace,
     queued_documents,
     read_queue,
 )
 from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
@@ -149,7 +153,7 @@ def _enqueue(
             plan_llm_calls(to_index, planner, summaries, run.max_llm_calls, stage)
         manifest = checked_manifest(to_index, index)
 
-        def select_again() -> list[SourceDocument]:
+        def select_again() -> Sequence[SourceDocument]:
             nonlocal selection
             selection = select()  # others may have added or indexed some meanwhile
             return with_languages(selection.to_index, store.language_counts())
@@ -165,7 +169,8 @@ def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Index the documents in the queue; see `E2GraphRAG.resume`."""
     stored = _stored_documents(index)
     queued = with_languages(
-        (entry.document for entry in read_queue(index.store)), index.store.language_counts()
+        as_documents(entry.document for entry in read_queue(index.store)),
+        index.store.language_counts(),
     )
     selection = classify_for_resume(queued, stored)
     if selection.to_index:
@@ -178,12 +183,13 @@ def estimate_documents(
     added: Sequence[SourceDocument], updated: Sequence[SourceDocument], index: OpenIndex
 ) -> CostEstimate:
     """Return the cost of adding some documents and updating others; see `E2GraphRAG.estimate`."""
-    _check_scope_keys((*added, *updated), index)
+    _check_scope_keys(added, index)
+    _check_scope_keys(updated, index)
     stored = _stored_documents(index)
     added = declare_language(added, index.language)
     to_add = classify_for_add(added, stored, "replace", "keep")
     to_update = classify_for_update(declare_language(updated, index.language), stored)
-    to_index = to_add.to_index + to_update.to_index
+    to_index = joined_documents(to_add.to_index, to_update.to_index)
     summaries = index.summary_builder(IndexingRun())
     cost = CostCounter.of(summaries, index.chunk_stage(summaries))
     for document in with_languages(to_index, index.store.language_counts()):
@@ -245,10 +251,23 @@ def _index_with(
             control,
             stored_hashes=stored.hashes,
             on_batch=entries.mark_processing,
+            on_pace=_PaceOfRun(store),
         )
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
+
+
+class _PaceOfRun:
+    """Records the pace of a run, without that of earlier runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._is_first = True
+
+    def __call__(self, documents: int, seconds: float) -> None:
+        note_pace(self._store, documents, seconds, is_first=self._is_first)
+        self._is_first = False
 
 
 def _check_scope_keys(documents: Sequence[SourceDocument], index: OpenIndex) -> None:
@@ -290,6 +309,7 @@ def index_documents(
     *,
     stored_hashes: Mapping[str, str] = MappingProxyType({}),
     on_batch: Callable[[Sequence[str]], None] = lambda _: None,
+    on_pace: Callable[[int, float], None] = lambda *_: None,
     totals: RunTotals | None = None,
 ) -> IndexReport:
     """Plan, extract, embed, summarize and commit documents.
@@ -300,6 +320,8 @@ def index_documents(
         control: Receives failures, times and progress; can stop the run.
         stored_hashes: Content hashes of the stored documents that may be replaced, by id.
         on_batch: Called with the document ids in each batch before work on the batch starts.
+        on_pace: Called with the number of documents of each batch but the last, when they are
+            written, and the seconds since those before.
         totals: The counts of earlier documents, to which those of these are added.
 
     Raises:
@@ -333,10 +355,14 @@ def index_documents(
                 control.timer.begin(counts)
             embedder = context.components.embedder
             batches = plan_batches(documents, context.planner, embedder, cost, control)
+            left, since = len(documents), started
             for finish in _two_in_flight(batches, start):
                 finished = finish()
                 with tracer.span("index.commit", documents=len(finished.documents)):
                     commit_batch(finished, context, control, stored_hashes, totals)
+                left, before, since = left - len(finished.documents), since, time.perf_counter()
+                if left:
+                    on_pace(len(finished.documents), since - before)
             calls, failed = context.summaries.usage.calls, len(control.failures.failed)
             span.set(with_prefix({"failed": failed, "llm_calls": calls}))
         except WorkStopped as error:

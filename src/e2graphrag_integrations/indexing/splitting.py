@@ -43,16 +43,18 @@ def split_remotely(
     is_slow = planner.splitter is not None or _length(documents) > _FEW_CHARACTERS
     if not (runner.is_remote("chunk") and is_slow):
         return planner
-    parts = list(_parts(documents))
-    slices: Iterator[Slice[DocumentInput]] = (
-        Slice(number, [(one.id, document_fields(one)) for one in part])
-        for number, part in enumerate(parts)
-    )
+    ids: dict[int, list[str]] = {}
+
+    def slices() -> Iterator[Slice[DocumentInput]]:
+        for number, part in enumerate(_parts(documents)):
+            ids[number] = [one.id for one in part]
+            yield Slice(number, [(one.id, document_fields(one)) for one in part])
+
     spans: dict[str, list[Span]] = {}
-    for result in runner.run(SplittingWork(planner), slices):
-        for document, value in zip(parts[result.number], result.values, strict=False):
+    for result in runner.run(SplittingWork(planner), slices()):
+        for id_, value in zip(ids.pop(result.number), result.values, strict=False):
             pairs = np.frombuffer(value, np.dtype("<i8")).reshape(-1, 2).tolist()
-            spans[document.id] = [Span(*pair) for pair in pairs]
+            spans[id_] = [Span(*pair) for pair in pairs]
     return planner.with_spans(spans)
 
 

@@ -44,6 +44,7 @@ from e2graphrag_integrations.store.database import Leases, Transaction
 from e2graphrag_integrations.store.queue import (
     dequeue,
     has_unfinished,
+    note_pace,
     queued_documents,
     queued_ids,
     set_queue_status,
@@ -203,7 +204,8 @@ class Worker:
         hashes, languages = store.hashes_and_languages(ids)
         stored = StoredDocuments(store.path, hashes, languages)
         to_index = []
-        for document in with_languages(queued_documents(store, ids), store.language_counts()):
+        queued = list(queued_documents(store, ids))
+        for document in with_languages(queued, store.language_counts()):
             if not stored.contains(document, content_hash(document)):
                 to_index.append(document)
                 continue
@@ -229,6 +231,7 @@ class Worker:
         self._failures = self._failures.for_next_documents()
         timer = StageTimer(self._options.progress)
         control = RunControl(timer, self._failures, self._group_stop)
+        started = time.perf_counter()
         try:
             index_documents(
                 documents,
@@ -237,6 +240,7 @@ class Worker:
                 stored_hashes=hashes,
                 totals=self._counts.totals,
             )
+            note_pace(store, len(documents), time.perf_counter() - started)
         finally:
             self._counts.add_seconds(timer.seconds)
 

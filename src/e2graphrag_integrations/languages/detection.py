@@ -17,7 +17,7 @@ import importlib
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -159,13 +159,11 @@ class _Guess:
     Attributes:
         language: Code of the language, or of the main language of the script if it is unclear.
         script: Script of most letters; None if there are none.
-        words: Words in lower case, if the language is unclear.
     """
 
     language: str
     script: str | None
     is_clear: bool = True
-    words: tuple[str, ...] = ()
 
 
 def detect_language(text: str) -> str:
@@ -183,26 +181,36 @@ def detect_language(text: str) -> str:
 
 
 def detect_languages(
-    texts: Iterable[str], known: Mapping[str, int] = MappingProxyType({})
+    texts: Iterable[str] | Callable[[], Iterable[str]],
+    known: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
     """Return the codes of the main languages of texts that belong together, such as those of a run.
 
     A text whose language is unclear is in the main language of the others.
 
     Args:
-        texts: The texts.
+        texts: The texts, or a function that returns them each time it is called, so that not all
+            of them have to be in memory.
         known: Number of documents in each language that the index contains already.
 
     >>> detect_languages(["Wo liegt Hamburg?"], {"de": 30, "en": 2})
     ['de']
     """
-    guesses = [_guess(text) for text in texts]
+    if not callable(texts):
+        listed = list(texts)
+        return detect_languages(lambda: listed, known)
+    guesses = [_guess(text) for text in texts()]
     counts = Counter(known)
     counts.update(guess.language for guess in guesses if guess.is_clear)
-    return [guess.language if guess.is_clear else _most_likely(guess, counts) for guess in guesses]
+    if all(guess.is_clear for guess in guesses):
+        return [guess.language for guess in guesses]
+    return [
+        guess.language if guess.is_clear else _most_likely(guess, text, counts)
+        for guess, text in zip(guesses, texts(), strict=True)
+    ]
 
 
-def _most_likely(guess: _Guess, counts: Mapping[str, int]) -> str:
+def _most_likely(guess: _Guess, text: str, counts: Mapping[str, int]) -> str:
     """Return the most likely language of an unclear text among languages with their frequencies."""
     possible = [
         one
@@ -211,15 +219,24 @@ def _most_likely(guess: _Guess, counts: Mapping[str, int]) -> str:
     ]
     if not possible:
         return guess.language
-    main, words = possible[0], set(guess.words)
+    main = possible[0]
     if 2 * counts[main] <= sum(counts.values()):  # no language is the main one
         main = guess.language
-    possible = [main, *(one for one in possible if one != main)]
-    evidence = {one: len(words & distinctive_words(one, main)) for one in possible[1:]}
+    others = [one for one in possible if one != main]
+    words = set(_words(_sample(text), guess.script)) if others else set()
+    evidence = {one: len(words & distinctive_words(one, main)) for one in others}
     best = max(evidence, key=lambda one: evidence[one], default=main)
     if best == main or evidence[best] < _MIN_EVIDENCE:
         return main
     return best if evidence[best] > len(words & distinctive_words(main, best)) else main
+
+
+def _words(sample: str, script: str | None) -> list[str]:
+    """Return the words of a text whose language is unclear; without names in Latin letters."""
+    if script not in _SHARED_SCRIPTS:
+        return []
+    words = _WORD.findall(sample)
+    return [word for word in words if word.islower()] if script == LATIN else words
 
 
 def _guess(text: str) -> _Guess:
@@ -230,16 +247,15 @@ def _guess(text: str) -> _Guess:
     main = _MAIN_LANGUAGES.get(script, UNKNOWN)
     if script not in _SHARED_SCRIPTS:
         return _Guess(main, script)
-    words = _WORD.findall(text)
-    if script == LATIN:
-        words = [word for word in words if word.islower()]
-        if _are_english(words) and len(set(words) & _ENGLISH_WORDS) >= _MIN_EVIDENCE:
-            return _Guess(main, script)
+    words = _words(text, script)
+    has_evidence = script == LATIN and len(set(words) & _ENGLISH_WORDS) >= _MIN_EVIDENCE
+    if has_evidence and _are_english(words):
+        return _Guess(main, script)
     best = _most_probable(words, script) if words else None
     if best is not None and _is_confirmed(best, script, words):
         return _Guess(best, script)
     likely = main if best is None or script == LATIN else best
-    return _Guess(likely, script, is_clear=False, words=tuple(words))
+    return _Guess(likely, script, is_clear=False)
 
 
 def _is_confirmed(language: str, script: str, words: Sequence[str]) -> bool:

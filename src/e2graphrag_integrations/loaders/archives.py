@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from e2graphrag_integrations.errors import UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import translate_errors
+from e2graphrag_integrations.loaders.parsing import translate_errors, unreadable
 
 _PIECE_BYTES = 64 * 1024
 _ELEMENTS_PER_CHECK = 1000
@@ -60,9 +60,7 @@ class Archive:
 
     def refuse(self, reason: str) -> UnreadableFileError:
         """Return the error for a file that is not in the format."""
-        return UnreadableFileError(
-            f"{self._budget.origin} is not a readable {self._format}: {reason}"
-        )
+        return unreadable(self._budget.origin, self._format, reason)
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield the content of a part; the sizes in the archive can be wrong, so bytes are counted.

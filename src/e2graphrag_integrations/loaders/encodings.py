@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, UnreadableFileError
 from e2graphrag_integrations.loaders.letter_costs import ENCODINGS, WIDE, text_cost
@@ -112,7 +113,8 @@ def decode(data: bytes, origin: str) -> Decoded:
     for first, reason in _SIGNATURES:
         # A text can begin with letters such as "BZh", but contains no NUL.
         if data.startswith(first) and (not first.isalnum() or b"\0" in data[:_SAMPLE_BYTES]):
-            raise UnreadableFileError(f"{origin} is not a text file: {reason}")
+            text = "{file} is not a text file: {reason}"
+            raise UnreadableFileError(CodedText("no_text_file", text, file=origin, reason=reason))
     marked = marked_encoding(data)
     if marked is not None:
         return Decoded(decode_as(data, marked, origin))
@@ -139,8 +141,15 @@ def decode_as(data: bytes, encoding: str, origin: str) -> str:
         # The codec counts bytes after the byte order mark that it has removed.
         offset = error.start + len(data) - len(error.object)
         raise UnreadableFileError(
-            f"{origin} is not valid {encoding.upper().removesuffix('-SIG')}: byte {offset} is "
-            f"0x{data[offset]:02x}; the file is damaged or in another encoding"
+            CodedText(
+                "wrong_encoding",
+                "{file} is not valid {encoding}: byte {offset} is 0x{byte:02x}; the file is "
+                "damaged or in another encoding",
+                file=origin,
+                encoding=encoding.upper().removesuffix("-SIG"),
+                offset=offset,
+                byte=data[offset],
+            )
         ) from error
     except UnicodeError as error:  # a codec without positions
         raise UnreadableFileError(f"{origin} is not valid {encoding.upper()}: {error}") from error
@@ -207,7 +216,12 @@ def _guess(data: bytes, origin: str) -> Decoded:
         if costs[name] <= _MAX_COST and (text := _decoded(data, name)):
             return Decoded(text, _SHOWN.get(name, name.replace("_", "-")))
     raise UnreadableFileError(
-        f"{origin} is not a text file, or in an unknown encoding: if it is text, name its encoding"
+        CodedText(
+            "unknown_encoding",
+            "{file} is not a text file, or in an unknown encoding: if it is text, name its "
+            "encoding",
+            file=origin,
+        )
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, fields
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.validation import check_int, check_seconds
 from e2graphrag_integrations.errors import FileLimitError
 
@@ -96,8 +97,13 @@ class Budget:
         """Raise an error if the time is up."""
         if time.monotonic() > self._deadline:
             raise FileLimitError(
-                f"{self.origin} takes longer than {self.limits.seconds:g} seconds to read: pass a "
-                "larger LoaderLimits(seconds=...) if you trust the file"
+                CodedText(
+                    "slow_file",
+                    "{file} takes longer than {seconds:g} seconds to read: pass a larger "
+                    "LoaderLimits(seconds=...) if you trust the file",
+                    file=self.origin,
+                    seconds=self.limits.seconds,
+                )
             )
 
     def _check(
@@ -106,6 +112,11 @@ class Budget:
         if value > limit:
             count = f"more than {limit:,}" if at_least else f"{value:,}"
             raise FileLimitError(
-                f"{self.origin} contains {count} {unit}, and the limit is {limit:,}: split the "
-                f"file, or pass a larger LoaderLimits({name}=...) if you trust it"
+                CodedText(
+                    f"many_{name}",
+                    f"{{file}} contains {count} {unit}, and the limit is {{limit:,}}: split the "
+                    f"file, or pass a larger LoaderLimits({name}=...) if you trust it",
+                    file=self.origin,
+                    limit=limit,
+                )
             )

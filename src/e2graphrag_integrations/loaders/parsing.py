@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 
 
@@ -27,7 +28,26 @@ def translate_errors(file_format: str, origin: str, *errors: type[Exception]) ->
         raise
     except caught as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableFileError(f"{origin} is not a readable {file_format}: {reason}") from error
+        raise unreadable(origin, file_format, reason) from error
+
+
+def unreadable(origin: str, file_format: str, reason: str) -> UnreadableFileError:
+    """Return the error for a file that is not in its format.
+
+    Args:
+        origin: Name of the file.
+        file_format: Name of the format.
+        reason: What is wrong, for the end of the message.
+    """
+    return UnreadableFileError(
+        CodedText(
+            "unreadable",
+            "{file} is not a readable {format}: {reason}",
+            file=origin,
+            format=file_format,
+            reason=reason,
+        )
+    )
 
 
 def replace_surrogates(text: str) -> str:

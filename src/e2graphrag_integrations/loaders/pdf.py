@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
@@ -115,8 +116,12 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         budget.add_unpacked(len(pages[-1]))
     if not any(map(str.strip, pages)):
         raise UnreadableFileError(
-            f"{budget.origin} has no text: its pages are probably images; run a program for text "
-            "recognition on it first, such as `ocrmypdf`"
+            CodedText(
+                "scanned_pdf",
+                "{file} has no text: its pages are probably images; run a program for text "
+                "recognition on it first, such as `ocrmypdf`",
+                file=budget.origin,
+            )
         )
     text = [page + "\n\n" for page in without_running_heads(pages)]
     ends = list(accumulate(map(len, text)))
@@ -226,8 +231,10 @@ def _translate_errors(budget: Budget) -> Iterator[None]:
         try:
             yield
         except LimitReachedError as error:
-            message = f"{budget.origin} exceeds a limit for PDF files: {error}"
-            raise FileLimitError(message) from error
+            text = "{file} exceeds a limit for PDF files: {reason}"
+            raise FileLimitError(
+                CodedText("large_pdf", text, file=budget.origin, reason=str(error))
+            ) from error
 
 
 class _PageText:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
+from e2graphrag_integrations._utils.coded_text import CodedText
+from e2graphrag_integrations.errors import FileLimitError
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable
 from e2graphrag_integrations.loaders.tables import format_row
 from e2graphrag_integrations.types import SourceDocument
 
@@ -49,14 +50,17 @@ def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     library: Any = striprtf  # it has no types
 
     if not data.lstrip().startswith(b"{\\rtf"):
-        raise UnreadableFileError(
-            f"{budget.origin} is not a readable {_FORMAT}: it does not begin with {{\\rtf"
-        )
+        raise unreadable(budget.origin, _FORMAT, "it does not begin with {\\rtf")
     data = _PICTURE.sub(b" ", data)
     if len(data) > _MAX_BYTES:
         raise FileLimitError(
-            f"{budget.origin} contains more than {_MAX_BYTES:,} bytes without its pictures: split "
-            "the file, or save it as .docx"
+            CodedText(
+                "large_rtf",
+                "{file} contains more than {most:,} bytes without its pictures: split the file, or "
+                "save it as .docx",
+                file=budget.origin,
+                most=_MAX_BYTES,
+            )
         )
     # Letters beyond ASCII are in the encoding of their font, like escaped ones.
     source = _RAW_LETTER.sub(lambda match: b"\\'%02x" % match[0][0], data).decode("ascii")
@@ -66,9 +70,7 @@ def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     with translate_errors(_FORMAT, budget.origin):
         fonts = library.font_table_group(source).split(";")
     if max(map(len, fonts)) > _MAX_FONT:
-        raise UnreadableFileError(
-            f"{budget.origin} is not a readable {_FORMAT}: its font table is damaged"
-        )
+        raise unreadable(budget.origin, _FORMAT, "its font table is damaged")
     with translate_errors(_FORMAT, budget.origin):
         text = _clean(library.rtf_to_text(source, errors="replace"))
         title = _TITLE.search(source)
@@ -79,7 +81,7 @@ def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     budget.add_unpacked(len(text))
     budget.check_time()
     if not text.strip():
-        raise UnreadableFileError(f"{budget.origin} is not a readable {_FORMAT}: it has no text")
+        raise unreadable(budget.origin, _FORMAT, "it has no text")
     return SourceDocument(document_id, text, " ".join(_joined(name or "").split()) or None)
 
 

@@ -30,7 +30,14 @@ _COLUMNS: Mapping[str, Mapping[str, type]] = {
     DOCUMENT: {"document_id": str, "title": str, "language": str, "chunks": int},
     CHUNK: _TEXT_COLUMNS,
     SUMMARY: _TEXT_COLUMNS,
-    ENTITY: {"name": str, "named": bool, "mentions": int, "chunks": int, "degree": int},
+    ENTITY: {
+        "name": str,
+        "named": bool,
+        "type": str,
+        "mentions": int,
+        "chunks": int,
+        "degree": int,
+    },
     COMMUNITY: {"community_id": str, "title": str, "level": int, "size": int},
 }
 """The properties of the nodes with each label, except text and metadata."""

@@ -379,10 +379,18 @@ class PropertyGraph:
         graph = self._snapshot.graph
         name = _portable(self._snapshot.subjects.names[row])
         if row >= len(graph.names):  # a subject that no text mentions
-            return {"name": name, "named": True, "mentions": 0, "chunks": 0, "degree": 0}
+            return {
+                "name": name,
+                "named": True,
+                "type": _portable(self._snapshot.entity_types.of_row(row)),
+                "mentions": 0,
+                "chunks": 0,
+                "degree": 0,
+            }
         return {
             "name": name,
             "named": bool(graph.named[row]),
+            "type": _portable(self._snapshot.entity_types.of_row(row)),
             "mentions": int(self._mention_counts[row]),
             "chunks": int(graph.postings.indptr[row + 1] - graph.postings.indptr[row]),
             "degree": int(graph.edges.indptr[row + 1] - graph.edges.indptr[row]),

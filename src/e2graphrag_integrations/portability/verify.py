@@ -174,7 +174,7 @@ def _check_tree(
 
 
 def _check_waiting_documents(store: Store, checked: Counter[str]) -> Iterator[str]:
-    waiting = len(read_queue(store)) + len(read_pending(store))
+    waiting = sum(1 for _ in read_queue(store)) + len(read_pending(store))
     if waiting:
         checked["waiting documents"] += waiting
     yield from ()

@@ -79,7 +79,12 @@ class NodeReader:
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         with measure("read", self.timings), self._naming_documents(rows):
             found = self._source.mentions_at(self.snapshot.generation, list(dict.fromkeys(ids)))
-        return [found[id_] for id_ in ids]
+        edits, documents = self.snapshot.edits, self.snapshot.documents
+        owners = self.snapshot.nodes.document
+        return [
+            edits.read_in(documents[int(owners[row])], found[id_])
+            for row, id_ in zip(rows, ids, strict=True)
+        ]
 
     @contextmanager
     def _naming_documents(self, rows: Sequence[int]) -> Iterator[None]:

@@ -14,7 +14,11 @@ from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, 
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.entities.entity_view import (
+        EntityDetails,
+        EntityInfo,
+        TypesArgument,
+    )
     from e2graphrag_integrations.retrieval.filters.where import Where
     from e2graphrag_integrations.retrieval.history.turns import History
     from e2graphrag_integrations.retrieval.known_ids import KnownIds
@@ -189,7 +193,12 @@ class IndexReader(abc.ABC):
         )
 
     def entities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+        self,
+        *,
+        prefix: str = "",
+        top: int | None = None,
+        where: Where | None = None,
+        types: TypesArgument | None = None,
     ) -> list[EntityInfo]:
         """Return the entities of the index with their counts, most mentioned first.
 
@@ -198,6 +207,8 @@ class IndexReader(abc.ABC):
             top: Maximum number of entities; None returns all.
             where: Metadata filter: only matching chunks count, entities without any are left out,
                 and `aliases` are empty.
+            types: The types of the entities, such as `"person"` or `["place", "organization"]`;
+                None returns all. See `EntityInfo.type`.
 
         Raises:
             InvalidInputError: If an argument is invalid.
@@ -206,14 +217,21 @@ class IndexReader(abc.ABC):
 
         node_filter = None if where is None else _compiled(where)
         return self.read_snapshot(
-            lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top)
+            lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top, types)
         )
 
     async def aentities(
-        self, *, prefix: str = "", top: int | None = None, where: Where | None = None
+        self,
+        *,
+        prefix: str = "",
+        top: int | None = None,
+        where: Where | None = None,
+        types: TypesArgument | None = None,
     ) -> list[EntityInfo]:
         """Run `entities` in a thread."""
-        return await asyncio.to_thread(self.entities, prefix=prefix, top=top, where=where)
+        return await asyncio.to_thread(
+            self.entities, prefix=prefix, top=top, where=where, types=types
+        )
 
     def entity(
         self, name: str, *, top: int | None = 100, where: Where | None = None

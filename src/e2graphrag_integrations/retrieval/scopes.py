@@ -27,7 +27,7 @@ from e2graphrag_integrations.retrieval.filters.tree import Filter, Group, KeyCon
 from e2graphrag_integrations.retrieval.filters.where import Predicate, RecordsFilter, compile_where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
-from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot.metadata import LANGUAGE_KEY, MetadataRecords
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -228,9 +228,15 @@ class ScopedSnapshots:
 
     Args:
         max_windows: Maximum number of windows in all cached snapshots, unless one alone has more.
+        node_search: Returns the vector search to use with a snapshot; None searches its vectors.
     """
 
-    def __init__(self, max_windows: int = _MAX_WINDOWS) -> None:
+    def __init__(
+        self,
+        max_windows: int = _MAX_WINDOWS,
+        node_search: Callable[[Snapshot], NodeSearch] | None = None,
+    ) -> None:
+        self._node_search = node_search
         self._max_windows = max_windows
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._windows = 0
@@ -285,12 +291,15 @@ class ScopedSnapshots:
             from e2graphrag_integrations.retrieval.entities.entity_editing import known_forms
 
             forms = frozenset(known_forms(snapshot.edits, snapshot))
-            snapshot = with_edits(snapshot, whole.edits.restricted_to(forms))
+            snapshot = with_edits(
+                snapshot, whole.edits.restricted_to(forms, frozenset(snapshot.documents))
+            )
         bm25 = bm25_of(snapshot)
         if scope.statistics == "index":
             bm25 = replace(bm25, corpus=_corpus(bm25, whole.bm25))
         return replace(
             snapshot,
+            dense=snapshot.dense if self._node_search is None else self._node_search(snapshot),
             generation=_name(scope, whole, snapshot),
             prebuilt_bm25=bm25,
             tags=replace(whole.tag_set, is_listed=False),

@@ -115,6 +115,7 @@ class RetrievalSession:
         policy: How old an answer may be.
         field_loader: Returns a function that loads the `ChunkField` of a snapshot, or None if its
             chunks have none.
+        int8: Whether the vectors of the snapshots have one byte per component.
     """
 
     def __init__(
@@ -124,7 +125,10 @@ class RetrievalSession:
         node_search: Callable[[Snapshot], NodeSearch] | None = None,
         policy: FreshnessPolicy | None = None,
         field_loader: FieldLoader = lambda *_: None,
+        *,
+        int8: bool = False,
     ) -> None:
+        self._int8 = int8
         self._store = store
         self._components = components
         self._node_search = node_search
@@ -264,7 +268,9 @@ class RetrievalSession:
 
         with self._scopes_lock:
             if self._scopes is None:
-                self._scopes = ScopedSnapshots()
+                # Other vector searches, such as those of servers, are searched through a mask.
+                node_search = self._node_search if self._int8 else None
+                self._scopes = ScopedSnapshots(node_search=node_search)
             return self._scopes
 
     def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
@@ -309,7 +315,7 @@ class RetrievalSession:
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
-        base = load_or_build_snapshot(store, older)
+        base = load_or_build_snapshot(store, older, int8=self._int8)
         load_field = self._field_loader(base, store)
         if load_field is not None:
             base = replace(base, field_factory=load_field, prebuilt_bm25=base.loaded_bm25)

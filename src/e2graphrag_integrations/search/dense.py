@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from e2graphrag_integrations.search.ivf import (
     InvertedLists,
     least_nprobe,
     load_faiss,
+    quantized_index,
     search_parameters,
 )
 
@@ -30,6 +31,23 @@ _FEW_WINDOWS = 2_000
 
 _FETCH_FACTOR = 4
 """Factor by which to increase the windows fetched, or lists searched, after too few results."""
+
+
+class VectorRows(Protocol):
+    """Vectors, in one array or not, which become float32 where they are read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of vectors, and their dimension."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of vectors."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> FloatArray:
+        """Return some of the vectors."""
+        ...
 
 
 class NodeSearch(ABC):
@@ -153,7 +171,7 @@ class DenseIndex(NodeSearch):
     IVF candidates are reranked by exact cosine; the recall of the top 200 is 0.98.
 
     Args:
-        vectors: Unit vectors, shape (windows, dimension), float32.
+        vectors: Unit vectors, shape (windows, dimension), as an array of float32 or `Int8Vectors`.
         window_nodes: The node of each window, ascending, shape (windows,).
         ivf: Previously trained lists; None trains them on the first search that needs them.
         on_train: Called with newly trained lists, to persist them.
@@ -162,7 +180,7 @@ class DenseIndex(NodeSearch):
 
     def __init__(
         self,
-        vectors: FloatArray,
+        vectors: VectorRows,
         window_nodes: NDArray[np.int64],
         ivf: InvertedLists | None = None,
         on_train: Callable[[InvertedLists], None] | None = None,
@@ -179,6 +197,11 @@ class DenseIndex(NodeSearch):
     def lists(self) -> InvertedLists | None:
         """The lists, if they have been trained."""
         return self.ivf
+
+    @property
+    def is_int8(self) -> bool:
+        """Whether the vectors have one byte per component."""
+        return not isinstance(self.vectors, np.ndarray)
 
     @property
     def dimension(self) -> int:
@@ -216,7 +239,7 @@ class DenseIndex(NodeSearch):
         """Return the cosine of each node's best window if there are few. See `NodeSearch`."""
         if not 0 < len(self.window_nodes) <= _FEW_WINDOWS:
             return None
-        cosines = np.einsum("ij,j->i", self.vectors, query)
+        cosines = np.einsum("ij,j->i", self.vectors[:], query)
         best: Floats = np.maximum.reduceat(cosines, self._first_windows)
         return best
 
@@ -231,6 +254,8 @@ class DenseIndex(NodeSearch):
 
     @lazy
     def _flat_index(self) -> Any:
+        if self.is_int8:
+            return quantized_index(self.vectors)
         index = load_faiss().IndexFlatIP(self.vectors.shape[1])
         index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
         return index
@@ -248,6 +273,10 @@ class DenseIndex(NodeSearch):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         parameters = None if mask is None else load_faiss().SearchParameters(sel=_selector(mask))
         fetch = min(usable, count + 1)
+        if self.is_int8:  # FAISS rounds the vectors again
+            fetch = min(usable, 2 * count)
+            _, [rows] = self._flat_index.search(query[None, :], fetch, params=parameters)
+            return self._rerank_exactly(rows[rows >= 0], query, count)
         while True:
             [scores], [rows] = self._flat_index.search(query[None, :], fetch, params=parameters)
             order = np.lexsort((rows, -scores))[:count]

@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import use_one_thread_after_fork
 from e2graphrag_integrations.protocols import FloatArray
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.search.dense import VectorRows
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +71,7 @@ class InvertedLists:
     assignments: IntArray
 
     @classmethod
-    def train(cls, vectors: FloatArray) -> Self:
+    def train(cls, vectors: VectorRows) -> Self:
         """Cluster unit vectors with spherical k-means; equal vectors always give equal lists."""
         nlist = min(len(vectors), int(_NLIST_FACTOR * math.sqrt(len(vectors))))
         shuffled = np.random.default_rng(0).permutation(len(vectors))
@@ -88,7 +91,7 @@ class InvertedLists:
         ideal = _NLIST_FACTOR * math.sqrt(n_vectors)
         return ideal / 2 < self.nlist < ideal * 2
 
-    def faiss_index(self, vectors: FloatArray) -> Any:
+    def faiss_index(self, vectors: VectorRows) -> Any:
         """Return a FAISS index of the vectors, quantized to 8 bits per component."""
         faiss = load_faiss()
         index = faiss.IndexIVFScalarQuantizer(
@@ -109,7 +112,18 @@ class InvertedLists:
         return index
 
 
-def assign_lists(centroids: FloatArray, vectors: FloatArray) -> NDArray[np.int32]:
+def quantized_index(vectors: VectorRows) -> Any:
+    """Return a FAISS index that compares all vectors, quantized to 8 bits per component."""
+    faiss = load_faiss()
+    kind = faiss.ScalarQuantizer.QT_8bit
+    index = faiss.IndexScalarQuantizer(vectors.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
+    index.train(np.ascontiguousarray(vectors[:: max(1, len(vectors) // _BATCH)]))
+    for start in range(0, len(vectors), _BATCH):
+        index.add(np.ascontiguousarray(vectors[start : start + _BATCH]))
+    return index
+
+
+def assign_lists(centroids: FloatArray, vectors: VectorRows) -> NDArray[np.int32]:
     """Return the list of each vector: the one with the nearest centroid, shape (vectors,)."""
     if not len(vectors):
         return np.empty(0, dtype=np.int32)

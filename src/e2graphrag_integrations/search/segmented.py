@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorRows
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.search.int8 import Int8Vectors
 
 _SPARE = 16
 """Number of windows to search for in addition, in case some of the best were removed."""
@@ -27,7 +30,7 @@ class SegmentedVectors:
         places: For each window, its row in `base`, or `-1 - row` for a row in `recent`.
     """
 
-    def __init__(self, base: FloatArray, recent: FloatArray, places: IntArray) -> None:
+    def __init__(self, base: Any, recent: Any, places: IntArray) -> None:
         self.base = base
         self.recent = recent
         self._places = places
@@ -39,7 +42,7 @@ class SegmentedVectors:
         """Return the number of windows."""
         return len(self._places)
 
-    def __getitem__(self, windows: IntArray | slice | int) -> FloatArray:
+    def __getitem__(self, windows: Any) -> FloatArray:
         """Return the vectors of some windows, or of one."""
         if isinstance(windows, int | np.integer):
             found: FloatArray = self[np.asarray([windows])][0]
@@ -47,8 +50,9 @@ class SegmentedVectors:
         places = self._places[windows]
         is_recent = places < 0
         if not is_recent.any():
-            return self.base[places]
-        vectors = np.empty((len(places), self.shape[1]), dtype=self.dtype)
+            unchanged: FloatArray = self.base[places]
+            return unchanged
+        vectors: FloatArray = np.empty((len(places), self.shape[1]), dtype=self.dtype)
         vectors[~is_recent] = self.base[places[~is_recent]]
         vectors[is_recent] = self.recent[-1 - places[is_recent]]
         return vectors
@@ -69,7 +73,7 @@ class SegmentedIndex(NodeSearch):
     Args:
         base: The large index.
         base_rows: The row of each window of `base`, ascending, int32; -1 if it was removed.
-        recent: The vectors of the other windows, shape (recent windows, dimension).
+        recent: The vectors of the other windows, like those of `base`.
         recent_rows: The row of each of these windows, ascending.
         window_nodes: The node of each window, ascending, shape (windows,).
     """
@@ -78,7 +82,7 @@ class SegmentedIndex(NodeSearch):
         self,
         base: DenseIndex,
         base_rows: IntArray,
-        recent: FloatArray,
+        recent: Any,
         recent_rows: IntArray,
         window_nodes: NDArray[np.int64],
     ) -> None:
@@ -91,7 +95,11 @@ class SegmentedIndex(NodeSearch):
         is_kept = base_rows >= 0
         places[base_rows[is_kept]] = np.flatnonzero(is_kept)
         places[recent_rows] = -1 - np.arange(len(recent_rows))
-        self.vectors = SegmentedVectors(base.vectors, recent, places)
+        self.vectors: VectorRows = (
+            base.vectors.with_recent(recent, places)
+            if _are_int8(base.vectors)
+            else SegmentedVectors(base.vectors, recent, places)
+        )
         self._n_removed = len(base_rows) - int(is_kept.sum())
 
     @property
@@ -109,6 +117,11 @@ class SegmentedIndex(NodeSearch):
     def __len__(self) -> int:
         """Return the number of windows."""
         return len(self.window_nodes)
+
+    @property
+    def is_int8(self) -> bool:
+        """Whether the vectors have one byte per component."""
+        return self.base.is_int8
 
     @property
     def dimension(self) -> int:
@@ -176,6 +189,28 @@ class SegmentedIndex(NodeSearch):
         return nodes
 
 
+def _are_int8(vectors: Any) -> TypeGuard[Int8Vectors]:
+    return hasattr(vectors, "codes")
+
+
+def taken_vectors(vectors: Any, rows: IntArray | NDArray[np.bool_] | slice) -> Any:
+    """Return some vectors, of one byte per component if the others are."""
+    return vectors.take(rows) if _are_int8(vectors) else np.asarray(vectors[rows])
+
+
+def without_width(vectors: Any) -> Any:
+    """Return vectors; if there are none, those of an empty index, whose dimension is unknown."""
+    if len(vectors):
+        return vectors
+    if _are_int8(vectors):
+        return vectors.zeros(0, 0)
+    return np.empty((0, 0), dtype=np.float32)
+
+
+def _joined(older: Any, newer: Any) -> Any:
+    return older.followed_by([newer]) if _are_int8(older) else np.concatenate([older, newer])
+
+
 def segmented(
     older: DenseIndex | SegmentedIndex,
     newer: DenseIndex,
@@ -191,6 +226,7 @@ def segmented(
         window_nodes: The node of each window, ascending, shape (windows,).
     """
     older_rows, newer_rows = rows[0], rows[1]
+    recent: Any
     if isinstance(older, DenseIndex):
         base, base_rows = older, older_rows
         recent, recent_rows = newer.vectors, newer_rows
@@ -202,8 +238,10 @@ def segmented(
         recent_rows = np.concatenate([moved[kept], newer_rows])
         order = np.argsort(recent_rows, kind="stable")
         recent_rows = recent_rows[order]
-        vectors = [older.recent[kept], newer.vectors] if len(newer_rows) else [older.recent[kept]]
-        recent = np.concatenate(vectors)[order]
+        recent = taken_vectors(older.recent, kept)
+        if len(newer_rows):
+            recent = _joined(recent, newer.vectors)
+        recent = taken_vectors(recent, order)
     if not len(recent_rows):
-        recent = np.empty((0, base.dimension), dtype=np.float32)
+        recent = taken_vectors(base.vectors, np.empty(0, dtype=np.int64))
     return SegmentedIndex(base, base_rows.astype(np.int32), recent, recent_rows, window_nodes)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial as bound
 from typing import Any, NoReturn, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
@@ -45,8 +46,10 @@ from e2graphrag_integrations.reports import (
     DocumentStatus,
     IndexReport,
     ProgressListener,
+    Stats,
     VerifyReport,
 )
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
 from e2graphrag_integrations.settings import checked_path, resolve_settings
@@ -57,6 +60,7 @@ from e2graphrag_integrations.shards.session import ShardedSession
 from e2graphrag_integrations.shards.shards_file import ShardsFile
 from e2graphrag_integrations.shards.store import ShardedStore, unsupported
 from e2graphrag_integrations.shards.threads import ThreadShards
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.records import content_hash
@@ -179,6 +183,7 @@ class ShardedIndex(E2GraphRAG):
     def __init__(self, parts: IndexParts, calls: ShardCalls, *, partial: bool) -> None:
         super().__init__(parts)
         self._shards = calls
+        self._partial = partial
         store: Any = parts.index.store
         session = ShardedSession(
             store, parts.index.components, parts.options.freshness, calls, partial=partial
@@ -398,9 +403,17 @@ class ShardedIndex(E2GraphRAG):
 
     # State
 
+    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
+        """Return the result of a function of the merged snapshot; see `E2GraphRAG`."""
+        return self._without_missing(bound(super().read_snapshot, work))
+
+    def stats(self) -> Stats:
+        """Return the sizes of all shards together; see `E2GraphRAG.stats`."""
+        return self._without_missing(super().stats)
+
     def status(self) -> list[DocumentStatus]:
         """Return the state of every indexed or queued document, sorted by id."""
-        parts = self._shards.all("status").values()
+        parts = self._without_missing(lambda: self._shards.all("status")).values()
         return sorted((one for own in parts for one in own), key=lambda one: one.id)
 
     def state_of(self, shard: str) -> IndexState:
@@ -418,10 +431,21 @@ class ShardedIndex(E2GraphRAG):
     def state(self, *, is_writing: bool = False) -> IndexState:
         """Return how many documents are in which state, and who writes; see `E2GraphRAG.state`."""
         del is_writing  # each shard knows whether it is written
-        parts: list[IndexState] = list(self._shards.all("state").values())
+        found = self._without_missing(lambda: self._shards.all("state"))
+        parts: list[IndexState] = list(found.values())
         writer = next((one.writer for one in parts if one.writer), None)
         total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
         return replace(total, writer=writer)
+
+    def _without_missing(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, without lost shards if the index answers in parts."""
+        try:
+            return read()
+        except ShardUnavailableError as error:
+            if not self._partial or len(error.shards) == len(self.shards):
+                raise
+            with self._shards.without(self._shards.missing.union(error.shards)):
+                return read()
 
     def verify(self) -> VerifyReport:
         """Check all shards for damage; see `VerifyReport.problems`."""

@@ -27,7 +27,7 @@ from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.files import OUTDATED, discard_folder, rename_new
 
-FORMAT = 8
+FORMAT = 9
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
@@ -23,6 +23,7 @@ from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.titles import SubjectTableBuilder, with_title
 from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
@@ -46,12 +47,15 @@ _BATCH_NODES = 10_000
 """Nodes per batch, which limits the number of rows in memory."""
 
 
-def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> Snapshot:
+def build_snapshot(
+    store: Store, document_ids: Sequence[str] | None = None, *, int8: bool = False
+) -> Snapshot:
     """Build the snapshot of the store's current state from all its rows.
 
     Args:
         store: The store.
         document_ids: Ids of the documents to include, ascending; None includes all documents.
+        int8: Whether the vectors get one byte per component.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum or references a missing row.
@@ -59,7 +63,7 @@ def build_snapshot(store: Store, document_ids: Sequence[str] | None = None) -> S
     with store.read_transaction():
         headers = store.document_headers(document_ids)
         edits = stored_edits(store)
-        columns = _ColumnBuilder(headers, edits)
+        columns = _ColumnBuilder(headers, edits, _float32 if not int8 else _int8)
         with invalid_rows(store.path, "a row or one that it references"):
             names, mentions = mention_table(columns.read(store))
         generation, made_with = store.generation, store.manifest()
@@ -115,10 +119,25 @@ def _edited(
     return apply_edits(names, mentions, edits)
 
 
+def _float32(windows: int, dimension: int) -> FloatArray:
+    return np.empty((windows, dimension), dtype=np.float32)
+
+
+def _int8(windows: int, dimension: int) -> Any:
+    from e2graphrag_integrations.search.int8 import Int8Vectors
+
+    return Int8Vectors.zeros(windows, dimension)
+
+
 class _ColumnBuilder:
     """Builds the arrays for a snapshot, one batch of documents at a time."""
 
-    def __init__(self, headers: Sequence[DocumentHeader], edits: EntityEdits) -> None:
+    def __init__(
+        self,
+        headers: Sequence[DocumentHeader],
+        edits: EntityEdits,
+        allocate: Callable[[int, int], Any],
+    ) -> None:
         self._headers = headers
         self._edits = edits
         self._document_rows = {header.id: row for row, header in enumerate(headers)}
@@ -126,7 +145,8 @@ class _ColumnBuilder:
         self._windows_read = 0
         self._nodes_read = 0
         self._chunks_read = 0
-        self.vectors = np.empty((0, 0), dtype=np.float32)
+        self._allocate = allocate
+        self.vectors = allocate(0, 0)
         self.window_nodes: list[IntArray] = []
         self.window_spans: list[IntArray] = []
         self.chunk_words: list[IntArray] = []
@@ -134,7 +154,7 @@ class _ColumnBuilder:
         self.text_starts: dict[str, int] = {}
         self.subjects = SubjectTableBuilder()
 
-    def read(self, store: Store) -> Iterator[list[list[tuple[str, bool]]]]:
+    def read(self, store: Store) -> Iterator[list[list[tuple[str, str]]]]:
         """Read all rows, and yield the normalized mentions of each chunk."""
         forms: dict[str, str] = {}  # shared, because most names occur in several documents
         windows = sum(header.windows for header in self._headers)
@@ -153,13 +173,13 @@ class _ColumnBuilder:
                     text = store.document(header.id).text
                     self.segments[header.id] = _close_gaps(header.segments, text)
                     self.text_starts[header.id] = len(text) - len(text.lstrip())
-            chunks = [s.content_key for s in stored if s.node.level == 0]
-            extractions = store.cached(chunks)
+            chunks = [(s.content_key, s.node.document_id) for s in stored if s.node.level == 0]
+            extractions = store.cached(key for key, _ in chunks)
             if self._nodes_read >= _BATCH_NODES:  # the build takes long enough to report progress
                 total = sum(header.nodes for header in self._headers)
                 logger.info("building the snapshot: %d of %d nodes", self._nodes_read, total)
-            for number, key in enumerate(chunks, self._chunks_read - len(chunks)):
-                sentences = decode_sentences(extractions[key])
+            for number, (key, id_) in enumerate(chunks, self._chunks_read - len(chunks)):
+                sentences = self._edits.read_in(id_, decode_sentences(extractions[key]))
                 self.subjects.add(number, split_subjects(sentences)[0])
                 yield normalize_mentions(sentences, forms, self._edits)
 
@@ -186,7 +206,7 @@ class _ColumnBuilder:
         for row, key in enumerate(keys, self._windows_read):
             vector = np.frombuffer(vectors[key], dtype="<f4")
             if row == 0:
-                self.vectors = np.empty((windows, len(vector)), dtype=np.float32)
+                self.vectors = self._allocate(windows, len(vector))
             self.vectors[row] = vector
         self._windows_read += len(spans)
         self._nodes_read += len(stored)

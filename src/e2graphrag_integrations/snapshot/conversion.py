@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.search.segmented import SegmentedVectors
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
-_MENTION_ARRAYS = ("entities", "named", "sentence_sizes", "chunk_sizes")
+_MENTION_ARRAYS = ("entities", "label_numbers", "sentence_sizes", "chunk_sizes")
 _PAIR_ARRAYS = ("keys", "units")
 _MATRICES = ("edges", "postings")
 _MATRIX_ARRAYS = ("data", "indices", "indptr")
@@ -66,7 +66,8 @@ def snapshot_meta(snapshot: Snapshot) -> dict[str, Any]:
     """Return the parts of a snapshot that are stored as JSON, by name."""
     fields = {name: getattr(snapshot, name) for name in _META_FIELDS}
     fields |= {"records": snapshot.records.values, "edits": snapshot.edits.to_json()}
-    fields |= {"form_rules": FORM_RULES}
+    mentions, _ = snapshot.stored_parts()
+    fields |= {"form_rules": FORM_RULES, "labels": list(mentions.labels)}
     tags = "" if snapshot.tags is None else snapshot.tags.to_json()
     fields |= {"tag_set": tags} if tags else {}
     languages = dict(snapshot.records.languages)
@@ -86,7 +87,7 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.chunk_words,
         "named": snapshot.graph.named,
-        "vectors": dense.vectors,
+        **_vector_arrays(dense.vectors),
         "window_nodes": dense.window_nodes,
         "window_spans": snapshot.window_spans,
         "record_first": snapshot.records.starts,
@@ -114,6 +115,21 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
         arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _MATRIX_ARRAYS}
         arrays[f"{name}_shape"] = np.asarray(matrix.shape)
     return arrays
+
+
+def _vector_arrays(vectors: Any) -> dict[str, Any]:
+    if hasattr(vectors, "codes"):
+        return {"vectors": vectors.codes, "vector_scales": vectors.scales}
+    return {"vectors": vectors}
+
+
+def restore_vectors(arrays: Arrays) -> Any:
+    """Return the vectors: an array of float32, or `Int8Vectors`."""
+    if "vector_scales" not in arrays:
+        return arrays["vectors"]
+    from e2graphrag_integrations.search.int8 import Int8Vectors
+
+    return Int8Vectors(arrays["vectors"], arrays["vector_scales"])
 
 
 def restore_snapshot(
@@ -161,7 +177,10 @@ def restore_snapshot(
             else None
         ),
         edits=EntityEdits.from_json(meta["edits"]),
-        mentions=MentionTable(*(arrays[f"mention_{name}"] for name in _MENTION_ARRAYS)),
+        mentions=MentionTable(
+            **{name: arrays[f"mention_{name}"] for name in _MENTION_ARRAYS},
+            labels=meta["labels"],
+        ),
         subject_candidates=SubjectTable(
             arrays["subject_chunks"],
             arrays["subject_levels"],
@@ -239,7 +258,8 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     mentions, _ = snapshot.stored_parts()
     yield _are_strings(snapshot.unedited_names)
     yield _are_rows(mentions.entities, len(snapshot.unedited_names))
-    yield mentions.named.dtype == np.bool_ and mentions.named.shape == mentions.entities.shape
+    yield _is_list_of(mentions.labels, str)
+    yield _are_rows(mentions.label_numbers, len(mentions.labels) + 1, len(mentions.entities))
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
     yield len(mentions.chunk_sizes) == chunks
@@ -247,7 +267,9 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     # The vectors
     windows = len(dense.window_nodes)
     _, index = snapshot.stored_parts()
-    yield _is_matrix(index.vectors) and len(index.vectors) == windows
+    vectors: Any = index.vectors
+    yield vectors.is_valid if index.is_int8 else _is_matrix(vectors)
+    yield len(vectors) == windows
     yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
     yield len(np.flatnonzero(np.diff(dense.window_nodes, prepend=-1))) == count
     yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])

@@ -40,6 +40,7 @@ from e2graphrag_integrations.snapshot.conversion import (
     is_consistent_ivf,
     restore_bm25,
     restore_snapshot,
+    restore_vectors,
     snapshot_arrays,
     snapshot_meta,
 )
@@ -66,7 +67,9 @@ _WORD_RULES = MappingProxyType({"terms": TERM_RULES})
 """Versions of the rules that derive the BM25 index, which is built again if they change."""
 
 
-def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snapshot:
+def load_or_build_snapshot(
+    store: Store, older: Snapshot | None = None, *, int8: bool = False
+) -> Snapshot:
     """Return the snapshot of the store's current generation.
 
     If there is a valid snapshot on disk, it is loaded. Otherwise a snapshot is built and saved.
@@ -75,23 +78,29 @@ def load_or_build_snapshot(store: Store, older: Snapshot | None = None) -> Snaps
         store: The store.
         older: A snapshot of a different generation, which avoids reading unchanged documents. If
             None, look for one on disk.
+        int8: Whether the vectors have one byte per component, as those of `older`.
 
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
     if store.snapshot_folder is None:
-        return update_snapshot(store, older, None if older is None else older.loaded_bm25)
+        bm25 = None if older is None else older.loaded_bm25
+        return update_snapshot(store, older, bm25, int8=int8)
     if not _GENERATION.fullmatch(store.generation):
         # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
-    files = _SnapshotFiles(store, store.snapshot_folder)
+    files = _SnapshotFiles(store, store.snapshot_folder, int8=int8)
     if older is None or not _is_large(older):  # otherwise, an update takes less time than loading
         loaded = files.load(store.generation)
         if loaded is not None:
             return loaded
     older = older if older is not None else files.load_any()
+    if older is None and int8:
+        converted = _SnapshotFiles(store, store.snapshot_folder).load_quantized(store.generation)
+        if converted is not None:
+            return files.save(converted)
     bm25 = None if older is None else older.loaded_bm25 or files.load_bm25(older)
-    updated, newer = _update(store, older, bm25)
+    updated, newer = _update(store, older, bm25, int8=int8)
     if older is not None and newer is not None and updated.has_segments:
         return files.save_segment(updated, newer, older)
     return files.save(updated)
@@ -117,11 +126,12 @@ def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
         from e2graphrag_integrations.snapshot.incremental import merged_segments
 
         return merged_segments(snapshot)
-    return _SnapshotFiles(store, store.snapshot_folder).save_in_one(snapshot)
+    files = _SnapshotFiles(store, store.snapshot_folder, int8=snapshot.is_int8)
+    return files.save_in_one(snapshot)
 
 
 def update_snapshot(
-    store: Store, older: Snapshot | None, bm25: BM25Index | None = None
+    store: Store, older: Snapshot | None, bm25: BM25Index | None = None, *, int8: bool = False
 ) -> Snapshot:
     """Build a snapshot of the current state, reusing an older snapshot if that is faster.
 
@@ -129,19 +139,20 @@ def update_snapshot(
         store: The store.
         older: A snapshot of a different generation; None builds the snapshot from all rows.
         bm25: The BM25 index of `older`; None leaves the new snapshot without one.
+        int8: Whether the vectors have one byte per component, as those of `older`.
 
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
-    return _update(store, older, bm25)[0]
+    return _update(store, older, bm25, int8=int8)[0]
 
 
 def _update(
-    store: Store, older: Snapshot | None, bm25: BM25Index | None
+    store: Store, older: Snapshot | None, bm25: BM25Index | None, *, int8: bool
 ) -> tuple[Snapshot, Snapshot | None]:
     """Return the updated snapshot, and that of the changed documents; None if all were read."""
     if older is None:
-        return build_snapshot(store), None
+        return build_snapshot(store, int8=int8), None
     with store.read_transaction():
         stamps = store.stamps()
         unchanged = {
@@ -149,10 +160,15 @@ def _update(
             for id_, stamp in zip(older.documents, older.stamps, strict=True)
             if stamps.get(id_) == stamp
         }
-        reads_alike = older.edits.spelled_apart == stored_edits(store).spelled_apart
+        edits = stored_edits(store)
+        reads_alike = (older.edits.spelled_apart, older.edits.homonyms) == (
+            edits.spelled_apart,
+            edits.homonyms,
+        )
         if len(unchanged) < _MIN_UNCHANGED * len(stamps) or not reads_alike:
-            return build_snapshot(store), None
-        newer = build_snapshot(store, [id_ for id_ in stamps if id_ not in unchanged])
+            return build_snapshot(store, int8=int8), None
+        changed = [id_ for id_ in stamps if id_ not in unchanged]
+        newer = build_snapshot(store, changed, int8=int8)
         if bm25 is not None:
             _ = newer.bm25  # reads texts, so it must run in this transaction
     from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
@@ -169,11 +185,16 @@ def find_stale_parts(store: Store) -> list[str]:
     """
     if store.snapshot_folder is None or not _GENERATION.fullmatch(store.generation):
         return []
-    files = _SnapshotFiles(store, store.snapshot_folder)
+    folder = store.snapshot_folder
+    kinds = (_SnapshotFiles(store, folder, int8=int8) for int8 in (False, True))
+    return [name for files in kinds for name in _stale_parts(store, files)]
+
+
+def _stale_parts(store: Store, files: _SnapshotFiles) -> list[str]:
     loaded = files.load(store.generation)
     if loaded is None:
         return []
-    built = build_snapshot(store)
+    built = build_snapshot(store, int8=loaded.is_int8)
     actual, expected = snapshot_arrays(loaded), snapshot_arrays(built)
     stale = [name for name in expected if not np.array_equal(expected[name], actual.get(name, ()))]
     loaded_meta = snapshot_meta(loaded)
@@ -191,11 +212,19 @@ def find_stale_parts(store: Store) -> list[str]:
 
 
 class _SnapshotFiles:
-    """Reads and writes the snapshot folders of one store."""
+    """Reads and writes the snapshot folders of one store.
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    Args:
+        store: The store.
+        folder: Their folder.
+        int8: Whether the vectors have one byte per component. Such snapshots have a subfolder of
+            their own, so that readers of both kinds do not replace each other's.
+    """
+
+    def __init__(self, store: Store, folder: Path, *, int8: bool = False) -> None:
         self._store = store
-        self._folder = folder
+        self._folder = folder / "int8" if int8 else folder
+        self._int8 = int8
 
     def load(self, generation: str) -> Snapshot | None:
         """Return the snapshot of a generation, or None if a part is missing or damaged."""
@@ -218,7 +247,7 @@ class _SnapshotFiles:
             return None
         ivf = self._load_part(generation, "cells")
         dense = DenseIndex(
-            arrays["vectors"],
+            restore_vectors(arrays),
             arrays["window_nodes"],
             None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
             lambda ivf: self._save_ivf(generation, ivf),
@@ -235,7 +264,11 @@ class _SnapshotFiles:
             )
         if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
             dense.ivf = None
-        is_valid = snapshot.generation == generation and is_consistent(snapshot)
+        is_valid = (
+            snapshot.generation == generation
+            and dense.is_int8 == self._int8
+            and is_consistent(snapshot)
+        )
         return snapshot if is_valid else None
 
     def _load_segment(self, generation: str) -> Snapshot | None:
@@ -268,6 +301,15 @@ class _SnapshotFiles:
         recent = join_segments(parts[1:], deleted)
         joined = join_segments([parts[0], recent], deleted, may_segment=True)
         return replace(joined, segments=Segments((*generations, own.generation), deleted))
+
+    def load_quantized(self, generation: str) -> Snapshot | None:
+        """Return the snapshot of a generation with one byte per component, if there is one."""
+        loaded = self.load(generation)
+        if loaded is None:
+            return None
+        from e2graphrag_integrations.snapshot.int8 import quantized
+
+        return replace(quantized(loaded), prebuilt_bm25=self.load_bm25(loaded))
 
     def load_any(self) -> Snapshot | None:
         """Return the last valid snapshot of any generation, or None if there is none."""
@@ -339,7 +381,7 @@ class _SnapshotFiles:
         if snapshot.prebuilt_bm25 is not None:
             parts["words"] = bm25_arrays(snapshot.prebuilt_bm25), _WORD_RULES
         try:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot), parts)
         except OSError:  # read-only or full
             return None

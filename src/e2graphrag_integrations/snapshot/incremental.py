@@ -29,7 +29,12 @@ from e2graphrag_integrations._utils.strings import (
     index_strings,
     merge_names,
 )
-from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, graph_of
+from e2graphrag_integrations.graph.builder import (
+    MentionTable,
+    graph_from_mentions,
+    graph_of,
+    renumbered,
+)
 from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.incremental import updated_pairs, weights_of_sentences
@@ -37,7 +42,13 @@ from e2graphrag_integrations.graph.titles import SubjectTable, TitleForms
 from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
-from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors, segmented
+from e2graphrag_integrations.search.segmented import (
+    SegmentedIndex,
+    SegmentedVectors,
+    segmented,
+    taken_vectors,
+    without_width,
+)
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
 from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
 
@@ -66,7 +77,9 @@ def merged_segments(snapshot: Snapshot) -> Snapshot:
     _, dense = snapshot.stored_parts()
     return replace(
         snapshot,
-        dense=DenseIndex(np.asarray(dense.vectors), dense.window_nodes, dense.lists),
+        dense=DenseIndex(
+            taken_vectors(dense.vectors, slice(None)), dense.window_nodes, dense.lists
+        ),
         prebuilt_bm25=BM25Index.of(snapshot.bm25.postings),
         segments=None,
     )
@@ -297,17 +310,23 @@ class SnapshotMerger:
 
     def _merge_dense(self) -> DenseIndex:
         older, newer = (dense for _, dense in self._parts)
-        vectors = self._gather("windows", older.vectors, newer.vectors)
+        vectors = self._gather_vectors(older.vectors, newer.vectors)
         ivf = None  # trained on first use
         lists = older.lists
         if lists is not None and lists.suits(len(vectors)):
-            assignments = assign_lists(lists.centroids, np.asarray(newer.vectors))
+            assignments = assign_lists(lists.centroids, newer.vectors)
             assignments = self._gather("windows", lists.assignments, assignments)
             ivf = InvertedLists(lists.centroids, assignments)
-        return DenseIndex(
-            vectors if len(vectors) else np.empty((0, 0), dtype=np.float32),
-            self._merge_window_nodes(),
-            ivf,
+        return DenseIndex(without_width(vectors), self._merge_window_nodes(), ivf)
+
+    def _gather_vectors(self, older: Any, newer: Any) -> Any:
+        if not hasattr(older, "codes"):
+            return self._gather("windows", older, newer)
+        from e2graphrag_integrations.search.int8 import Int8Vectors
+
+        return Int8Vectors(
+            self._gather("windows", older.codes, newer.codes),
+            self._gather("windows", older.scales, newer.scales),
         )
 
     def _merge_records(self) -> MetadataRecords:
@@ -358,12 +377,15 @@ class SnapshotMerger:
         entities = self._gather(
             "mentions", merged.older_rows[older.entities], merged.newer_rows[newer.entities]
         )
+        labels = sorted({*older.labels, *newer.labels})
+        numbers = (renumbered(one.label_numbers, one.labels, labels) for one in (older, newer))
         return merged.names, MentionTable(
             entities,
-            self._gather("mentions", older.named, newer.named),
+            self._gather("mentions", *numbers),
             self._gather("sentences", older.sentence_sizes, newer.sentence_sizes),
             self._gather("chunks", older.chunk_sizes, newer.chunk_sizes),
-        )
+            labels,
+        ).with_used_labels()
 
     @lazy
     def _names(self) -> MergedNames:

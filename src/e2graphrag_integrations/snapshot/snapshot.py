@@ -37,6 +37,7 @@ from e2graphrag_integrations.snapshot.name_evidence import NameEvidence
 if TYPE_CHECKING:
     from e2graphrag_integrations.graph.communities import Communities
     from e2graphrag_integrations.search.segmented import SegmentedIndex
+    from e2graphrag_integrations.snapshot.entity_types import EntityTypes
     from e2graphrag_integrations.text.tags import TagSet
 
 
@@ -252,6 +253,11 @@ class Snapshot:
         return self.own_vectors is not None and not isinstance(self.dense, DenseIndex)
 
     @property
+    def is_int8(self) -> bool:
+        """Whether its own vectors have one byte per component."""
+        return self.own_vectors is not None and self.own_vectors.is_int8
+
+    @property
     def own_vectors(self) -> DenseIndex | SegmentedIndex | None:
         """The search in the vectors of the snapshot; None if they are in an external store."""
         if isinstance(self.dense, DenseIndex):
@@ -314,9 +320,12 @@ class Snapshot:
             self.documents, self.chunk_documents, records.values, records_of_chunks
         )
         forms = TitleForms(self.edits) if self.title_forms is None else self.title_forms
+        pairs = zip(self.documents, self.titles, strict=True)
         choice = choose_subjects(
             self.graph,
-            self.titles,
+            [self.edits.title_in(id_, title) for id_, title in pairs]
+            if self.edits
+            else self.titles,
             self.subject_candidates,
             self.chunk_documents,
             names,
@@ -373,6 +382,13 @@ class Snapshot:
         is_about = own >= np.maximum(1, _MIN_SHARE_NAMED * total)
         mask: NDArray[np.bool_] = (self._shares_named >= _MIN_SHARE_NAMED) | is_about
         return mask
+
+    @lazy
+    def entity_types(self) -> EntityTypes:
+        """Return the type of each subject, computed on first use."""
+        from e2graphrag_integrations.snapshot.entity_types import EntityTypes
+
+        return EntityTypes.of(self._edited_mentions(), self.mostly_names)
 
     @lazy
     def spellings(self) -> dict[int, str]:

@@ -17,7 +17,7 @@ from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.segmented import SegmentedIndex
+from e2graphrag_integrations.search.segmented import SegmentedIndex, taken_vectors, without_width
 from e2graphrag_integrations.search.subset import SubsetSearch
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
 from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
@@ -110,10 +110,7 @@ class SnapshotSubsets:
         windows, owners = dense.windows_of(rows)
         if not isinstance(dense, DenseIndex | SegmentedIndex):
             return windows, SubsetSearch(dense, windows, rows, owners, len(self._snapshot.is_chunk))
-        vectors = np.asarray(dense.vectors[windows], dtype=np.float32)
-        return windows, DenseIndex(
-            vectors if len(vectors) else np.empty((0, 0), dtype=np.float32), owners
-        )
+        return windows, DenseIndex(without_width(taken_vectors(dense.vectors, windows)), owners)
 
     def _mentions(self, chunks: IntArray) -> tuple[Sequence[str], MentionTable]:
         """Return the names that chunks mention, sorted, and their mentions."""
@@ -123,9 +120,14 @@ class SnapshotSubsets:
         sentence_sizes = mentions.sentence_sizes[sentences]
         places = concatenated_ranges(self._first_mentions[sentences], sentence_sizes)
         used, entities = np.unique(mentions.entities[places], return_inverse=True)
-        return _take(self._snapshot.unedited_names, used), MentionTable(
-            entities.astype(np.int64), mentions.named[places], sentence_sizes, chunk_sizes
+        taken = MentionTable(
+            entities.astype(np.int64),
+            mentions.label_numbers[places],
+            sentence_sizes,
+            chunk_sizes,
+            mentions.labels,
         )
+        return _take(self._snapshot.unedited_names, used), taken.with_used_labels()
 
     def _records(self, rows: IntArray, documents: IntArray, ids: Sequence[str]) -> MetadataRecords:
         records = self._snapshot.records

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.store.queue import documents_per_second
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import pending_ids
 
@@ -26,6 +27,8 @@ class IndexState:
         failed: Number of documents that failed.
         stored: How many of the pending documents only `build()` of an `E2GraphRAGIndex` can index.
         writer: The other process that is writing, and since when; None if there is none.
+        documents_per_second: How many documents leave the queue per second, over the last minutes;
+            None if none is being indexed, or none has been since the run began.
     """
 
     indexed: int
@@ -34,6 +37,14 @@ class IndexState:
     failed: int = 0
     stored: int = 0
     writer: str | None = None
+    documents_per_second: float | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until the queue is empty; None if that is unknown."""
+        if not self.documents_per_second:
+            return None
+        return (self.pending - self.stored + self.processing) / self.documents_per_second
 
     @property
     def unfinished(self) -> int:
@@ -78,6 +89,14 @@ class IndexState:
         """Return who is writing and since when, as a sentence; empty if no other process is."""
         return "" if self.writer is None else f"{written_by('The index', self.writer)}."
 
+    def pace(self) -> str:
+        """Return how fast documents are indexed, and the time left, as a sentence, or nothing."""
+        if self.documents_per_second is None or self.seconds_left is None:
+            return ""
+        rate = self.documents_per_second
+        shown = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 - three digits
+        return f"{shown} documents per second, about {_duration(self.seconds_left)} left."
+
     def way_on(self, command: str = RESUME) -> str:
         """Return how to index what is not indexed, as a sentence; empty if nothing waits.
 
@@ -95,8 +114,9 @@ class IndexState:
         return f"Run {' and '.join(ways)} to index {what}." if ways else "Ask again later."
 
     def note(self, command: str = RESUME) -> str:
-        """Return `lack`, `writing` and `way_on` in one text; empty if all is well."""
-        return " ".join(filter(None, (self.lack(), self.writing(), self.way_on(command))))
+        """Return `lack`, `writing`, `pace` and `way_on` in one text; empty if all is well."""
+        parts = self.lack(), self.writing(), self.pace(), self.way_on(command)
+        return " ".join(filter(None, parts))
 
 
 def count_documents(count: int) -> str:
@@ -107,6 +127,19 @@ def count_documents(count: int) -> str:
 def written_by(name: str, writer: str) -> str:
     """Return who is writing to an index of this name."""
     return f"{name} is being written by {writer}"
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in whole units.
+
+    >>> _duration(0.4), _duration(100), _duration(3600 * 25)
+    ('1 s', '2 min', '25 h')
+    """
+    if seconds < 60:  # noqa: PLR2004 - units of time
+        return f"{max(1, round(seconds))} s"
+    if seconds < 3 * 3600:
+        return f"{round(seconds / 60)} min"
+    return f"{round(seconds / 3600):,} h"
 
 
 def _is(count: int, words: str) -> str:
@@ -132,16 +165,20 @@ def read_state(store: Store, *, is_writing: bool = False) -> IndexState:
         with store.read_transaction():
             rows = store.read("SELECT id, status FROM queue")
             stored = pending_ids(store) - {id_ for id_, _ in rows}
-            leased = set(store.database.lease_holders())
+            holders = store.database.lease_holders()
+            rate = documents_per_second(store)
     except StoreError:
         return IndexState(indexed, writer=writer)
     is_written = is_writing or writer is not None
     processing = failed = 0
     for id_, status in rows:
         # Otherwise, a process that died began the document.
-        if id_ in leased or (status == "processing" and is_written):
+        if id_ in holders or (status == "processing" and is_written):
             processing += 1
         elif status == "failed":
             failed += 1
     pending = len(rows) - processing - failed + len(stored)
-    return IndexState(indexed, pending, processing, failed, len(stored), writer)
+    if rate is not None:
+        workers = len({holder.worker for holder in holders.values()})
+        rate = rate * max(1, workers) if processing else None
+    return IndexState(indexed, pending, processing, failed, len(stored), writer, rate)

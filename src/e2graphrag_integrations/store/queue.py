@@ -34,6 +34,12 @@ _PUT = (
     "reason = excluded.reason, checksum = excluded.checksum"
 )
 
+_PACE = "pace"
+"""Manifest key for the number of documents that left the queue, and the seconds that it took."""
+
+_PACE_SECONDS = 300.0
+"""Seconds after which earlier documents count half, so the pace is that of the last minutes."""
+
 _MAX_REASON = 2000
 """Maximum number of characters stored for the reason of a failure."""
 
@@ -54,17 +60,16 @@ class QueuedDocument:
     reason: str | None = None
 
 
-def read_queue(store: Store, ids: Collection[str] | None = None) -> list[QueuedDocument]:
-    """Return the documents in the queue, or those with the given ids, oldest first.
+def read_queue(store: Store, ids: Collection[str] | None = None) -> Iterator[QueuedDocument]:
+    """Yield the documents in the queue, or those with the given ids, oldest first.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    with invalid_rows(store.path, "the queue"):
-        return [
-            QueuedDocument(document_from_fields(id_, json.loads(encoded)), status, reason)
-            for id_, _, encoded, status, reason in _rows(store, ids)
-        ]
+    for id_, _, encoded, status, reason in _rows(store, ids):
+        with invalid_rows(store.path, "the queue"):
+            document = document_from_fields(id_, json.loads(encoded))
+        yield QueuedDocument(document, status, reason)
 
 
 def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
@@ -95,8 +100,8 @@ def enqueue(store: Store, documents: Iterable[SourceDocument], manifest: Mapping
 
 
 def enqueue_selected(
-    store: Store, select: Callable[[], Iterable[SourceDocument]], manifest: Mapping[str, str]
-) -> list[SourceDocument]:
+    store: Store, select: Callable[[], Sequence[SourceDocument]], manifest: Mapping[str, str]
+) -> Sequence[SourceDocument]:
     """Add documents to the queue while other processes index it or add to it.
 
     Args:
@@ -112,7 +117,7 @@ def enqueue_selected(
         SettingsMismatchError: If documents in the queue were added with others.
     """
     with store.transaction() as db:
-        documents = list(select())
+        documents = select()
         recorded = store.queue_manifest()
         for key, value in manifest.items():
             if recorded.get(key, value) != value and not key.endswith("_model"):
@@ -130,29 +135,24 @@ def enqueue_selected(
 
 def _put(db: Transaction, documents: Iterable[SourceDocument]) -> None:
     [last] = db.execute("SELECT coalesce(max(number), 0) FROM queue").fetchone()
-    rows = [
+    rows = (  # not a list: it would contain all texts
         (document.id, number, canonical_json(document_fields(document)), "pending", None)
         for number, document in enumerate(documents, last + 1)
-    ]
+    )
     db.executemany(_PUT, ((*row, checksum(*row)) for row in rows))
 
 
-def queued_documents(store: Store, ids: Collection[str] | None) -> list[SourceDocument]:
-    """Return the documents in the queue that have not failed.
+def queued_documents(store: Store, ids: Collection[str] | None) -> Iterator[SourceDocument]:
+    """Yield the documents in the queue that have not failed.
 
     Args:
         store: The index.
-        ids: The ids of the documents to return; None returns all.
+        ids: The ids of the documents to yield; None yields all.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    with invalid_rows(store.path, "the queue"):
-        return [
-            document_from_fields(id_, json.loads(encoded))
-            for id_, _, encoded, status, _ in _rows(store, ids)
-            if status != "failed"
-        ]
+    return (one.document for one in read_queue(store, ids) if one.status != "failed")
 
 
 def queued_ids(store: Store) -> set[str]:
@@ -170,6 +170,42 @@ def count_unfinished(store: Store) -> int:
 def has_unfinished(store: Store) -> bool:
     """Return whether the queue has documents that have not failed."""
     return bool(store.read("SELECT 1 FROM queue WHERE status <> 'failed' LIMIT 1"))
+
+
+def note_pace(store: Store, documents: int, seconds: float, *, is_first: bool = False) -> None:
+    """Record how long it took to index some documents, for the figures of the queue.
+
+    Args:
+        store: The index.
+        documents: Number of documents, including those that failed.
+        seconds: Wall time of the run, or of the worker, since the documents before them.
+        is_first: Whether to forget the pace of earlier runs.
+    """
+    with store.transaction() as db:
+        before, spent = (0.0, 0.0) if is_first else _read_pace(store)
+        if spent > _PACE_SECONDS:
+            before, spent = before / 2, spent / 2
+        put_manifest(db, _PACE, canonical_json([before + documents, spent + seconds]))
+
+
+def documents_per_second(store: Store) -> float | None:
+    """Return how many documents one process indexes per second; None if it is unknown.
+
+    Raises:
+        CorruptStoreError: If the row does not match its checksum.
+    """
+    documents, seconds = _read_pace(store)
+    return documents / seconds if documents > 0 and seconds > 0 else None
+
+
+def _read_pace(store: Store) -> tuple[float, float]:
+    """Return the number of documents, and the seconds of all processes."""
+    for row in store.read("SELECT * FROM manifest WHERE key = ?", (_PACE,)):
+        with invalid_rows(store.path, "the pace in the manifest"):
+            value = checked_row(row, store.path, "the pace in the manifest")[1]
+            documents, seconds = json.loads(value)
+            return float(documents), float(seconds)
+    return 0.0, 0.0
 
 
 def set_queue_status(

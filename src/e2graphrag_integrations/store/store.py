@@ -67,6 +67,9 @@ _TAGS = "tags"
 _LEFTOVERS = "leftovers"
 """Manifest key that exists while the file may contain unused content."""
 
+_QUEUE_ROWS = 200
+"""Number of rows of the queue that are read at a time."""
+
 QUEUE_MANIFEST = "waiting_with"
 """Manifest key for the settings and model fingerprints of the queued documents."""
 
@@ -316,8 +319,17 @@ class Store:
         self.database.listen(on_change)
 
     def queue_rows(self, ids: Collection[str] | None = None) -> Iterator[Any]:
-        """Yield the rows of the queue, or those with the given ids, oldest first."""
-        return self._select("SELECT * FROM queue {} ORDER BY number, id", "id", ids)
+        """Yield the rows of the queue, or those with the given ids, oldest first.
+
+        All of them are read a few at a time, because each contains the text of a document.
+        """
+        query = "SELECT * FROM queue {} ORDER BY number, id"
+        if ids is not None:
+            yield from self._select(query, "id", ids)
+            return
+        ordered = [id_ for (id_,) in self.read("SELECT id FROM queue ORDER BY number, id")]
+        for start in range(0, len(ordered), _QUEUE_ROWS):
+            yield from self._select(query, "id", ordered[start : start + _QUEUE_ROWS])
 
     # Cached content
 
@@ -710,6 +722,23 @@ class Store:
         if missing:
             raise StaleSnapshotError("a node of the snapshot is missing from the file")
         return nodes
+
+    def window_vectors(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+        """Return encoded vectors by the node of their window and its number in the node.
+
+        Windows that do not exist are omitted.
+
+        Raises:
+            CorruptStoreError: If a row does not match its checksum.
+        """
+        wanted = set(places)
+        keys = {}
+        ids = list(dict.fromkeys(id_ for id_, _ in places))
+        for row in self._select("SELECT * FROM windows {}", "node_id", ids):
+            if (row[0], row[1]) in wanted:
+                keys[row[0], row[1]] = checked_row(row, self.path, f"a window of node {row[0]}")[4]
+        contents = self.cached(set(keys.values()))
+        return {place: contents[key] for place, key in keys.items() if key in contents}
 
     def mentions_at(
         self, generation: str, ids: Sequence[str], stamp_of: StampOf | None = None

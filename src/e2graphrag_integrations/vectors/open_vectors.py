@@ -53,8 +53,8 @@ def as_vectors(vectors: VectorsArgument, name: str = "vectors") -> QdrantVectors
     if isinstance(vectors, str) and vectors.startswith(("http://", "https://")):
         return QdrantVectors(vectors)
     raise InvalidInputError(
-        f"{name}={redact(short_repr(vectors))} must be {PGVECTOR!r}, or the URL of a Qdrant "
-        "collection such as http://localhost:6333/novels"
+        f"{name}={redact(short_repr(vectors))} must be 'int8', {PGVECTOR!r}, or the URL "
+        "of a Qdrant collection such as http://localhost:6333/novels"
     )
 
 

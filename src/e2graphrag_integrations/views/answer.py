@@ -24,6 +24,7 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedN
 from e2graphrag_integrations.retrieval.trace import Ranked, RelevanceKind, Trace
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Span
+from e2graphrag_integrations.views.index_name import index_name
 
 TOP = 20
 """Number of nodes of each list in the view."""
@@ -188,6 +189,8 @@ class AnswerView:
         steps: The same steps, each with its code and its values.
         foreign_language: The language of the question, if no document that the client sees is in
             it; else empty.
+        missing_shards: The names of the shards that the answer does without, because they cannot
+            be asked; see `open_shards`.
         timings: Seconds per step.
         paths: The chains of entities between the names of the question, if they were asked for.
         tokens: Approximate number of tokens in the context.
@@ -210,6 +213,7 @@ class AnswerView:
     explain: str
     steps: tuple[ReasonView, ...]
     foreign_language: str
+    missing_shards: tuple[str, ...]
     timings: Mapping[str, float]
     freshness: FreshnessView | None
     paths: tuple[PathView, ...] | None
@@ -243,7 +247,7 @@ class Settings:
 
     def ask(self, reader: IndexReader, question: str) -> tuple[RetrievalResult, Setting]:
         """Return the result of a question, and the setting for the measures."""
-        setting = self.setting("settings")
+        setting = self.setting("")
         result = reader.retrieve(
             question,
             **setting.arguments(),
@@ -300,7 +304,8 @@ def ask(
 
 def answer_view(result: RetrievalResult, gold: Question | None = None) -> AnswerView:
     """Return the view of a result; nodes that belong to a gold answer are marked."""
-    trace = result.trace
+    names = tuple(map(index_name, result.trace.missing_shards))  # without folders and servers
+    trace = replace(result.trace, missing_shards=names)
     lists = dict(trace.lists)
     ranks = {name: {one.node_id: one.rank for one in own} for name, own in lists.items()}
     factors = {one.node_id: one.figures["factor"] for one in lists.get("boosted", ())}
@@ -321,6 +326,7 @@ def answer_view(result: RetrievalResult, gold: Question | None = None) -> Answer
         redact("\n".join(map(printable, steps))),
         tuple(map(ReasonView.of, steps)),
         trace.foreign_language,
+        trace.missing_shards,
         trace.timings,
         _freshness(trace),
         None if result.paths is None else tuple(map(PathView.of, result.paths)),

@@ -18,6 +18,7 @@ from e2graphrag_integrations.retrieval.entities.entity_view import (
     EntityDetails,
     EntityInfo,
     EntityView,
+    TypesArgument,
     describe_entity,
 )
 from e2graphrag_integrations.retrieval.entities.path_evidence import connect, shared_sentences
@@ -76,6 +77,7 @@ class GraphNode:
         degree: Number of entities that share a sentence with it, in the whole graph.
         label: Its name as the texts most often write it.
         is_name: Whether most of its mentions are names, or are in documents about it.
+        type: Its type; see `EntityInfo`.
     """
 
     name: str
@@ -84,6 +86,7 @@ class GraphNode:
     degree: int
     label: str
     is_name: bool
+    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ def list_entities(
     limit: int = 50,
     *,
     names_only: bool = False,
+    types: TypesArgument | None = None,
 ) -> EntityList:
     """Return a part of the entities whose name, or alias, starts with a prefix.
 
@@ -143,6 +147,7 @@ def list_entities(
         offset: Number of entities to skip.
         limit: Maximum number of entities.
         names_only: Leave out common nouns.
+        types: The types of the entities; None means all.
 
     Raises:
         InvalidInputError: If an argument is invalid or out of range.
@@ -152,7 +157,7 @@ def list_entities(
 
     def entities(snapshot: Snapshot, nodes: NodeSource) -> EntityList:
         view = EntityView(snapshot, None)
-        rows = view.ranked_rows(prefix)
+        rows = view.ranked_rows(prefix, types)
         if names_only:
             rows = rows[snapshot.mostly_names[rows]]
         return EntityList(tuple(_listed(view, nodes, rows[first:stop])), len(rows))
@@ -274,6 +279,7 @@ def _listed(view: EntityView, source: NodeSource, rows: IntArray) -> list[Listed
             info.documents,
             info.degree,
             info.aliases,
+            info.type,
             label,
             is_name,
         )
@@ -282,7 +288,9 @@ def _listed(view: EntityView, source: NodeSource, rows: IntArray) -> list[Listed
 
 
 def _node(one: ListedEntity) -> GraphNode:
-    return GraphNode(one.name, one.mentions, one.documents, one.degree, one.label, one.is_name)
+    return GraphNode(
+        one.name, one.mentions, one.documents, one.degree, one.label, one.is_name, one.type
+    )
 
 
 def _heaviest(

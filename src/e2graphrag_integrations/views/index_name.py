@@ -13,8 +13,10 @@ def index_name(path: str) -> str:
 
     >>> index_name("/data/novels.e2g"), index_name("postgresql://host/db?schema=library")
     ('novels', 'library')
+    >>> index_name("/data/novels.shards.json")
+    'novels'
     """
     if is_postgres_url(path):
         url = urlsplit(path)
         return parse_qs(url.query).get("schema", [PurePath(url.path).name])[0]
-    return PurePath(path).stem
+    return PurePath(path).stem.removesuffix(".shards")

@@ -43,7 +43,8 @@ def spellings(view: EntityView, source: NodeSource, rows: Sequence[int]) -> list
 def _read(view: EntityView, source: NodeSource, rows: Sequence[int]) -> Iterator[tuple[int, str]]:
     names, edits = view.subjects.names, view.snapshot.edits
     counts = _counts(view, source, rows)
-    in_edits = {edits.form(name): name for name in edits.aliases.values()}
+    given = [*edits.aliases.values(), *(one.names[1] for one in edits.homonyms)]
+    in_edits = {edits.form(name): name for name in given}
     for row in rows:
         name = names[row]
         written = counts.get(name, Counter())

@@ -22,7 +22,7 @@ from cli_helpers import (
 )
 from e2graphrag_integrations import E2GraphRAG, WriteOptions, components
 from e2graphrag_integrations.store.lock import IndexLock
-from e2graphrag_integrations.store.queue import enqueue
+from e2graphrag_integrations.store.queue import enqueue, note_pace, set_queue_status
 from fakes import numbered
 
 
@@ -168,6 +168,12 @@ def test_pending_documents_are_told_with_a_way_to_go_on(tmp_path, call):
         assert told.search(query)
         assert "resume" not in status  # it would wait for the writer
         assert call("documents", "list", index, "--json").json(3)["writer"].startswith("process ")
+        set_queue_status(writer.store, {"00.txt": ("processing", None)})
+        note_pace(writer.store, 20, 2.0)
+        pace = "10 documents per second, about 3 s left."
+        assert pace in call("documents", "list", index).err
+        told = call("documents", "list", index, "--json").json(3)
+        assert (told["documents_per_second"], told["seconds_left"]) == (10, 3)
     assert call("documents", "resume", index).code == 0
     assert call("query", index, "Who met Bert?").err == ""
 

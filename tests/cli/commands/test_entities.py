@@ -10,7 +10,7 @@ def test_entities_are_listed_and_shown(call, book_index):
     assert [one["name"] for one in listed] == ["alice"]
     first = call("entities", "list", book_index, "--top", 1)
     assert first.code == 0
-    assert first.out.splitlines()[0].split("\t")[1:3] == ["3", "2"]
+    assert first.out.splitlines()[0].split("\t")[2:4] == ["3", "2"]
     shown = call("entities", "show", book_index, "Alice")
     assert "span: 0-5\n   Alice met the Hatter in the garden." in shown.out
     assert "neighbors" in shown.out
@@ -18,6 +18,19 @@ def test_entities_are_listed_and_shown(call, book_index):
         "entities", "show", book_index, "Alice", "--where", "document_id=book.txt", "--json"
     ).json()
     assert details["documents"] == ["book.txt"]
+
+
+def test_entities_are_listed_by_type(call, book_index):
+    listed = call("entities", "list", book_index, "--json").json()["entities"]
+    types = {one["type"] for one in listed}
+    assert types <= {"person", "place", "organization", "other", "noun"}
+    for type_ in types:
+        found = call("entities", "list", book_index, "--type", type_, "--json").json()["entities"]
+        assert found == [one for one in listed if one["type"] == type_]
+    first = call("entities", "list", book_index, "--type", "noun", "--type", "person").out
+    assert {line.split("\t")[1] for line in first.splitlines()} <= {"noun", "person"}
+    assert call("entities", "list", book_index, "--type", "drug").code == 1
+    assert "type: " in call("entities", "show", book_index, "Alice").out
 
 
 def test_nothing_found_and_unknown_names(call, book_index):

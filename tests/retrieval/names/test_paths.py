@@ -17,7 +17,7 @@ from strategies import quick
 def graph_of(*chunks):
     """Return the graph of chunks: bars separate sentences, spaces separate entities."""
     return build_graph(
-        [[(word, True) for word in sentence.split()] for sentence in chunk.split("|")]
+        [[(word, "other") for word in sentence.split()] for sentence in chunk.split("|")]
         for chunk in chunks
     )
 

@@ -12,7 +12,13 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
 from chromium import running_page
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.server.web import make_app
 from fakes import NameExtractor
 
@@ -80,6 +86,28 @@ def test_an_excerpt_has_the_sentences_with_the_question_and_marks_its_words(open
     why.locator(".numbers > summary").click()
     assert "long.txt" in why.locator(".metadata").inner_text()
     assert why.locator(".figures").is_visible()
+
+
+def test_overlapping_chunks_show_different_sentences_and_names_as_written(
+    open_page, chromium, tmp_path
+):
+    text = " ".join(f"Then Alice saw bridge {n} of the town." for n in range(12))
+    with E2GraphRAG.open(
+        tmp_path / "town.e2g",
+        embedder=HashingEmbedder(),
+        models=Models(extractor=NameExtractor()),
+        settings=IndexSettings(chunk_size=60, chunk_overlap=40),
+    ) as rag:
+        rag.add(SourceDocument("town", text))
+        with running_page(make_app(rag)) as url:
+            page = ask(open_page, url, "What did Alice see?", "&a.k=3")
+            excerpts = page.locator(".hit .excerpt").all_inner_texts()
+            assert len(excerpts) == len(set(excerpts)) == 3
+            hit = page.locator(".hit").first
+            hit.locator(".why > summary").click()
+            assert hit.locator(".entities a").inner_text() == "Alice"
+            page.locator(".trace > summary").click()
+            assert "The index knows “Alice”" in page.locator(".trace").inner_text()
 
 
 def test_signs_of_markdown_are_left_out_of_an_excerpt_only(open_page, cards_url):

@@ -25,6 +25,22 @@ def documents_page(open_page, rag, **options):
         yield page
 
 
+DROP_FOLDER = """
+() => {
+  const file = (name) => ({
+    name, isFile: true, file: (resolve) => resolve(new File([`Zoe wrote ${name}.`], name)),
+  });
+  const parts = [[file("b 10.txt"), file("b 2.txt"), file(".hidden.txt")], []];
+  const reader = () => ({ readEntries: (resolve) => resolve(parts.shift()) });
+  const folder = { name: "papers", isDirectory: true, createReader: reader };
+  const event = new Event("drop", { bubbles: true, cancelable: true });
+  event.dataTransfer = { items: [{ webkitGetAsEntry: () => folder }], files: [] };
+  document.querySelector(".drop").dispatchEvent(event);
+}
+"""
+"""Drops a folder with three files on the box for uploads."""
+
+
 def upload(page, name, text):
     file = {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
     page.locator("#upload").set_input_files(file)
@@ -129,6 +145,27 @@ def test_failed_and_skipped_files_stay_with_their_reasons(open_page, web_index, 
         page.locator("#unindexed h2", has_text="Not indexed: 5 files").wait_for()
         page.get_by_role("button", name="Clear the list").click()
         expect(page.locator("#unindexed")).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_a_folder_is_chosen_or_dropped_without_its_hidden_files(open_page, web_index, tmp_path):
+    folder = tmp_path / "papers"
+    for name in ("a 10.txt", "a 2.txt", "deep/b.txt", "deep/a 2.txt", ".git/x.txt", ".DS_Store"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"Zoe wrote {name}.")
+    (folder / "bad.pdf").write_bytes(b"no PDF")
+    with documents_page(open_page, web_index) as page:
+        page.locator("#upload-folder").set_input_files(folder)
+        page.get_by_role("button", name="Index 3 files").wait_for()
+        told = page.locator("#unindexed").inner_text()
+        assert "Not indexed: 2 files" in told
+        assert "bad.pdf is not a readable PDF" in told
+        assert "papers/deep/a 2.txt: another file of this name was chosen, too" in told
+        page.evaluate(DROP_FOLDER)
+        page.get_by_role("button", name="Index 2 files").wait_for()
+        names = page.locator(".drop + div .files").first.inner_text()
+        assert names.index("b 2.txt") < names.index("b 10.txt")
+        assert ".hidden" not in names
 
 
 @pytest.mark.slow
@@ -245,6 +282,18 @@ def test_documents_are_deleted_together_only_after_one_confirmation(
         expect(page.locator("#delete-selected")).to_be_hidden()
     assert [sorted(one) for one in writes] == [["letter-02.txt", "letter-03.txt"]]
     assert [one.id for one in web_index.status()] == ["letter-01.txt"]
+
+
+@pytest.mark.slow
+def test_shift_selects_a_range(open_page, web_index):
+    web_index.add([SourceDocument(f"note-{n:02}", f"Zoe {n}.") for n in range(12)])
+    with documents_page(open_page, web_index) as page:
+        first, last = (page.get_by_label(f"Select note-{n}", exact=True) for n in ("01", "10"))
+        first.click()
+        last.click(modifiers=["Shift"])
+        page.locator(".selection", has_text="10 selected").wait_for()
+        page.get_by_label("Select note-04", exact=True).click(modifiers=["Shift"])
+        page.locator(".selection", has_text="3 selected").wait_for()
 
 
 def test_a_selection_spans_pages_and_a_refusal_deletes_nothing(open_page, web_index, console):

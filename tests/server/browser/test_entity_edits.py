@@ -57,6 +57,14 @@ def test_an_alias_is_added_and_undone(open_page, edit_url, web_index):
     assert len(web_index.edits()) == 0
 
 
+@pytest.mark.slow
+def test_a_button_above_the_drawing_leads_to_the_form(open_page, edit_url):
+    page = open_page(f"{edit_url}#/graph?entity=carol")
+    page.locator("#correct-entity").click()
+    assert page.evaluate("document.activeElement.id") == "edit-kind"
+    page.get_by_label("Correction", exact=True).select_option("alias")
+
+
 def test_merging_moves_to_the_entity_and_stopping_to_the_first_one(
     open_page, edit_url, web_index, console
 ):

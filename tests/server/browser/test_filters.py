@@ -48,6 +48,22 @@ def where_of(field):
     return json.loads(text) if text else {}
 
 
+def test_enter_asks_with_the_range_that_was_just_typed(open_page, url):
+    page = open_page(url)
+    form, field = opened_filter(page, url)
+    page.locator("#question").fill("Who met Bob in Rome?")
+    form.locator("select").select_option("year")
+    row = form.get_by_role("group", name="year")
+    row.get_by_label("From").fill("1893")
+    row.get_by_label("To").fill("1894")
+    row.get_by_label("To").press("Enter")
+    page.locator(".hit").first.wait_for()
+    titles = page.locator(".hit h2").all_inner_texts()
+    assert sorted(titles) == ["Rome 3", "Rome 4"]
+    assert where_of(field) == {"year": {"$gte": 1893, "$lte": 1894}}
+    assert page.locator("#stale").is_hidden()
+
+
 def test_conditions_are_made_from_the_keys_and_values_of_the_index(open_page, url):
     page = open_page(url)
     form, field = opened_filter(page, url)

@@ -13,6 +13,7 @@ from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
     IndexSettings,
+    Mention,
     Models,
     SourceDocument,
 )
@@ -191,7 +192,7 @@ def test_names_are_shown_as_the_texts_write_them_and_nouns_on_request(open_page,
     page.locator(".entity-list a", has_text="harbour").wait_for()
     page.locator(".graph-members a", has_text="harbour").wait_for()
     assert "harbour" in drawn(page)
-    assert "Common noun" in page.locator(".graph-legend").inner_text()
+    assert "common noun" in page.locator(".graph-legend").inner_text()
     page.locator(".entity-list a", has_text="harbour").click()
     shown(page, "harbour")
     assert page.url.endswith("#/graph?entity=harbour&nouns=1")
@@ -206,6 +207,63 @@ def test_names_are_shown_as_the_texts_write_them_and_nouns_on_request(open_page,
     assert "thing" not in drawn(page)
     page.go_back()
     page.locator(".entity-list a", has_text="thing").wait_for()
+
+
+class Typed:
+    """Finds words whose labels are known."""
+
+    fingerprint = "typed"
+
+    def extract(self, texts):
+        labels = {"Ada": "PERSON", "Bo": "PERSON", "London": "GPE", "Acme": "ORG", "Zyx": "drug"}
+        return [
+            [
+                [
+                    Mention(match.group(), *match.span(), labels[match.group()])
+                    for match in re.finditer("|".join(labels), text)
+                ]
+            ]
+            for text in texts
+        ]
+
+
+@pytest.fixture(scope="module")
+def typed_url(chromium):
+    """The page of an index whose entities have types."""
+    with E2GraphRAG.open(
+        ":memory:", embedder=HashingEmbedder(), models=Models(extractor=Typed())
+    ) as rag:
+        rag.add(SourceDocument("story", "Ada of Acme gave Bo some Zyx in London. Ada left."))
+        with running_page(make_app(rag)) as url:
+            yield url
+
+
+def test_types_are_colors_words_and_a_filter(open_page, typed_url):
+    page = open_page(f"{typed_url}#/graph?entity=ada")
+    shown(page, "Ada")
+    legend = page.locator(".graph-legend li").all_inner_texts()
+    assert {"person", "place", "organization", "type of your rules"} <= set(legend)
+    assert not {"work", "product", "other name", "common noun"} & set(legend)
+    colors = dict(
+        page.evaluate(
+            "document.querySelector('.graph-canvas')._cyreg.cy.nodes()"
+            ".map(one => [one.id(), one.style('background-color')])"
+        )
+    )
+    assert len({colors[name] for name in ("bo", "london", "acme", "zyx")}) == 4
+    assert "person" in page.locator("#view-graph .facts").inner_text()
+    members = page.locator(".graph-members li").all_inner_texts()
+    assert any(one.startswith("London") and "place, 1 mention" in one for one in members)
+    assert any(one.startswith("Zyx") and "drug, 1 mention" in one for one in members)
+    assert len(listed(page)) == 5
+    page.get_by_label("Type", exact=True).select_option("person")
+    page.locator(".entity-list a", has_text="London").wait_for(state="detached")
+    assert listed(page) == ["Ada", "Bo"]
+    assert "type=person" in page.url
+    page.reload()
+    shown(page, "Ada")
+    page.locator(".entity-list a", has_text="Bo").wait_for()
+    assert listed(page) == ["Ada", "Bo"]
 
 
 def test_labels_are_in_edges_paths_and_their_sentences(open_page, noun_url):

@@ -38,6 +38,14 @@ ERRORS = {
 }
 """Addresses of what the index lacks, and the message of each in Chinese."""
 
+REFUSED = {
+    "a.where=%7B": "过滤条件必须是 JSON",
+    "a.where=%7B%22day%22:%7B%22$near%22:3%7D%7D": "'$near' 不是运算符。可用 $eq",
+    "a.boosts=%7B%22x%22:1%7D": "加权：未知的键 'x'",
+    "gold=gone.txt": "索引未包含全部标准答案。问题 1（'Alice'）：没有 ID 为 'gone.txt' 的文档",
+}
+"""What the server or the page refuses, and the message in Chinese."""
+
 SHOWN = """
 () => {
   const texts = "[dir=auto], [lang=en], pre, code, kbd, .metadata, textarea, .kinds p";
@@ -188,8 +196,13 @@ def test_dialogs_uploads_and_errors_are_chinese(open_page, console, web_index):
             error = page.locator(".view:not([hidden]) .error", has_text=message)
             error.wait_for()
             assert not english_words(page), address
-        page.goto(f"{url}#/ask?q=Alice&a.where=%7B")
-        page.locator("#view-ask .error", has_text="过滤条件必须是 JSON").wait_for()
+        for address, message in REFUSED.items():
+            page.goto(f"{url}#/ask?q=Alice&{address}")
+            page.locator("#view-ask .error", has_text=message).first.wait_for()
+        page.goto(f"{url}#/documents")
+        broken = {"name": "b.pdf", "mimeType": "application/pdf", "buffer": b"no PDF"}
+        page.locator("#upload").set_input_files(broken)
+        page.locator("#unindexed", has_text="b.pdf 不是可读取的 PDF：").wait_for()
 
 
 @pytest.mark.slow

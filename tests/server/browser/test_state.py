@@ -73,7 +73,7 @@ def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium,
         ) as rag,
         running_page(make_app(rag)) as url,
     ):
-        page = open_page(url)
+        page = open_page(f"{url}#/ask")
         page.locator("#answers a", has_text="Add documents").wait_for()
         expect(page.locator("#state")).to_have_text("The index has no documents.")
         page.locator("#question").fill("Who?")
@@ -193,3 +193,25 @@ def test_the_tests_notice_missing_values(open_page, page_url, console):
         page.wait_for_timeout(50)
         assert [word in one for one in console.problems] == [True, True]
         console.problems.clear()
+
+
+@pytest.mark.parametrize(
+    ("locale", "left", "told"),
+    [
+        ("en-US", 8, "12.3 documents per second, about 8 s left."),
+        pytest.param(
+            "en-US", 700, "12.3 documents per second, about 12 min left.", marks=pytest.mark.slow
+        ),
+        pytest.param("zh-CN", 12_000, "每秒 12.3 个文档，约剩 3 小时。", marks=pytest.mark.slow),
+    ],
+)
+def test_the_pace_of_the_queue_is_told_in_the_language(open_page, pending_url, locale, left, told):
+    figures = {"documents_per_second": 12.345, "seconds_left": left}
+
+    def answer(route):
+        route.fulfill(json=route.fetch().json() | figures)
+
+    page = open_page("about:blank", locale=locale)
+    page.route("**/state", answer)
+    page.goto(pending_url)
+    expect(page.locator("#state")).to_contain_text(told)

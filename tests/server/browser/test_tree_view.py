@@ -89,6 +89,30 @@ def test_a_range_opens_its_chunk(open_page, tree_url):
     assert page.locator(".is-target").count() == 1
 
 
+def test_a_hit_leads_to_its_marked_place_with_a_title_and_the_way_back(open_page, tree_url):
+    page = open_page(f"{tree_url}#/ask?q=Who+met+Bert+in+room+333%3F&a.k=3", locale="zh-CN")
+    page.locator(".hit h2 a").first.click()
+    target = page.locator(".is-target")
+    target.wait_for()
+    assert target.locator(".facts strong").first.inner_text() == "The Castle (castle)"
+    best = page.url.rpartition("best=")[2].split("-")
+    if target.locator("mark").count():  # else the best part is the entire chunk
+        assert target.locator("mark").inner_text() == TEXT[int(best[0]) : int(best[1])].strip()
+    assert target.locator(".tree-text").first.get_attribute("lang") == "en"
+    target.locator("text=返回结果").click()
+    page.locator(".hit.is-current").wait_for()
+    assert page.evaluate("document.activeElement.closest('.hit').classList.contains('is-current')")
+    assert "q=Who" in page.url
+
+
+def test_the_best_part_of_a_chunk_is_marked(open_page, tree_url):
+    chunk = TEXT.index("room 3 ")
+    page = open_page(f"{tree_url}#/tree?document=castle&start=0&end=8&best={chunk}-{chunk + 6}")
+    assert page.locator(".is-target mark").inner_text() == "room 3"
+    assert TEXT.startswith(page.locator(".is-target .tree-text").inner_text()[:60])
+    assert not page.locator(".is-target .facts a").count()  # there are no hits to go back to
+
+
 @pytest.mark.slow
 def test_the_title_is_shown_though_the_list_comes_late(open_page, tree_url):
     page = open_page("about:blank")

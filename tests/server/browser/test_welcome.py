@@ -47,6 +47,8 @@ def test_the_first_screen_follows_the_index(open_page, web_index):
         web_index.delete(one.id)
     with running_page(make_app(web_index)) as url:
         page = open_page(url)
+        page.locator(".drop", has_text="Choose a folder").wait_for()  # begin with files
+        page.locator('a[data-view="ask"]').click()
         page.locator(".welcome", has_text="Add documents first.").wait_for()
         web_index.add(SourceDocument("new.txt", "Viktor met Wanda."))
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")

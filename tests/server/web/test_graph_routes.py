@@ -40,6 +40,10 @@ def test_answers_are_the_views(rag, serve):
     assert get("/entities", prefix="an", offset=0, limit=1) == to_json(
         list_entities(rag, "an", 0, 1)
     )
+    people = get("/entities", type="person")
+    assert people == to_json(list_entities(rag, types="person"))
+    assert {one["type"] for one in people["items"]} == {"person"}
+    assert get("/entities", type="place")["total"] == 0
     assert get("/entities/Anna", limit=2) == to_json(entity_details(rag, "Anna", 2))
     assert get("/entities/anna/neighborhood", limit=3) == to_json(neighborhood(rag, "anna", 3))
     assert get("/edge", source="Anna", target="Bert", limit=1) == to_json(
@@ -64,6 +68,7 @@ def test_answers_are_the_views(rag, serve):
         ("/entities?limit=501", 400, "InvalidInputError", "limit"),
         ("/entities?offset=-1", 400, "InvalidInputError", "offset"),
         ("/entities?names_only=perhaps", 400, "InvalidInputError", "names_only"),
+        ("/entities?type=%20", 400, "InvalidInputError", "type"),
         ("/entities?suffix=x", 400, "InvalidInputError", "unknown parameter"),
         ("/entities/xenia", 404, "UnknownEntityError", "xenia"),
         ("/entities/%20", 400, "InvalidInputError", "entity"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument, WriteOptions
-from e2graphrag_integrations.server.web import Client, WebOptions
+from e2graphrag_integrations.server.web import Client, WebOptions, service
+from e2graphrag_integrations.store.queue import note_pace
 from fakes import NameExtractor
 from web_jobs import finished
 
@@ -84,6 +85,33 @@ def test_a_writer_is_named_and_what_would_be_refused_is_blocked(open_index, serv
             assert answer.json()["error"]["message"].startswith(told)
             assert reason == "Documents can be added and deleted again when it has finished."
     assert client.get("/state").json()["writing"] == ""
+
+
+def test_the_pace_of_the_queue_is_told(open_index, serve, monkeypatch):
+    rag = open_index()
+    rag.add([SourceDocument(name, f"Anna met {name}.") for name in "abcd"], wait=False)
+    client, seen = serve(rag), []
+    metrics = client.get("/metrics").text
+    assert 'e2graphrag_documents{state="pending"} 4.0' in metrics
+    assert "e2graphrag_queue_documents_per_second NaN" in metrics
+    state = client.get("/state").json()
+    assert (state["documents_per_second"], state["seconds_left"], state["pace"]) == (None, None, "")
+    extract = NameExtractor.extract
+
+    def ask(self, texts):
+        note_pace(rag.store, 8, 4.0, is_first=True)
+        seen.append(client.get("/state").json())
+        monkeypatch.setattr(service, "_CHECK_SECONDS", 0)
+        seen.append(client.get("/metrics").text)
+        return extract(self, texts)
+
+    monkeypatch.setattr(NameExtractor, "extract", ask)
+    assert finished(client, client.post("/documents/resume"))["state"] == "done"
+    state, metrics, *_ = seen
+    assert (state["documents_per_second"], state["seconds_left"]) == (2, 2)
+    assert state["pace"] == "2 documents per second, about 2 s left."
+    assert "e2graphrag_queue_documents_per_second 2.0" in metrics
+    assert "e2graphrag_queue_seconds_left 2.0" in metrics
 
 
 def test_a_job_of_the_server_blocks_only_deletion(open_index, serve, monkeypatch):

@@ -140,11 +140,11 @@ def test_a_missing_package_is_named_and_other_files_are_indexed(open_index, serv
     pdf = files("paper.pdf", content=b"%PDF-1.7")
     alone = client.post("/documents/estimate", files=pdf).json()
     assert alone["documents"] == 0
-    assert "pip install 'e2graphrag-integrations[files]'" in alone["unread"]["paper.pdf"]
+    assert "pip install 'e2graphrag-integrations[files]'" in alone["unread"]["paper.pdf"]["message"]
     assert "[files]" in finished(client, client.post("/documents", files=pdf))["error"]["message"]
     mixed = finished(client, client.post("/documents", files=pdf + files("good.txt")))
     assert mixed["result"]["documents"] == 1
-    assert "pypdf" in mixed["result"]["unread"]["paper.pdf"]
+    assert "pypdf" in mixed["result"]["unread"]["paper.pdf"]["message"]
 
 
 def test_a_changed_document_is_replaced_only_on_request(rag, serve):

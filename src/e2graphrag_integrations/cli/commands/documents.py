@@ -50,13 +50,13 @@ def list_(
       e2graphrag documents list novels.e2g --all
     """
     with inputs.open_index(index) as rag:
-        states, writer = rag.status(), rag.writer()
+        states, state = rag.status(), rag.state()
     path = shown_path(index)
     if json:
-        print_states_as_json(states, writer=writer)
+        print_states_as_json(states, state)
     else:
-        print_states(states, path, can_resume=writer is None, limited=not all_documents)
-        print_writer(path, writer)
+        print_states(states, path, can_resume=state.writer is None, limited=not all_documents)
+        print_writer(path, state)
     done = all(state.status == "done" for state in states)
     return ExitCode.OK if done else ExitCode.INCOMPLETE
 

@@ -42,6 +42,15 @@ def list_(
         str, typer.Option(metavar="TEXT", help="Start of the name or of one of its aliases.")
     ] = "",
     top: Annotated[int, number("Maximum number of entities.")] = 20,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Type of the entities: person, place, organization, work, product, other, noun, "
+            "or one of your rules. Repeat it for more.",
+        ),
+    ] = None,
     where: options.Where = None,
     json: options.Json = False,
 ) -> ExitCode:
@@ -49,10 +58,12 @@ def list_(
 
     Examples:
       e2graphrag entities list novels.e2g --top 50
+      e2graphrag entities list novels.e2g --type person --type place
       e2graphrag entities list novels.e2g --prefix fil
     """
     with inputs.open_index(index) as rag:
-        found = rag.entities(prefix=prefix, top=top, where=parse_where(where or ()))
+        condition = parse_where(where or ())
+        found = rag.entities(prefix=prefix, top=top, where=condition, types=types)
     print_entities(found, as_json=json)
     return ExitCode.OK if found else ExitCode.NOTHING_FOUND
 

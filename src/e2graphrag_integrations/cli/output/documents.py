@@ -14,6 +14,7 @@ from e2graphrag_integrations.cli.wording import on_command_line
 
 if TYPE_CHECKING:
     from e2graphrag_integrations import reports
+    from e2graphrag_integrations.store.index_state import IndexState
 
 _MAX_STATES = 20
 """Maximum number of documents that `status` lists."""
@@ -57,18 +58,20 @@ def print_states(
         print_line(f"run `{command}` to index what is not done", error=True)
 
 
-def print_states_as_json(states: Sequence[reports.DocumentStatus], *, writer: str | None) -> None:
-    """Print the state of every document, and that of the index.
+def print_states_as_json(states: Sequence[reports.DocumentStatus], state: IndexState) -> None:
+    """Print the state of every document, who writes to the index, and how fast.
 
     Args:
-        states: The states.
-        writer: The other process that is writing, if any.
+        states: The states of the documents.
+        state: That of the index.
     """
     print_json(
         {
             "counts": _count_states(states),
             "documents": [asdict(state) for state in states],
-            "writer": writer,
+            "writer": state.writer,
+            "documents_per_second": state.documents_per_second,
+            "seconds_left": state.seconds_left,
         }
     )
 
@@ -79,12 +82,14 @@ def _count_states(states: Sequence[reports.DocumentStatus]) -> dict[str, int]:
     return {status: counts[status] for status in ("done", *_STATUS_STYLES) if counts[status]}
 
 
-def print_writer(path: str, writer: str | None) -> None:
-    """Say which other process is writing to an index, and since when; None prints nothing."""
-    if writer is not None:
-        from e2graphrag_integrations.store.index_state import written_by
+def print_writer(path: str, state: IndexState) -> None:
+    """Say which other process is writing to an index, since when, and how fast; or nothing."""
+    from e2graphrag_integrations.store.index_state import written_by
 
-        print_line(written_by(path, writer), error=True)
+    if state.writer is not None:
+        print_line(written_by(path, state.writer), error=True)
+    if pace := state.pace():
+        print_line(pace, error=True)
 
 
 def print_tags(counts: Mapping[str, int], path: str, *, as_json: bool) -> None:

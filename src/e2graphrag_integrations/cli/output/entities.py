@@ -32,10 +32,11 @@ def print_entities(entities: Sequence[EntityInfo], *, as_json: bool) -> None:
     if as_json:
         print_json({"entities": [asdict(one) for one in entities]})
         return
-    columns = ("entity", "mentions", "chunks", "documents", "degree", "aliases")
+    columns = ("entity", "type", "mentions", "chunks", "documents", "degree", "aliases")
     rows = [
         (
             printable(one.name),
+            printable(one.type),
             *map(str, (one.mentions, one.chunks, one.documents, one.degree)),
             printable(", ".join(one.aliases)),
         )
@@ -53,6 +54,7 @@ def print_entity(details: EntityDetails, *, as_json: bool) -> None:
         return
     info = details.info
     print_styled(info.name, "bold")
+    print_line(f"type: {info.type}")
     if info.aliases:
         print_line(f"aliases: {', '.join(info.aliases)}")
     print_line(

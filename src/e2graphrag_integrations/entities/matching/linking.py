@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self
 
@@ -23,11 +23,12 @@ class Link:
         mention: The mention as written in the query.
         entity: The normal form of the entity.
         how: The rule that matched. `user alias`: the user made the mention an alias of the entity.
+            `homonym`: the entity is one of several with this name, which the user separated.
             `exact`: the normal form is an entity. `stripped`: it is one without honorifics and
             articles. `alias`: the mention is an alias of the entity. `similar`: the spelling is
             similar. `part`: the longest part of the mention that is an entity.
-        score: Confidence in (0, 1]. 1 for `user alias`, `exact` and `stripped`. For `alias`, the
-            entity's chunks as a fraction of the chunks of all entities with this alias. For
+        score: Confidence in (0, 1]. 1 for `user alias`, `homonym`, `exact` and `stripped`. For
+            `alias`, the entity's chunks as a fraction of the chunks of all entities with it. For
             `similar`, the similarity of the spellings. For `part`, the part's fraction of the
             mention's length.
         others: Other entities that the mention may mean, for `alias` and `similar`, at most five.
@@ -35,7 +36,7 @@ class Link:
 
     mention: str
     entity: str
-    how: Literal["user alias", "exact", "stripped", "alias", "similar", "part"]
+    how: Literal["user alias", "homonym", "exact", "stripped", "alias", "similar", "part"]
     score: float
     others: tuple[str, ...] = ()
 
@@ -83,7 +84,9 @@ def link(
         is_noun = mention.label == NOUN
         known = noun_entities if is_noun and noun_entities is not None else entities
         name = _Name.of(mention, entities, edits)
-        found = _by_edit(name, entities)
+        homonyms = _homonyms(name, entities, edits)
+        links.update({one.entity: one for one in homonyms})
+        found = _by_edit(name, entities, homonyms)
         if found is None and not name.is_stopped:
             found = _by_name(name, known)
             if found is None and aliases is not None and not is_noun:
@@ -139,9 +142,17 @@ class _Name(NamedTuple):
         return cls(mention.entity, form, stripped, excluded=excluded)
 
 
-def _by_edit(name: _Name, entities: Mapping[str, int]) -> Link | None:
+def _by_edit(name: _Name, entities: Mapping[str, int], homonyms: Sequence[Link]) -> Link | None:
+    if homonyms and name.form not in entities:
+        return homonyms[0]  # each mention has been given another meaning
     is_known = name.is_alias and name.form in entities
     return Link(name.mention, name.form, "user alias", 1.0) if is_known else None
+
+
+def _homonyms(name: _Name, entities: Mapping[str, int], edits: EntityEdits) -> list[Link]:
+    """Return links to the entities that the user separated from others with the same name."""
+    found = dict.fromkeys((*edits.meanings_of(name.form), *edits.meanings_of(name.stripped)))
+    return [Link(name.mention, one, "homonym", 1.0) for one in found if one in entities]
 
 
 def _by_name(name: _Name, entities: Mapping[str, int]) -> Link | None:

@@ -20,8 +20,8 @@ from e2graphrag_integrations.types import Node
 _SLICE_SIZE = 16
 """Chunks per call of the extractor; a call takes a second or two with a spaCy pipeline."""
 
-Contribution = list[list[tuple[str, bool]]]
-"""A chunk's mentions for the entity graph: a list of `(normal form, named)` per sentence."""
+Contribution = list[list[tuple[str, str]]]
+"""A chunk's mentions for the entity graph: a list of `(normal form, label)` per sentence."""
 
 
 @dataclass(frozen=True, slots=True)

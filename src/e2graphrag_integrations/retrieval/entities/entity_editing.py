@@ -62,6 +62,7 @@ def _check_known(new: Iterable[EntityEdit], edits: EntityEdits, snapshot: Snapsh
         if edit.kind == "stop":
             continue
         wanted = edit.names[1:] if edit.kind == "alias" else edit.names
+        wanted = edit.names[:1] if edit.kind == "homonym" else wanted
         forms = [edits.form(name) for name in wanted]
         if not any(form in known or edits.resolve(form) in known for form in forms):
             names = " nor ".join(map(repr, wanted))

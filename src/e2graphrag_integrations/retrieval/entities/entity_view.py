@@ -5,7 +5,7 @@ Under a filter, only chunks that match it count. The title of a document counts 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,10 +15,16 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.display import HtmlFields, block, heading, muted, table
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.validation import check_int, check_name, check_text
+from e2graphrag_integrations._utils.validation import (
+    check_int,
+    check_name,
+    check_text,
+    short_repr,
+)
+from e2graphrag_integrations.entities.entity_types import OTHER, PERSON, PLACE
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.entities.subjects import split_subjects
-from e2graphrag_integrations.errors import UnknownEntityError
+from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.graph.entity_graph import row_entries
 from e2graphrag_integrations.graph.visible_graph import VisibleGraph
 from e2graphrag_integrations.retrieval.entities.entity_editing import (
@@ -33,6 +39,9 @@ from e2graphrag_integrations.text.letters import simplified
 from e2graphrag_integrations.text.noise import on_one_line
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.types import Span
+
+TypesArgument = str | Iterable[str]
+"""A type of entities, or several."""
 
 _BATCH = 500
 """Maximum number of chunks whose mentions are read at once."""
@@ -50,6 +59,8 @@ class EntityInfo(HtmlFields):
         documents: Number of documents that mention it or have it as their subject.
         degree: Number of entities that share a sentence with it.
         aliases: The user's aliases of it, as written.
+        type: `person`, `place`, `organization`, `work`, `product`, `other` or `noun`, or a type of
+            the extractor or of the user's `EntityRules`. It is that of most mentions.
     """
 
     name: str
@@ -59,6 +70,7 @@ class EntityInfo(HtmlFields):
     documents: int
     degree: int
     aliases: tuple[str, ...] = ()
+    type: str = OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +104,12 @@ class EntityNeighbor:
     Attributes:
         name: The normal form of its name.
         weight: `1 / distinct entities in the sentence`, summed over the shared sentences.
+        type: Its type; see `EntityInfo`.
     """
 
     name: str
     weight: float
+    type: str = OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +151,18 @@ class EntityDetails:
         neighbors = [(one.name, one.weight) for one in self.neighbors]
         return block(
             heading(info.name),
-            muted(", ".join(counts)),
+            muted(", ".join([info.type, *counts])),
             table(("document", "span", "sentence"), mentions),
             table(("neighbor", "weight"), neighbors),
         )
 
 
 def list_entities(
-    snapshot: Snapshot, where: NodeFilter | None, prefix: str = "", top: int | None = None
+    snapshot: Snapshot,
+    where: NodeFilter | None,
+    prefix: str = "",
+    top: int | None = None,
+    types: TypesArgument | None = None,
 ) -> list[EntityInfo]:
     """Return entities, most mentioned first; see `E2GraphRAG.entities`.
 
@@ -153,7 +171,7 @@ def list_entities(
     """
     top = None if top is None else check_int("top", top)
     view = EntityView(snapshot, where)
-    return view.infos(view.ranked_rows(prefix)[:top])
+    return view.infos(view.ranked_rows(prefix, types)[:top])
 
 
 def describe_entity(
@@ -181,7 +199,11 @@ def describe_entity(
         info,
         tuple(_mentions(view, NodeReader(snapshot, source, {}), entity, top)),
         tuple(
-            EntityNeighbor(snapshot.subjects.names[row], round(weight, 6))
+            EntityNeighbor(
+                snapshot.subjects.names[row],
+                round(weight, 6),
+                snapshot.entity_types.of_row(row),
+            )
             for row, weight in zip(
                 weights.indices[order].tolist(), weights.data[order].tolist(), strict=True
             )
@@ -200,6 +222,23 @@ def entity_name(snapshot: Snapshot, name: str) -> str:
     """
     view = EntityView(snapshot, None)
     return view.subjects.names[view.find(check_name("entity", name))]
+
+
+def checked_types(types: TypesArgument) -> tuple[str, ...]:
+    """Return the types in an argument.
+
+    Raises:
+        InvalidInputError: If there are none, or one is not a non-empty string.
+    """
+    given = (types,) if isinstance(types, str) else types
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping):
+        raise InvalidInputError(
+            f"types={short_repr(types)} must be types, such as {PERSON!r} or {[PERSON, PLACE]!r}"
+        )
+    checked = tuple(check_name("a type in types", one) for one in given)
+    if not checked:
+        raise InvalidInputError("types is empty: name a type, or pass None for all")
+    return checked
 
 
 class EntityView:
@@ -258,19 +297,25 @@ class EntityView:
                 visible[self.subjects.index[form]] = True
         return visible
 
-    def ranked_rows(self, prefix: str) -> IntArray:
+    def ranked_rows(self, prefix: str, types: TypesArgument | None = None) -> IntArray:
         """Return the visible entities whose name or alias starts with a prefix.
 
         The most mentioned ones come first.
 
+        Args:
+            prefix: The prefix.
+            types: The types of the entities; None means all.
+
         Raises:
-            InvalidInputError: If the prefix is not a string.
+            InvalidInputError: If the prefix is not a string, or a type is none.
         """
         start = normal_form(check_text("prefix", prefix))
         rows = self._rows_with_prefix(start)
         if not len(rows):
             rows = self._rows_with_prefix(simplified(start))
         rows = rows[self.is_visible[rows]]
+        if types is not None:
+            rows = rows[self.snapshot.entity_types.are(checked_types(types))[rows]]
         return rows[np.argsort(-self.mentions[rows], kind="stable")]  # names are sorted
 
     def _rows_with_prefix(self, prefix: str) -> IntArray:
@@ -324,15 +369,23 @@ class EntityView:
         named[in_graph] = self.snapshot.graph.named[rows[in_graph]]
         return [
             EntityInfo(
-                names[row], is_named, mentions, count, n_documents, degree, self.aliases(row)
+                names[row],
+                is_named,
+                mentions,
+                count,
+                n_documents,
+                degree,
+                self.aliases(row),
+                type_,
             )
-            for row, is_named, mentions, count, n_documents, degree in zip(
+            for row, is_named, mentions, count, n_documents, degree, type_ in zip(
                 rows.tolist(),
                 named.tolist(),
                 self.mentions[rows].tolist(),
                 chunks[rows].tolist(),
                 documents.tolist(),
                 degrees.tolist(),
+                self.snapshot.entity_types.of_rows(rows),
                 strict=True,
             )
         ]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
@@ -312,12 +313,17 @@ class _Compiler:
     def mapping(self, where: Any, path: str, depth: int) -> Part:
         """Compile a mapping below `depth` logical operators."""
         if not isinstance(where, Mapping):
-            raise FilterError(
-                f"{path} must be a mapping of metadata keys, not {type(where).__name__}"
+            raise _refusal(
+                "no_mapping",
+                "{path} must be a mapping of metadata keys, not {type}",
+                path=path,
+                type=type(where).__name__,
             )
         _, part = self.compiled.get(id(where), (where, None))
         if depth + (part.depth if part else 0) > MAX_DEPTH:
-            raise FilterError(f"where is nested more than {MAX_DEPTH} deep: flatten it")
+            raise _refusal(
+                "deep", "where is nested more than {most} deep: flatten it", most=MAX_DEPTH
+            )
         if part:
             self._count()
             return part
@@ -337,8 +343,11 @@ class _Compiler:
         with wrap_errors(FilterError, f"{here} could not be read"):
             if key in _LOGICAL:
                 if not isinstance(condition, list | tuple):
-                    raise FilterError(
-                        f"{here} needs a list of filters, not {short_repr(condition)}"
+                    raise _refusal(
+                        "no_filters",
+                        "{path} needs a list of filters, not {value}",
+                        path=here,
+                        value=short_repr(condition),
                     )
                 parts = [
                     self.mapping(part, f"{here}[{i}]", depth + 1)
@@ -350,19 +359,25 @@ class _Compiler:
             if key == "$not":
                 return Not(self.mapping(condition, here, depth + 1))
             if key.startswith("$"):
-                raise FilterError(
-                    f"{path}: {short_repr(key)} is not a logical operator: use "
-                    f"{', '.join(_LOGICAL)} or $not here, or {', '.join(_OPERATORS)} under a "
-                    "metadata key, as in {'year': {'$gte': 1890}}"
+                raise _refusal(
+                    "no_logical",
+                    "{path}: {name} is not a logical operator: use {logical} or $not here, or "
+                    "{operators} under a metadata key, as in {{'year': {{'$gte': 1890}}}}",
+                    path=path,
+                    name=short_repr(key),
+                    logical=", ".join(_LOGICAL),
+                    operators=", ".join(_OPERATORS),
                 )
             return KeyCondition(key, _compile_condition(condition, here))
 
     def _count(self) -> None:
         self.conditions += 1
         if self.conditions > MAX_CONDITIONS:
-            raise FilterError(
-                f"where has more than {MAX_CONDITIONS:,} conditions: use $in to compare a key "
-                "with many values"
+            raise _refusal(
+                "many",
+                "where has more than {most:,} conditions: use $in to compare a key with many "
+                "values",
+                most=MAX_CONDITIONS,
             )
 
 
@@ -390,15 +405,31 @@ def _compile_condition(condition: Any, path: str) -> list[ConditionTest]:
         return [_equals(path, condition)]
     for name in condition:
         if name in _LOGICAL or name == "$not":
-            raise FilterError(
-                f"{path}: {name} combines filters: put it next to metadata keys, not under one"
+            raise _refusal(
+                "misplaced",
+                "{path}: {name} combines filters: put it next to metadata keys, not under one",
+                path=path,
+                name=name,
             )
         if name not in _OPERATORS:
-            raise FilterError(
-                f"{path}: {short_repr(name)} is not an operator: use {', '.join(_OPERATORS)} "
-                "($eq matches an object that has such keys)"
+            raise _refusal(
+                "no_operator",
+                "{path}: {name} is not an operator: use {operators} ($eq matches an object that "
+                "has such keys)",
+                path=path,
+                name=short_repr(name),
+                operators=", ".join(_OPERATORS),
             )
     return [_OPERATORS[name](f"{path}: {name}", value) for name, value in condition.items()]
+
+
+def _refusal(code: str, template: str, **values: Any) -> FilterError:
+    return FilterError(CodedText(f"filter_{code}", template, **values))
+
+
+def _needs(code: str, what: str, path: str, value: Any) -> FilterError:
+    template = f"{{path}} needs {what}, not {{value}}"
+    return _refusal(f"needs_{code}", template, path=path, value=short_repr(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,25 +454,28 @@ def _equals(path: str, value: Any) -> _OneOf:
 
 def _is_in(path: str, values: Any) -> _OneOf:
     if not isinstance(values, list | tuple | set | frozenset | range):
-        raise FilterError(f"{path} needs a list, not {short_repr(values)}")
+        raise _needs("list", "a list", path, values)
     # A range's len() may overflow.
     if values[MAX_COUNT:] if isinstance(values, range) else len(values) > MAX_COUNT:
-        raise FilterError(f"{path} takes up to {MAX_COUNT:,} values: use $gte and $lt instead")
+        raise _refusal(
+            "long",
+            "{path} takes up to {most:,} values: use $gte and $lt instead",
+            path=path,
+            most=MAX_COUNT,
+        )
     return _OneOf(frozenset(_checked_key(path, value) for value in values))
 
 
 def _has_all(path: str, values: Any) -> ConditionTest:
     if not isinstance(values, list | tuple | set | frozenset):
-        raise FilterError(f"{path} needs a list, not {short_repr(values)}")
+        raise _needs("list", "a list", path, values)
     tests = [_equals(path, value) for value in values]
     return lambda actual: bool(tests) and all(test(actual) for test in tests)
 
 
 def _has_size(path: str, size: Any) -> ConditionTest:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise FilterError(
-            f"{path} needs a number of elements of at least 0, not {short_repr(size)}"
-        )
+        raise _needs("size", "a number of elements of at least 0", path, size)
     return lambda actual: isinstance(actual, list | tuple) and len(actual) == size
 
 
@@ -461,7 +495,7 @@ def _contains(path: str, values: Any) -> ConditionTest:
 def _contains_in_any_case(path: str, values: Any) -> ConditionTest:
     options = values if isinstance(values, list | tuple | set | frozenset) else (values,)
     if not all(isinstance(one, str) for one in options):
-        raise FilterError(f"{path} needs a text or a list of texts, not {short_repr(values)}")
+        raise _needs("texts", "a text or a list of texts", path, values)
     test = _contains(path, [one.casefold() for one in options])
     return lambda actual: test(_folded(actual))
 
@@ -484,7 +518,7 @@ def _exists(path: str, value: Any) -> ConditionTest:
 
 def _checked_bool(path: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise FilterError(f"{path} needs True or False, not {short_repr(value)}")
+        raise _needs("bool", "True or False", path, value)
     return bool(value)
 
 
@@ -504,9 +538,12 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> _MakeTest:
             bound = None
         kind = ordered_kind(bound)
         if kind is None:
-            raise FilterError(
-                f"{path} needs a finite number or a string (an ISO date, for example), not "
-                f"{short_repr(value)}: to leave a side unbounded, omit the operator"
+            raise _refusal(
+                "no_bound",
+                "{path} needs a finite number or a string (an ISO date, for example), not {value}: "
+                "to leave a side unbounded, omit the operator",
+                path=path,
+                value=short_repr(value),
             )
         return lambda actual: any(
             ordered_kind(one) is kind and compare(one, bound) for one in with_elements(actual)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import BoostError, TagError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID
@@ -85,10 +86,17 @@ class Boosts:
         for name in ("boost_field", "date_field"):
             key = getattr(self, name)
             if not (isinstance(key, str) and key.strip()) and (key, name) != (None, "boost_field"):
-                raise BoostError(f"boost: {name}={short_repr(key)} must be a metadata key")
+                raise _refusal(
+                    "no_key",
+                    "{name}={value} must be a metadata key",
+                    name=name,
+                    value=short_repr(key),
+                )
         if self.boost_scale not in BOOST_SCALES:
-            raise BoostError(
-                f"boost: boost_scale={short_repr(self.boost_scale)} must be linear or log"
+            raise _refusal(
+                "scale",
+                "boost_scale={value} must be linear or log",
+                value=short_repr(self.boost_scale),
             )
         weight = _checked_number("recency_weight", self.recency_weight)
         object.__setattr__(self, "recency_weight", weight)
@@ -96,17 +104,19 @@ class Boosts:
             days = _checked_number("half_life_days", self.half_life_days, least=1e-6, most=1e6)
             object.__setattr__(self, "half_life_days", days)
         elif (self.date_field, weight, self.now) != (_DATE, 1.0, None):
-            raise BoostError(
-                "boost: date_field, recency_weight and now have no effect without half_life_days"
+            raise _refusal(
+                "no_age",
+                "date_field, recency_weight and now have no effect without half_life_days",
             )
         if self.boost_field is None and self.boost_scale != "linear":
-            raise BoostError("boost: boost_scale has no effect without boost_field")
+            raise _refusal("no_field", "boost_scale has no effect without boost_field")
         if self.now is not None:
             is_date = isinstance(self.now, date | str)
             if not is_date or not math.isfinite(_date(_iso(self.now))):
-                raise BoostError(
-                    f"boost: now={short_repr(self.now)} must be a date, or an ISO 8601 date such "
-                    "as '2024-05-01'"
+                raise _refusal(
+                    "now",
+                    "now={value} must be a date, or an ISO 8601 date such as '2024-05-01'",
+                    value=short_repr(self.now),
                 )
 
     @property
@@ -155,7 +165,15 @@ def as_boosts(boost: Any) -> Boosts:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
-            raise BoostError(f"boost has the unknown key {short_repr(name)}: {hint}")
+            raise BoostError(
+                CodedText(
+                    "boost_unknown_key",
+                    "boost has the unknown key {key}: {hint}",
+                    key=short_repr(name),
+                    hint=hint,
+                    keys=", ".join(known),
+                )
+            )
     return Boosts(**boost)
 
 
@@ -279,14 +297,19 @@ class BoostFactors:
         if len(invalid):
             record = records.values[int(invalid[0])]
             document = record.get(PAGE_ID, record[records.id_key])
-            needed = (
-                "an ISO 8601 date such as '2024-05-01'"
+            code, needed = (
+                ("no_date", "an ISO 8601 date such as '2024-05-01'")
                 if convert is _date
-                else f"a number from 0 to {_MAX_VALUE:,.0f}"
+                else ("no_value", f"a number from 0 to {_MAX_VALUE:,.0f}")
             )
-            raise BoostError(
-                f"boost: document {document!r} has {key}={short_repr(record[key])}, which is not "
-                f"{needed}: update its metadata, or exclude it with a filter"
+            raise _refusal(
+                code,
+                f"document {{document!r}} has {{key}}={{value}}, which is not {needed}: update its "
+                "metadata, or exclude it with a filter",
+                document=document,
+                key=key,
+                value=short_repr(record[key]),
+                most=_MAX_VALUE,
             )
         return numbers
 
@@ -334,10 +357,17 @@ def _iso(moment: date | str) -> str:
     return moment.isoformat() if isinstance(moment, date) else moment
 
 
+def _refusal(code: str, template: str, **values: Any) -> BoostError:
+    return BoostError(CodedText(f"boost_{code}", f"boost: {template}", **values))
+
+
 def _checked_weights(name: str, given: Any) -> dict[str, float]:
     if not isinstance(given, Mapping):
-        raise BoostError(
-            f"boost: {name}={short_repr(given)} must map names to weights, as in {{'a': 2.0}}"
+        raise _refusal(
+            "no_weights",
+            "{name}={value} must map names to weights, as in {{'a': 2.0}}",
+            name=name,
+            value=short_repr(given),
         )
     for key in given:
         if not isinstance(key, str):
@@ -349,7 +379,11 @@ def _checked_number(name: str, value: Any, least: float = 0.0, most: float = _MA
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:  # also excludes NaN
         above = "above 0" if least else "from 0"
-        raise BoostError(
-            f"boost: {name}={short_repr(value)} must be a number {above} to {most:,.0f}"
+        raise _refusal(
+            "no_number",
+            f"{{name}}={{value}} must be a number {above} to {{most:,.0f}}",
+            name=name,
+            value=short_repr(value),
+            most=most,
         )
     return float(value)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.reasons import Reason
@@ -30,10 +31,14 @@ def check_floor(query: Query, own: Calibration | None, snapshot: Snapshot) -> No
     if query.min_relevance is None or not has_no_scale or not len(snapshot.dense.window_nodes):
         return
     raise InvalidInputError(
-        f"min_relevance={query.min_relevance} needs a calibrated relevance, which is not known for "
-        "the embedder of this index: leave min_relevance out, or set the scale with "
-        "strategy=HybridStrategy(relevance_calibration=RelevanceCalibration(slope, intercept)); "
-        "relevance_calibration=clipped_cosine compares plain cosines"
+        CodedText(
+            "no_calibration",
+            "min_relevance={value} needs a calibrated relevance, which is not known for the "
+            "embedder of this index: leave min_relevance out, or set the scale with "
+            "strategy=HybridStrategy(relevance_calibration=RelevanceCalibration(slope, "
+            "intercept)); relevance_calibration=clipped_cosine compares plain cosines",
+            value=query.min_relevance,
+        )
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.coded_text import CodedText
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_int,
@@ -209,7 +210,14 @@ class HybridStrategy:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not least <= value <= most:
                 raise InvalidInputError(
-                    f"{name}={short_repr(value)} must be a number from {least} to {most}"
+                    CodedText(
+                        "no_number",
+                        "{name}={value} must be a number from {least} to {most}",
+                        name=name,
+                        value=short_repr(value),
+                        least=least,
+                        most=most,
+                    )
                 )
         for name, (least, most) in _INT_RANGES.items():
             check_int(name, getattr(self, name), least, most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
@@ -32,7 +32,7 @@ from e2graphrag_integrations.server.web.calls import (
 )
 from e2graphrag_integrations.server.web.job_routes import JobStarted, start_job
 from e2graphrag_integrations.server.web.jobs import JobKind
-from e2graphrag_integrations.server.web.problems import Problem
+from e2graphrag_integrations.server.web.problems import ErrorDetails, Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.server.web.uploads import (
     Documents,
@@ -72,7 +72,7 @@ class UploadEstimate(CostEstimate):
 
     replaces: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, ErrorDetails] = field(default_factory=dict)
 
 
 class DocumentIds(BaseModel):
@@ -141,6 +141,7 @@ async def get_text(
 )
 async def estimate_upload(call: ACall) -> Response:
     """Return the cost of indexing files, without calling a model."""
+    call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     upload = await receive_upload(call.request, call.service.options.limits, FileForm)
     try:
@@ -163,10 +164,10 @@ def _estimated(call: Call, read: Documents) -> UploadEstimate:
     )
 
 
-def _reasons(call: Call, read: Documents) -> dict[str, str]:
+def _reasons(call: Call, read: Documents) -> dict[str, ErrorDetails]:
     """Return why files cannot be read, by name."""
-    shown = call.service.explainer.shown
-    return {name: shown(str(error)) for name, error in read.unread.items()}
+    explainer = call.service.explainer
+    return {name: explainer.reason(error) for name, error in read.unread.items()}
 
 
 def _differs(call: Call, document: SourceDocument) -> bool:
@@ -200,7 +201,8 @@ async def upload_documents(call: ACall) -> Response:
             max_llm_calls=upload.form.max_llm_calls,
             progress=listen,
         )
-        return _shown_report(call, report) | {"unread": _reasons(call, read)}
+        unread = {name: asdict(reason) for name, reason in _reasons(call, read).items()}
+        return _shown_report(call, report) | {"unread": unread}
 
     with on_error(lambda _: upload.close()):
         return start_job(call, "upload", work, upload.close)
@@ -244,6 +246,7 @@ async def reindex_document(call: ACall, document_id: DocumentId) -> Response:
 @write_router.post("/documents/reindex/estimate", response_model=CostEstimate)
 async def estimate_reindexing(call: ACall, selected: DocumentIds) -> Response:
     """Return the cost of indexing documents that are pending or have failed."""
+    call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     async with call.service.estimating:  # it takes a thread from questions
         cost = await call.in_thread(lambda: call.rag.estimate(_queued(call, selected.ids)))
@@ -304,6 +307,7 @@ def _delete(call: Call, ids: Sequence[str]) -> DeleteReport:
 
 def _check_write(call: Call, kind: JobKind) -> None:
     """Check that a job that writes can start, before its files are received."""
+    call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     call.service.jobs.check_room(kind, call.caller)
     call.service.check_writable()

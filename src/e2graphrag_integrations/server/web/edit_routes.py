@@ -85,6 +85,7 @@ async def edit_entities(call: ACall, request: EditRequest) -> Response:
     """Correct entities, or undo corrections, and list all of them."""
 
     def edit() -> EditList:
+        call.service.check_one_index()
         call.service.check_idle()
         edits = call.rag.edit_entities(
             alias=request.alias,

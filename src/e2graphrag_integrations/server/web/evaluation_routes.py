@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from e2graphrag_integrations._utils.coded_text import CodedText, text_of
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.evaluation import EvaluationReport, Question, Setting, aevaluate
 from e2graphrag_integrations.evaluation.questions import parse_question
@@ -86,5 +87,11 @@ def _questions(values: Sequence[dict[str, Any]]) -> list[Question]:
         try:
             questions.append(replace(parse_question(one), line=number))
         except InvalidInputError as error:
-            raise EvaluationError(f"question {number}: {error}", (number,)) from error
+            text = CodedText(
+                "in_question",
+                "question {number}: {problem}",
+                number=number,
+                problem=text_of(error),
+            )
+            raise EvaluationError(text, (number,)) from error
     return questions

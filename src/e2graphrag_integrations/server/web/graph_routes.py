@@ -36,6 +36,7 @@ Name = Annotated[PathText, Path(description="Name of the entity, or an alias.")]
 Source = Annotated[Text, Query(description="Name of the first entity.")]
 Target = Annotated[Text, Query(description="Name of the second entity.")]
 NamesOnly = Annotated[bool, Query(description="Whether to leave out common nouns.")]
+Type = Annotated[Text | None, Query(alias="type", description="Type of the entities.")]
 NodeId = Annotated[PathText, Path(alias="id", description="Id of the node.")]
 Nodes = Annotated[
     int, Query(description="Maximum number of nodes."), Field(ge=1, le=MAX_TREE_NODES)
@@ -58,11 +59,15 @@ async def list_all_entities(
     limit: Annotated[
         int, Query(description="Maximum number of entities.", ge=1, le=MAX_ENTITIES)
     ] = 50,
+    *,
     names_only: NamesOnly = False,
+    type_: Type = None,
 ) -> Response:
     """List the entities, most mentioned first."""
     return await call.answer(
-        lambda: list_entities(call.reader, prefix, offset, limit, names_only=names_only)
+        lambda: list_entities(
+            call.reader, prefix, offset, limit, names_only=names_only, types=type_
+        )
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from e2graphrag_integrations._utils.coded_text import CodedText, text_of
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations.errors import (
     ClosedError,
@@ -75,7 +76,8 @@ class ErrorDetails:
         type: The type of the error.
         message: The message in English.
         code: What went wrong; it stays the same when the message changes.
-        values: What the message names, by name.
+        values: What the message names, by name; one may be a further message with `code`, `values`
+            and `text`, or a list of them.
     """
 
     type: str
@@ -196,13 +198,32 @@ class Explainer:
             return Problem(500, name, message, "failed", {"type": name})
         return Problem(500, "InternalError", "the request failed; see the log of the server")
 
+    def reason(self, error: E2GraphRAGError) -> ErrorDetails:
+        """Return why something could not be done, without the log that a request gets."""
+        text = text_of(error)
+        code, values = self._coded(text) if isinstance(text, CodedText) else ("", {})
+        return ErrorDetails(type(error).__name__, self.shown(str(error)), code, values)
+
+    def _coded(self, text: CodedText) -> tuple[str, dict[str, Any]]:
+        """Return the code and the values of a message for the client."""
+        return text.code, {name: self._value(value) for name, value in text.values.items()}
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, CodedText):
+            code, values = self._coded(value)
+            return {"code": code, "values": values, "text": self.shown(value)}
+        if isinstance(value, list | tuple):
+            return [self._value(one) for one in value]
+        return self.shown(value) if isinstance(value, str) else value
+
     def _explained(self, error: E2GraphRAGError, status: int) -> Problem:
         """Return the answer to an error whose message helps the client."""
         if isinstance(error, UnknownDocumentError) and error.document_id:
             values = {"id": self.shown(error.document_id)}
             return Problem(status, type(error).__name__, self.shown(str(error)), "", values)
         if not isinstance(error, UnknownEntityError):
-            return Problem(status, type(error).__name__, self.shown(str(error)))
+            found = self.reason(error)
+            return Problem(status, found.type, found.message, found.code, found.values)
         # The hint of an unknown entity names a method of Python.
         code = "unknown_entity_meant" if error.meant else ""
         code = "stopped_entity" if error.is_stopped else code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from e2graphrag_integrations.server.web.limits import Admission, Rate
 from e2graphrag_integrations.server.web.metrics import Metrics
 from e2graphrag_integrations.server.web.options import WebOptions
 from e2graphrag_integrations.server.web.problems import Explainer, Problem, busy
+from e2graphrag_integrations.shards.index import ShardedIndex
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
@@ -28,6 +30,9 @@ from e2graphrag_integrations.views.documents import Readable
 Rights = Literal["public", "read", "answer", "all", "write"]
 """Who may call a route: everyone; clients with a token; those who may also let a model write
 answers; those who see the whole index; or those who may also write."""
+
+ADD_TO_SHARDS = "e2graphrag indexes add-to-shards"
+"""The command that adds files to an index in shards, also those that wait or failed."""
 
 _CHECK_SECONDS = 1.0
 """Time for which the result of a check of the index is used."""
@@ -66,6 +71,8 @@ class Service:
         self.metrics = Metrics(self.admission, self.jobs)
         self._check: asyncio.Future[None] | None = None
         self._checked_at = 0.0
+        self._count: asyncio.Future[None] | None = None
+        self._counted_at = 0.0
         self._whole: Readable = rag if options.where is None else rag.scoped(options.where)
         self._scopes: dict[str, ScopedReader] = {
             one.name: self._whole.scoped(one.where)
@@ -121,6 +128,24 @@ class Service:
                 raise Problem(403, "ReadOnlyError", "this token may only read", "token_read_only")
 
     @property
+    def shards(self) -> int:
+        """The number of shards of the index; 0 if it is in one file or schema."""
+        return len(self.rag.shards) if isinstance(self.rag, ShardedIndex) else 0
+
+    def check_one_index(self) -> None:
+        """Check that the index is in one file or schema, which all writes but deletion need.
+
+        Raises:
+            Problem: If it is in shards.
+        """
+        if self.shards:
+            message = (
+                f"the index is in {self.shards} shards, so this server can only delete documents: "
+                f"add files with `{ADD_TO_SHARDS}`"
+            )
+            raise Problem(400, "ShardsUnsupportedError", message)
+
+    @property
     def writers_take_turns(self) -> bool:
         """Whether a write waits for other processes instead of being refused: in a database."""
         return is_postgres_url(self.rag.path)
@@ -162,6 +187,22 @@ class Service:
             self._check = asyncio.ensure_future(asyncio.to_thread(self._read_generation))
             self._checked_at = now
         await asyncio.shield(self._check)
+
+    async def count_queue(self) -> None:
+        """Bring the metrics of the queue up to date, in one thread and at most once a second.
+
+        They remain as they were if the index cannot be read.
+        """
+        now = time.monotonic()
+        if self._count is None or (self._count.done() and now - self._counted_at >= _CHECK_SECONDS):
+            self._count = asyncio.ensure_future(asyncio.to_thread(self._show_state))
+            self._counted_at = now
+        await asyncio.shield(self._count)
+
+    def _show_state(self) -> None:
+        with contextlib.suppress(StoreError):
+            is_writing = self.jobs.writing_since is not None
+            self.metrics.show_state(self.rag.state(is_writing=is_writing))
 
     def _read_generation(self) -> None:
         path = self.rag.path

@@ -19,7 +19,8 @@ from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, MODES
 from e2graphrag_integrations.server.web.calls import ACall, Call, as_response
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
-from e2graphrag_integrations.store.index_state import IndexState, count_documents
+from e2graphrag_integrations.server.web.service import ADD_TO_SHARDS
+from e2graphrag_integrations.store.index_state import RESUME, IndexState, count_documents
 from e2graphrag_integrations.views.index_name import index_name
 from e2graphrag_integrations.views.overview import Overview, overview
 
@@ -76,6 +77,8 @@ class Info:
         name: Name of the index.
         version: Version of the server.
         read_only: Whether the client may not add or delete documents.
+        shards: Number of shards of the index; 0 if it is in one file or schema. Of all writes,
+            only deletion works across shards.
         token_required: Whether clients need a token.
         scope: The filter of the client; null if it sees the whole index.
         strategies: The names of the strategies.
@@ -89,6 +92,7 @@ class Info:
     name: str
     version: str
     read_only: bool
+    shards: int
     token_required: bool
     scope: Mapping[str, Any] | None
     stats: Stats
@@ -117,9 +121,13 @@ class StateView:
         resumable: How many documents the button indexes, or the command.
         writer: The other process that is writing to the index, and since when; empty if none is.
         since: Since when this server has been indexing; empty if it is not.
+        documents_per_second: How many documents leave the queue per second; null if unknown.
+        seconds_left: Estimated seconds until the queue is empty; null if unknown.
         description: These counts.
         lack: What answers lack; empty if they lack nothing.
         writing: Who is writing to the index, and since when; empty if nobody is.
+        command: The command that indexes what is not indexed.
+        pace: How fast documents are indexed, and the time left; empty if unknown.
         way_on: How to index what is not indexed; empty if nothing waits.
         action: Label of the button that indexes it; empty if the client cannot.
         blocked: Why documents cannot be added now; empty if they can.
@@ -134,9 +142,13 @@ class StateView:
     resumable: int
     writer: str
     since: str
+    documents_per_second: float | None
+    seconds_left: float | None
     description: str
     lack: str
     writing: str
+    command: str
+    pace: str
     way_on: str
     action: str
     blocked: str
@@ -168,6 +180,7 @@ async def check_health(call: ACall) -> Response:
 )
 async def get_metrics(call: ACall) -> Response:
     """Return the metrics of the server as text for Prometheus."""
+    await call.service.count_queue()
     text, media = call.service.metrics.text()
     return Response(text, media_type=media)
 
@@ -215,6 +228,7 @@ def _info(call: Call) -> Info:
         index_name(service.rag.path),
         version(),
         not service.can_write(call.caller),
+        service.shards,
         service.access.needs_token,
         None if scope is None else dict(scope),
         stats,
@@ -245,14 +259,15 @@ def _state(call: Call) -> StateView:
     else:
         state = IndexState(len(reader.document_ids))
     blocked = blocked_deletion = action = ""
-    writing, way_on = state.writing(), state.way_on()
+    command = ADD_TO_SHARDS if service.shards else RESUME
+    writing, way_on = state.writing(), state.way_on(command)
     if state.writer is not None and not service.writers_take_turns:
         blocked = blocked_deletion = _WHILE_WRITING
     elif since is not None:
         blocked_deletion = _WHILE_INDEXING
         writing = writing or f"This server has been indexing since {since}."
         way_on = way_on and "Ask again when it has finished."
-    elif state.resumable and service.can_write(call.caller):
+    elif state.resumable and service.can_write(call.caller) and not service.shards:
         action = f"Index {count_documents(state.resumable)}"
         way_on = f"Press “{action}”."
     return StateView(
@@ -264,9 +279,13 @@ def _state(call: Call) -> StateView:
         state.resumable,
         service.explainer.shown(state.writer or ""),
         since or "",
+        state.documents_per_second,
+        state.seconds_left,
         state.describe(),
         state.lack(),
         service.explainer.shown(writing),
+        command,
+        state.pace(),
         way_on,
         action,
         blocked,

@@ -1,7 +1,7 @@
 // One answer: its hits, and how they were found. The retrieval test and the report show it.
 
 import { h } from "./dom.js";
-import { excerptOf, isInWindow, marked, nameSource, termsOf } from "./excerpt.js";
+import { excerptOf, isInWindow, marked, termsOf, writtenName } from "./excerpt.js";
 import { commaList, countOf, formatFixed, formatNumber, formatPercent, formatSeconds, languageName, listed, rich, t, wordFor } from "./i18n.js";
 import { entityLink, viewLink } from "./links.js";
 import { figuresOf, isKnownReason, listName, sentenceOf } from "./reasons.js";
@@ -18,16 +18,18 @@ import { renderPaths, renderTrace } from "./trace.js";
  */
 export function renderAnswer(view, options = {}) {
   const terms = termsOf(view);
+  const nameOf = (name) => writtenName(name, view);
+  const seen = new Set(); // sentences of hits before: neighboring chunks overlap
   const hits = view.nodes.length
-    ? h("ol", { class: "hits" }, view.nodes.map((node, index) => renderHit(node, index + 1, view, { ...options, terms })))
+    ? h("ol", { class: "hits" }, view.nodes.map((node, index) => renderHit(node, index + 1, view, { ...options, terms, nameOf, seen })))
     : h("p", { class: "empty" }, options.reasons ? t("answer.nothing", { reasons: options.reasons }) : t("answer.no_hits"));
-  const answer = h("div", { class: "answer" }, renderSummary(view, options), hits);
+  const answer = h("div", { class: "answer" }, renderSummary(view, { ...options, nameOf }), hits);
   showFloor(answer, options.floor ?? 0);
   return answer;
 }
 
 function renderSummary(view, options) {
-  const { title, other, otherLabel, level = 3 } = options;
+  const { title, other, otherLabel, nameOf, level = 3 } = options;
   const count = h("strong", { class: "count" }, countOf(view.nodes.length, "hit"));
   let shared = null;
   if (other) {
@@ -39,12 +41,19 @@ function renderSummary(view, options) {
     { class: "answer-head" },
     title ? h(`h${level - 1}`, null, title) : null,
     h("p", { class: "found" }, rich("answer.count", { hits: count, sentence: view.nodes.length ? renderSentence(view) : null }), shared),
+    incompleteText(view),
     foreignText(view, options.languages ?? []),
     isOrderUnlikeRelevance(view) ? h("p", { class: "hint order" }, t("found.order")) : null,
     view.freshness && !view.freshness.is_newest ? h("p", { class: "hint" }, freshnessText(view.freshness)) : null,
     renderScores(view.scores),
-    h("div", { class: "answer-tools" }, renderFloor(view, options), view.paths?.length ? renderPaths(view.paths) : null, renderTrace(view, options)),
+    h("div", { class: "answer-tools" }, renderFloor(view, options), view.paths?.length ? renderPaths(view.paths, nameOf) : null, renderTrace(view, options)),
   );
+}
+
+/** Return a warning if parts of the index could not be asked; an old report does not name them. */
+function incompleteText({ missing_shards: names = [] }) {
+  if (!names.length) return null;
+  return h("p", { class: "warning incomplete", role: "note" }, rich("found.incomplete", { names: h("span", { dir: "auto" }, commaList(names)) }));
 }
 
 /** Return a warning if the question is in a language that no document has. */
@@ -77,7 +86,7 @@ function renderSentence(view) {
   if (!names.length) return t(`found.no_hit.${means}`);
   const rest = view.nodes.length - named.length;
   const others = rest ? t(`found.rest.${means}`, { count: rest }) : "";
-  const links = listed(names.map((link) => entityLink(link.entity, writtenName(link, view))));
+  const links = listed(names.map((link) => entityLink(link.entity, writtenName(link.entity, view))));
   return rich(names.length > 1 ? "found.names" : "found.name", { names: links, others });
 }
 
@@ -85,14 +94,6 @@ function renderSentence(view) {
 function meansOf(view) {
   if (view.lists?.dense) return view.lists.bm25 ? "both" : "meaning";
   return view.lists?.bm25 ? "words" : "none";
-}
-
-/** Return a name as the question or the hits write it: the index has it in lower case. */
-function writtenName({ mention, entity }, view) {
-  if (mention.toLowerCase() === entity.toLowerCase() && mention !== mention.toLowerCase()) return mention;
-  const pattern = new RegExp(nameSource(entity), "giu");
-  const found = view.nodes.flatMap((node) => node.pieces.map((piece) => piece.text).join("").match(pattern) ?? []);
-  return (found.find((one) => one !== one.toUpperCase() && one !== one.toLowerCase()) ?? found[0] ?? entity).replace(/\s+/g, " ");
 }
 
 /** Return the slider for the least relevance; shares of names or words are not comparable, so these have none. */
@@ -140,7 +141,7 @@ function renderScores(scores) {
 }
 
 function renderHit(node, rank, view, options) {
-  const { other, otherLabel, onGold, level = 3, terms, open } = options;
+  const { other, otherLabel, onGold, level = 3, terms, nameOf, seen, open } = options;
   const isMarked = Boolean(options.isMarked?.(node));
   const isGold = isMarked || node.gold === true;
   const otherRank = other ? other.nodes.findIndex((one) => one.node_id === node.node_id) + 1 : 0;
@@ -169,14 +170,14 @@ function renderHit(node, rank, view, options) {
         ),
         renderRelevance(node, view.relevance_kind),
       ),
-      h("p", { class: "excerpt", dir: "auto", lang: node.language || null }, marked(excerptOf(node, terms), terms)),
+      h("p", { class: "excerpt", dir: "auto", lang: node.language || null }, marked(excerptOf(node, terms, seen), terms)),
       renderAlsoIn(node),
       h(
         "details",
         { class: "why", open: open?.has(node.node_id) },
         h("summary", { "aria-label": t("hit.why.label", { rank }) }, t("hit.why")),
-        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", { dir: "auto", lang: isKnownReason(reason) ? null : "en" }, sentenceOf(reason)))) : null,
-        renderEntities(node),
+        node.reasons.length ? h("ul", { class: "reasons" }, node.reasons.map((reason) => h("li", { dir: "auto", lang: isKnownReason(reason) ? null : "en" }, sentenceOf(reason, nameOf)))) : null,
+        renderEntities(node, nameOf),
         renderText(node, terms),
         h("details", { class: "numbers" }, h("summary", { "aria-label": t("hit.details.label", { rank }) }, t("hit.details")), renderFigures(node, view.relevance_kind), renderMetadata(node)),
         renderActions(node, isMarked, node.level && isGold && !isMarked ? null : onGold, options.onRead),
@@ -186,7 +187,8 @@ function renderHit(node, rank, view, options) {
 }
 
 function treeLink(node) {
-  return viewLink("tree", { document: node.document_id, start: node.start, end: node.end });
+  const best = node.best && !node.level ? `${node.best.start}-${node.best.end}` : "";
+  return viewLink("tree", { document: node.document_id, start: node.start, end: node.end, best });
 }
 
 /** Return where a hit is: its pages, or else its characters. */
@@ -256,9 +258,9 @@ function renderFigures(node, kind) {
   );
 }
 
-function renderEntities(node) {
+function renderEntities(node, nameOf) {
   if (!node.entities.length) return null;
-  return h("p", { class: "entities" }, rich("hit.entities", { names: node.entities.map((name) => entityLink(name)) }));
+  return h("p", { class: "entities" }, rich("hit.entities", { names: node.entities.map((name) => entityLink(name, nameOf(name))) }));
 }
 
 /** Return the other documents with the same text in one line, if there are any; an old report does not name them. */

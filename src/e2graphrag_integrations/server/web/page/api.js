@@ -69,8 +69,16 @@ export function problemText({ code, values, message }, status) {
   return t(key, Object.fromEntries(shown));
 }
 
+/** Return a reason that is part of a larger message or a list, without the kind of problem. */
+export function reasonText(reason) {
+  if (typeof reason === "string") return reason;
+  const { code, values, message, text = message } = reason;
+  return hasMessage(`problem.${code}`) ? problemText({ code, values, message: text }) : text;
+}
+
 function shownValueOf(name, value) {
-  if (Array.isArray(value)) return value.map(quotedName).join(t("error.names_or"));
+  if (Array.isArray(value)) return value.some((one) => one?.code) ? sentences(value.map(reasonText)) : value.map(quotedName).join(t("error.names_or"));
+  if (value?.code) return reasonText(value);
   return name === "name" && hasMessage(`field.${value}`) ? t(`field.${value}`) : value;
 }
 
@@ -166,7 +174,7 @@ export function makeSource(state) {
   const name = encodeURIComponent;
   return {
     reasons: () => state.reasons(),
-    entities: ({ prefix, limit, offset, nouns } = {}) => api.get(withQuery("entities", { prefix, limit, offset, names_only: !nouns })),
+    entities: ({ prefix, limit, offset, nouns, type } = {}) => api.get(withQuery("entities", { prefix, limit, offset, names_only: !nouns, type })),
     neighborhood: (entity, limit, nouns) => api.get(withQuery(`entities/${name(entity)}/neighborhood`, { limit, names_only: !nouns })),
     entity: (entity) => api.get(`entities/${name(entity)}`),
     edits: () => api.get("edits"),

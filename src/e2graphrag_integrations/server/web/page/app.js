@@ -71,6 +71,12 @@ function showInfo() {
   document.getElementById("log-out").hidden = !info.token_required;
 }
 
+/** Return whether the index has no document, not even one that waits or failed. */
+function isEmpty() {
+  const { indexed, pending, processing, failed } = state.current ?? { indexed: 1 };
+  return !(indexed || pending || processing || failed);
+}
+
 async function start() {
   try {
     info = await api.get("info");
@@ -82,6 +88,7 @@ async function start() {
   }
   showInfo();
   await state.refresh(); // the views say why they are empty
+  if (!location.hash && isEmpty() && !info.read_only) history.replaceState(null, "", "#/documents"); // it takes files
   showView();
 }
 

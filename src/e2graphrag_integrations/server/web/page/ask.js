@@ -334,15 +334,17 @@ export function mountAsk(root, _source, info, state) {
   }, 150);
   for (const part of [form, settingsBox]) part.addEventListener("input", follow);
   root.addEventListener("view-shown", (event) => {
-    const text = new URLSearchParams(event.detail).toString();
+    const { back, ...values } = event.detail; // back: from the tree, to the hit
+    const text = new URLSearchParams(values).toString();
     if (!text && address) {
       history.replaceState(null, "", `#/ask?${address}`);
+      if (back && !selected.reveal()) question.focus();
       return;
     }
     if (text === address && (text || given.A)) return;
     address = text;
     isDraft = true;
-    restore(event.detail);
+    restore(values);
     isFresh = true;
     if (question.value.trim()) ask();
     else renderWelcome(answers, info, state);

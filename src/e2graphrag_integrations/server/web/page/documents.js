@@ -1,15 +1,15 @@
 // The documents of the index: their states, upload, cost, indexing again, and removal.
 
-import { api, followJob, withQuery } from "./api.js";
-import { announce, block, busy, choice, clear, confirmed, debounced, errorBox, h, labeled, setStatus } from "./dom.js";
-import { commaList, countOf, formatNumber, formatSeconds, languageName, t, wordFor } from "./i18n.js";
+import { api, withQuery } from "./api.js";
+import { announce, block, busy, choice, clear, confirmed, debounced, errorBox, h, labeled } from "./dom.js";
+import { countOf, formatNumber, languageName, t, wordFor } from "./i18n.js";
+import { JobList } from "./job_list.js";
 import { openReader } from "./reader.js";
 import { Selection, describeIndexing, describeRemoval, queuedOf } from "./selection.js";
 import { UnindexedFiles } from "./unindexed.js";
 import { uploadBox } from "./upload.js";
 
 const PAGE_SIZE = 25;
-const LISTED_AT_MOST = 500; // documents in one answer of the server
 const STATES = ["done", "pending", "processing", "failed"];
 const COLUMNS = ["title", "status", "chunks", "characters"];
 const DATED_COLUMNS = [...COLUMNS, "date"]; // if a document has a date
@@ -17,6 +17,7 @@ const NUMERIC = new Set(["chunks", "characters", "date"]); // the largest first
 
 /** Show the documents. */
 export function mountDocuments(root, _source, info, indexState) {
+  const canAdd = !info.read_only && !info.shards;
   let offset = 0;
   let order = "title";
   let reading = ""; // the id of the document that is shown
@@ -32,17 +33,17 @@ export function mountDocuments(root, _source, info, indexState) {
   const previous = h("button", { type: "button", class: "quiet" }, t("documents.previous"));
   const next = h("button", { type: "button", class: "quiet" }, t("documents.next"));
   const position = h("span", { class: "hint", role: "status" });
-  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: info.read_only }, t("documents.extract"));
-  const jobs = h("div", { class: "stack" });
+  const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: !canAdd }, t("documents.extract"));
   const titles = new Map(); // of the documents that were listed
-  const selection = info.read_only ? null : new Selection({ index: indexSelected, remove: removeSelected });
+  const selection = info.read_only ? null : new Selection({ index: canAdd ? indexSelected : null, remove: removeSelected });
   const unindexed = new UnindexedFiles(info.name);
-  const writes = info.read_only ? h("p", { class: "hint" }, t("documents.cannot_write")) : uploadBox(info, { startJob, closeFinished, unindexed, applyState });
+  const jobs = new JobList({ indexState, unindexed, changed: () => load(), left: () => search.focus() });
+  const writes = !canAdd ? h("p", { class: "hint" }, info.read_only ? t("documents.cannot_write") : t("documents.shards", { count: info.shards })) : uploadBox(info, { jobs, unindexed, applyState });
 
   clear(
     root,
     h("h1", null, t("view.documents")),
-    h("div", { class: "stack" }, writes, jobs, info.read_only ? null : unindexed.element),
+    h("div", { class: "stack" }, writes, jobs.element, canAdd ? unindexed.element : null),
     h(
       "div",
       { class: "card stack list-card" },
@@ -79,7 +80,7 @@ export function mountDocuments(root, _source, info, indexState) {
 
   function show(page) {
     clear(counts, STATES.filter((name) => page.counts[name]).map((name) => h("span", null, h("span", { class: `status status-${name}` }, wordFor("status", name)), ` ${formatNumber(page.counts[name])}`)));
-    reindex.hidden = info.read_only || !page.counts.done;
+    reindex.hidden = !canAdd || !page.counts.done;
     showColumns(page.has_dates ? DATED_COLUMNS : COLUMNS);
     const last = Math.min(offset + page.items.length, page.total);
     position.textContent = page.total ? t("documents.range", { from: offset + 1, to: last, total: page.total }) : t("documents.none");
@@ -173,7 +174,7 @@ export function mountDocuments(root, _source, info, indexState) {
           "div",
           { class: "row" },
           one.indexed ? h("button", { type: "button", class: "quiet small", "data-key": `read ${one.id}`, "aria-label": t("documents.read.label", { id: one.id }), onclick: () => read({ id: one.id, title: one.title }) }, t("documents.read")) : null,
-          info.read_only || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "data-key": `index ${one.id}`, "aria-label": t("documents.index.label", { action: again(one), id: one.id }), onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, t("documents.indexing", { what: one.id })) }, again(one)),
+          !canAdd || one.status === "done" ? null : h("button", { type: "button", class: "quiet small", "data-writes": "all", "data-key": `index ${one.id}`, "aria-label": t("documents.index.label", { action: again(one), id: one.id }), onclick: (event) => startWork(event.currentTarget, `documents/${encodeURIComponent(one.id)}/reindex`, t("documents.indexing", { what: one.id })) }, again(one)),
         ),
       ),
     );
@@ -212,8 +213,8 @@ export function mountDocuments(root, _source, info, indexState) {
       try {
         const { job_id: id } = await api.post(path, body);
         clear(problem);
-        closeFinished();
-        startJob(id, title);
+        jobs.closeFinished();
+        jobs.start(id, title);
         return true;
       } catch (error) {
         clear(problem, errorBox(error));
@@ -260,83 +261,12 @@ export function mountDocuments(root, _source, info, indexState) {
         return;
       }
       clear(problem);
-      closeFinished();
+      jobs.closeFinished();
       announce(t("documents.deleted", { count }));
       selection.clear();
       await Promise.all([indexState.refresh(), load()]);
       if (selection.element.hidden) search.focus();
     });
-  }
-
-  /** Remove the results of earlier jobs, which a change makes outdated. */
-  function closeFinished() {
-    for (const box of jobs.querySelectorAll("[data-finished]")) box.remove();
-  }
-
-  /** Show the progress of a job, and its result. If it fails, the files with these names are kept as not indexed. */
-  async function startJob(id, title, names = []) {
-    const stages = h("div", { class: "stages" });
-    const status = h("p", { class: "hint", role: "status" }, t("told.starting"));
-    const stop = h("button", { type: "button", class: "quiet small" }, t("do.stop"));
-    const close = h("button", { type: "button", class: "quiet small", hidden: true }, t("do.close"));
-    const box = h("section", { class: "card stack", "aria-label": title, "data-job": id }, h("h2", null, title), stages, status, h("div", { class: "row" }, stop, close));
-    jobs.append(box);
-    indexState.refresh();
-    close.addEventListener("click", () => {
-      box.remove();
-      search.focus();
-    });
-    stop.addEventListener("click", () =>
-      busy(stop, async () => {
-        try {
-          await api.remove(`jobs/${encodeURIComponent(id)}`);
-          setStatus(status, t("job.stopping"));
-        } catch (error) {
-          status.after(errorBox(error));
-        }
-      }),
-    );
-    try {
-      const job = await followJob(id, (current) => {
-        showStages(stages, current.progress ?? []);
-        setStatus(status, t(current.state === "waiting" ? "job.waiting" : "job.running"));
-      });
-      showStages(stages, job.progress ?? []);
-      const said = job.state === "stopped" ? t("job.stopped") : describeResult(job.result);
-      setStatus(status, said);
-      announce(said);
-      for (const [document, reason] of Object.entries({ ...job.result?.unread, ...job.result?.failed })) status.after(errorBox(t("documents.problem", { document, reason })));
-      unindexed.add(Object.entries(job.result?.unread ?? {}));
-    } catch (error) {
-      setStatus(status, "");
-      status.after(errorBox(error));
-      await keepUnlisted(names, error.message);
-    }
-    stop.hidden = true;
-    close.hidden = false;
-    box.dataset.finished = "";
-    await Promise.all([indexState.refresh(), load()]);
-  }
-
-  /** Keep the files of a job that failed, except those that the list of documents shows as failed or waiting. */
-  async function keepUnlisted(names, reason) {
-    if (!names.length) return;
-    const pages = await Promise.allSettled(["failed", "pending"].map((status) => api.get(withQuery("documents", { status, limit: LISTED_AT_MOST }))));
-    const listed = new Set(pages.flatMap((one) => one.value?.items ?? []).map((one) => one.id));
-    unindexed.add(names.filter((name) => !listed.has(name)).map((name) => [name, reason]));
-  }
-
-  /** Follow the jobs that run already, for example after a reload. */
-  async function resumeJobs() {
-    try {
-      const running = await api.get("jobs");
-      const ids = new Set([...jobs.querySelectorAll("[data-job]")].map((one) => one.dataset.job));
-      for (const job of running.items) {
-        if (["waiting", "running"].includes(job.state) && job.kind !== "evaluation" && !ids.has(job.id)) startJob(job.id, t("state.indexing"));
-      }
-    } catch (error) {
-      clear(problem, errorBox(error));
-    }
   }
 
   const restart = () => {
@@ -367,11 +297,11 @@ export function mountDocuments(root, _source, info, indexState) {
   root.addEventListener("connection-restored", load);
   root.addEventListener("index-changed", load);
   root.addEventListener("job-started", (event) => {
-    closeFinished();
-    startJob(event.detail, t("documents.indexing_rest"));
+    jobs.closeFinished();
+    jobs.start(event.detail, t("documents.indexing_rest"));
   });
   indexState.addEventListener("state-changed", applyState);
-  if (!info.read_only) resumeJobs();
+  if (canAdd) jobs.resume().catch((error) => clear(problem, errorBox(error)));
 }
 
 function orderOptions(columns) {
@@ -394,32 +324,4 @@ function sortWords(order) {
 
 function again(one) {
   return t(one.status === "failed" ? "documents.index_again" : "documents.index");
-}
-
-function showStages(box, progress) {
-  clear(
-    box,
-    progress.map((one) => {
-      const name = wordFor("stage", one.stage);
-      return [
-        h("span", null, name),
-        h("progress", { max: Math.max(1, one.total), value: one.done, "aria-label": name }),
-        h("span", { class: "hint" }, t("list.of", { count: one.done, total: one.total })),
-      ];
-    }),
-  );
-}
-
-function describeResult(result) {
-  if (!result) return t("job.done");
-  const failed = Object.keys({ ...result.unread, ...result.failed }).length;
-  const parts = [
-    t("job.indexed", { count: result.documents ?? 0 }),
-    result.skipped?.length ? t("job.unchanged", { count: result.skipped.length }) : "",
-    result.empty?.length ? t("job.without_text", { count: result.empty.length }) : "",
-    failed ? t("job.failed", { count: failed }) : "",
-    result.llm_calls ? countOf(result.llm_calls, "call") : "",
-    result.seconds?.total ? formatSeconds(result.seconds.total) : "",
-  ];
-  return t("job.done_with", { parts: commaList(parts.filter(Boolean)) });
 }

@@ -1,6 +1,7 @@
 // The drawing of the graph.
 
 import { clear, h, themeColor } from "./dom.js";
+import { typeColor, typeLegend, typeStyles } from "./entity_types.js";
 import { countOf, formatNumber, t } from "./i18n.js";
 import { forceLayout, pathPlaces, ringPlaces } from "./layouts.js";
 
@@ -64,11 +65,11 @@ export class GraphDrawing {
     clear(this.legend, renderLegend(nodes, center, drawn.length > 0));
     graph.elements().remove();
     graph.add(
-      nodes.map(({ name, label, mentions, is_name: isName }) => ({
+      nodes.map(({ name, label, mentions, type }) => ({
         group: "nodes",
         data: { id: name, label: shortLabel(label), size: SMALLEST_NODE + (LARGEST_NODE - SMALLEST_NODE) * Math.sqrt(mentions / mostMentions) },
         position: places.get(name),
-        classes: [name === center && "center", !isName && "noun"].filter(Boolean),
+        classes: [name === center && "center", `type-${typeColor(type)}`].filter(Boolean),
       })),
     );
     graph.add(
@@ -139,7 +140,7 @@ function renderLegend(nodes, center, hasEdges) {
   return [
     nodes.length ? item(["is-small", "is-large"], t("legend.size", { range })) : null,
     center ? item(["is-center"], t("legend.center")) : nodes.length ? item(["is-center"], t("legend.path")) : null,
-    nodes.some((node) => !node.is_name) ? item(["is-noun"], t("legend.noun")) : null,
+    typeLegend(nodes),
     center && hasEdges ? item(["is-edge"], t("legend.width")) : null,
   ];
 }
@@ -159,7 +160,6 @@ function graphStyle() {
         label: "data(label)",
         width: "data(size)",
         height: "data(size)",
-        "background-color": color("--local"),
         color: color("--ink"),
         "font-size": SMALLEST_LABEL,
         "text-valign": "bottom",
@@ -169,7 +169,8 @@ function graphStyle() {
         "min-zoomed-font-size": 6,
       },
     },
-    { selector: "node.noun", style: { shape: "diamond", "background-color": color("--muted") } },
+    ...typeStyles(color),
+    { selector: "node.type-noun", style: { shape: "diamond", "background-color": color("--muted") } },
     { selector: "node.center, node.on-path", style: { "background-color": color("--accent"), "font-weight": "bold" } },
     { selector: "edge", style: { width: "data(width)", "line-color": color("--line"), "curve-style": "straight" } },
     { selector: "edge.own", style: { "line-color": color("--control-line"), "z-index": 1 } },

@@ -45,6 +45,7 @@ export class EntityEditor {
     this.list = h("ul", { class: "edit-list" });
     this.problem = h("div");
     this.form = h("div", { class: "graph-edit" });
+    this.shortcut = h("button", { type: "button", class: "quiet small", id: "correct-entity", hidden: true, onclick: () => this.openForm() }, t("edits.form"));
     this.element = h("section", { class: "card stack", "aria-labelledby": "edits-heading" }, this.heading, this.problem, this.list);
     state.addEventListener("state-changed", () => this.applyState());
     this.load();
@@ -102,7 +103,15 @@ export class EntityEditor {
   /** Show the form for an entity, or remove it without one. */
   show(label) {
     clear(this.form, label ? this.renderForm(label) : null);
+    this.shortcut.hidden = !label;
     this.applyState();
+  }
+
+  /** Open the form, which stands below the drawing. */
+  openForm() {
+    this.form.querySelector("details").open = true;
+    this.form.scrollIntoView({ block: "center" });
+    this.form.querySelector("select").focus({ preventScroll: true });
   }
 
   renderForm(label) {

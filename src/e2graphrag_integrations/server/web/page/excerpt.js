@@ -71,21 +71,37 @@ export function marked(text, terms) {
   return [...parts, text.slice(end)].filter((part) => part !== "");
 }
 
-/** Return the two sentences of the best window that have most of the terms, as one line of text. */
-export function excerptOf(node, terms) {
+/** Return a name as the question or the hits write it: the index has it in lower case. */
+export function writtenName(entity, { links, nodes }) {
+  const mention = links.find((one) => one.entity === entity)?.mention ?? entity;
+  if (mention.toLowerCase() === entity.toLowerCase() && mention !== mention.toLowerCase()) return mention;
+  const source = nameSource(entity);
+  const texts = source ? nodes.map((node) => node.pieces.map((piece) => piece.text).join("")) : [];
+  const found = texts.flatMap((text) => text.match(new RegExp(source, "giu")) ?? []);
+  return (found.find((one) => one !== one.toUpperCase() && one !== one.toLowerCase()) ?? found[0] ?? entity).replace(/\s+/g, " ");
+}
+
+/**
+ * Return the two sentences of the best window that have most of the terms, as one line of text. Sentences of the same
+ * document in `seen` are left out if others have a term, too; those of the excerpt are added to it.
+ */
+export function excerptOf(node, terms, seen = new Set()) {
   const sentences = blocksOf(node).flatMap(windowSentences);
   if (!sentences.length) return "";
   const gains = sentences.map((one) => terms.filter((term) => term.pattern.test(one.text)));
-  let best = { gain: -1 };
-  sentences.forEach((one, index) => {
+  const found = sentences.map((one, index) => {
     const next = sentences[index + 1];
     const isPair = next?.block === one.block && columnsOf(one.text) + columnsOf(next.text) <= MAX_COLUMNS && (hasEnd(next.text) || gains[index + 1].length > 0);
-    const found = new Set([...gains[index], ...(isPair ? gains[index + 1] : [])]);
+    const own = new Set([...gains[index], ...(isPair ? gains[index + 1] : [])]);
     // A pair that begins with a term is better than one that ends with it, and sentences are better than headings.
     const isHeading = !hasEnd(one.text) && !(isPair && hasEnd(next.text));
-    const gain = (weightOf(found) + weightOf(gains[index]) / 1_000) / (isHeading ? 2 : 1);
-    if (gain > best.gain) best = { gain, text: isPair ? joinedSentences(one.text, next.text) : one.text };
+    const gain = (weightOf(own) + weightOf(gains[index]) / 1_000) / (isHeading ? 2 : 1);
+    const parts = isPair ? [one.text, next.text] : [one.text];
+    return { gain, text: isPair ? joinedSentences(...parts) : one.text, keys: parts.map((part) => `${node.document_id}\n${part}`) };
   });
+  found.sort((one, other) => other.gain - one.gain); // stable: the first of equal ones
+  const best = found.find((one) => one.gain > 0 && !one.keys.some((key) => seen.has(key))) ?? found[0];
+  for (const key of best.keys) seen.add(key);
   return shortenedTo(best.text, terms);
 }
 
@@ -144,7 +160,7 @@ function sentencesOf(text, isContinued) {
     const next = segments[number + 1]?.segment ?? "";
     // "Mr." does not end a sentence, and neither does a question that is quoted in it.
     if (next && !segment.endsWith("\n") && (ABBREVIATION.test(own) || /^\p{Ll}/u.test(next))) return;
-    const line = withoutMarkup(own).replace(/\s+/g, " ").trim();
+    const line = withoutMarkup(own).replace(/\s+/g, " ").trim().replace(/^_(?=[^_]*$)|(?<=^[^_]*)_$/, ""); // emphasis goes on
     if (/[\p{L}\p{N}]/u.test(line)) sentences.push({ start, end, text: line });
     start = end;
   });

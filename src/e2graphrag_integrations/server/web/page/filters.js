@@ -20,6 +20,7 @@ export class FilterForm {
     this.hits = new Map();
     this.written = null; // the filter that the rows show; null if they are not up to date
     this.isLoaded = false;
+    this.isTyped = false; // whether a condition was typed that the text field does not have yet
     this.made = 0;
     this.add = choice(id("condition"), [], { dir: "auto" });
     this.list = h("div", { class: "conditions" });
@@ -69,10 +70,16 @@ export class FilterForm {
 
   /** Write the conditions into the text field, as if they had been typed. */
   write() {
+    this.isTyped = false;
     const filled = [...this.rows].map(([key, row]) => [key, row.condition()]).filter(([, condition]) => condition !== undefined);
     this.written = filled.length ? JSON.stringify(Object.fromEntries(filled)) : "";
     this.where.value = this.written;
     this.where.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  /** Write what was typed just now: Enter may follow at once. */
+  flush() {
+    if (this.isTyped) this.write();
   }
 
   /** Count the hits of the last answer by document. */
@@ -85,8 +92,13 @@ export class FilterForm {
   addRow(key, condition) {
     const view = this.keys.get(key);
     const changed = () => this.write();
+    const typed = debounced(() => this.flush(), 300);
+    const later = () => {
+      this.isTyped = true;
+      typed();
+    };
     const number = ++this.made;
-    const options = { key, id: (name) => this.id(`${name}-${number}`), view, condition, changed };
+    const options = { key, id: (name) => this.id(`${name}-${number}`), view, condition, changed, later };
     let row;
     if (key === DOCUMENT_KEY) row = new ValueRow({ ...options, title: t("view.documents"), find: (search) => this.findDocuments(search) });
     else if (["number", "date"].includes(view?.kind ?? condition.kind)) row = new RangeRow({ ...options, title: key });
@@ -134,7 +146,7 @@ export class FilterForm {
 
 /** A condition with values to choose from, and for texts a part of them. */
 class ValueRow {
-  constructor({ id, key, view, condition, changed, title, find }) {
+  constructor({ id, key, view, condition, changed, later, title, find }) {
     this.title = title;
     this.find = find;
     this.changed = changed;
@@ -145,7 +157,7 @@ class ValueRow {
     this.all = view?.is_list ? h("input", { type: "checkbox", onchange: changed }) : null;
     if (this.all) this.all.checked = condition.all === true;
     this.part = key !== DOCUMENT_KEY && (view?.kind ?? "text") === "text" ? h("input", { id: id("part"), type: "text", value: condition.contains ?? "", autocomplete: "off" }) : null;
-    this.part?.addEventListener("input", debounced(changed, 300));
+    this.part?.addEventListener("input", later);
     this.element = h(
       "div",
       { class: "condition", role: "group", "aria-label": title },
@@ -206,7 +218,7 @@ class ValueRow {
 
 /** A condition with a range of numbers or of days. */
 class RangeRow {
-  constructor({ id, view, condition, changed, title }) {
+  constructor({ id, view, condition, later, title }) {
     this.title = title;
     this.isDate = (view?.kind ?? condition.kind) === "date";
     this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow", dir: "auto" }, title));
@@ -215,7 +227,7 @@ class RangeRow {
     this.to = field("to", condition.to, view?.greatest);
     const bounds = view ? t("filter.bounds", { least: shownBound(view.least), greatest: shownBound(view.greatest) }) : "";
     this.element = h("div", { class: "condition", role: "group", "aria-label": title }, this.heading, h("div", { class: "range" }, labeled(t("filter.from"), this.from), labeled(t("filter.to"), this.to)), bounds ? h("p", { class: "hint" }, bounds) : null);
-    for (const one of [this.from, this.to]) one.addEventListener("input", debounced(changed, 300));
+    for (const one of [this.from, this.to]) one.addEventListener("input", later);
   }
 
   refresh() {}

@@ -1,6 +1,7 @@
 // The list of the entities, with a search.
 
-import { busy, clear, debounced, errorBox, h, labeled, nothingFound } from "./dom.js";
+import { busy, choice, clear, debounced, errorBox, h, labeled, nothingFound } from "./dom.js";
+import { NAME_TYPES, typeWord } from "./entity_types.js";
 import { countOf, formatNumber, sentences, t } from "./i18n.js";
 
 const LISTED_ENTITIES = 30;
@@ -20,18 +21,21 @@ export class EntityFinder {
     this.request = 0;
     this.items = [];
     this.search = h("input", { id: "entity-search", type: "search", autocomplete: "off" });
+    this.types = choice("entity-type", [["", t("graph.all_types")], ...NAME_TYPES.map((type) => [type, typeWord(type)])], { "aria-label": t("graph.type") });
     this.status = h("p", { class: "hint", role: "status" });
     this.names = h("ul", { class: "entity-list" });
     this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("graph.more_entities"));
     this.problem = h("div");
     this.nounSwitch = h("input", { id: "graph-nouns", type: "checkbox", role: "switch" });
     this.search.addEventListener("input", debounced(() => this.load(0).then(searched)));
+    this.types.addEventListener("change", () => this.load(0).then(searched));
     this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
     this.element = h(
       "section",
       { class: "card stack", "aria-labelledby": "entity-heading" },
       h("h2", { id: "entity-heading" }, t("graph.entities")),
       labeled(t("graph.search"), this.search),
+      this.types,
       source.isReport ? null : h("label", { class: "check" }, this.nounSwitch, t("graph.nouns")),
       this.status,
       this.problem,
@@ -41,12 +45,13 @@ export class EntityFinder {
     this.element.addEventListener("keydown", (event) => this.move(event));
   }
 
-  /** Show the names that begin with a text, with or without common nouns. */
-  use(nouns, find = this.search.value) {
+  /** Show the names that begin with a text and have a type, with or without common nouns. */
+  use(nouns, find = this.search.value, type = this.types.value) {
     this.nounSwitch.checked = nouns;
-    if (this.loading && nouns === this.nouns && find === this.search.value.trim()) return;
+    if (this.loading && nouns === this.nouns && find === this.search.value.trim() && type === this.types.value) return;
     this.nouns = nouns;
     this.search.value = find;
+    this.types.value = NAME_TYPES.includes(type) ? type : "";
     this.loading = this.load(0);
   }
 
@@ -73,11 +78,11 @@ export class EntityFinder {
     this.request += 1;
     const own = this.request;
     try {
-      const found = await this.source.entities({ prefix: this.search.value, limit: LISTED_ENTITIES, offset, nouns: this.nouns });
+      const found = await this.source.entities({ prefix: this.search.value, limit: LISTED_ENTITIES, offset, nouns: this.nouns, type: this.types.value });
       if (own !== this.request) return;
       clear(this.problem);
       this.items = offset ? [...this.items, ...found.items] : found.items;
-      if (!this.search.value) this.top = this.items[0]?.name ?? "";
+      if (!this.search.value && !this.types.value) this.top = this.items[0]?.name ?? "";
       this.draw(found.total);
     } catch (error) {
       if (own === this.request) clear(this.problem, errorBox(error));
@@ -108,7 +113,7 @@ export class EntityFinder {
       "li",
       null,
       h("a", { class: "entity", href, "data-name": one.name, "aria-current": current, dir: "auto" }, one.label),
-      h("span", { class: "hint" }, ` ${formatNumber(one.mentions)}`),
+      h("span", { class: "hint" }, ` ${typeWord(one.type)}${t("list.comma")}${formatNumber(one.mentions)}`),
     );
   }
 

@@ -5,6 +5,7 @@ import { announce, busy, choice, clear, errorBox, h, labeled } from "./dom.js";
 import { GraphDrawing, edgeKey } from "./drawing.js";
 import { EntityEditor } from "./edits.js";
 import { renderEdges, renderMentions, renderPathList } from "./evidence.js";
+import { typeWord } from "./entity_types.js";
 import { EntityFinder } from "./finder.js";
 import { commaList, countOf, t } from "./i18n.js";
 import { viewLink } from "./links.js";
@@ -20,7 +21,7 @@ const LAYOUTS = ["distance", "force"];
  * two names; its `graphNote` says which entities it contains.
  */
 export function mountGraph(root, source, info, state) {
-  const view = new GraphView(root, source, info && !info.read_only ? state : null);
+  const view = new GraphView(root, source, info && !info.read_only && !info.shards ? state : null);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
   root.addEventListener("index-changed", () => view.list.load(0));
 }
@@ -67,7 +68,7 @@ class GraphView {
       { class: "graph-main", hidden: true },
       this.title,
       this.facts,
-      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits, this.layouts),
+      h("div", { class: "row graph-tools" }, this.drawing.buttons(), this.limits, this.layouts, this.editor?.shortcut),
       this.drawing.element,
       h("div", { class: "graph-lists" }, this.members, this.relations, this.editor?.form, this.evidence),
     );
@@ -96,7 +97,7 @@ class GraphView {
       this.layout = LAYOUTS.find((layout) => layout === parameters.layout) ?? LAYOUTS[0];
       this.layouts.value = this.layout;
     }
-    this.list.use(this.nouns, isBare ? undefined : (parameters.find ?? ""));
+    this.list.use(this.nouns, isBare ? undefined : (parameters.find ?? ""), isBare ? undefined : (parameters.type ?? ""));
     const wanted = this.wanted();
     const isFirst = this.shown === null;
     if (this.shown === wanted) {
@@ -152,7 +153,7 @@ class GraphView {
   /** Return the address of an entity or of paths, which keeps what else the reader chose. */
   address({ nouns = this.nouns, ...place }) {
     const size = this.limit === DRAWN_AT_FIRST ? "" : String(this.limit);
-    return viewLink("graph", { ...place, nouns: nouns ? "1" : "", find: this.list.search.value.trim(), size, layout: this.layout === LAYOUTS[0] ? "" : this.layout });
+    return viewLink("graph", { ...place, nouns: nouns ? "1" : "", find: this.list.search.value.trim(), type: this.list.types.value, size, layout: this.layout === LAYOUTS[0] ? "" : this.layout });
   }
 
   /** Return the name of a drawn entity as the texts write it. */
@@ -196,7 +197,7 @@ class GraphView {
     const undrawn = found.omitted - found.nouns;
     clear(this.title, label);
     clear(this.facts, [
-      this.nodes.get(found.center).is_name ? null : h("span", null, t("graph.noun")),
+      h("span", null, typeWord(info.type)),
       h("span", null, countOf(info.mentions, "mention")),
       h("span", null, countOf(info.documents, "document")),
       h("span", null, countOf(info.degree, "neighbor")),
@@ -301,7 +302,7 @@ class GraphView {
             "li",
             null,
             h("a", { class: "entity", href: this.address({ entity: node.name }), "aria-current": node.name === this.center ? "true" : null, dir: "auto" }, node.label),
-            h("span", { class: "hint" }, ` ${countOf(node.mentions, "mention")} `),
+            h("span", { class: "hint" }, ` ${typeWord(node.type)}${t("list.comma")}${countOf(node.mentions, "mention")} `),
             button,
           );
         }),

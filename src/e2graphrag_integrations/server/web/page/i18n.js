@@ -83,6 +83,17 @@ export function formatSeconds(seconds) {
   return t("unit.seconds", { value: formatFixed(seconds, 1) });
 }
 
+/** Return a duration of seconds, minutes or hours as text, in whole units. */
+export function formatDuration(seconds) {
+  const [unit, size] = seconds < 60 ? ["seconds", 1] : seconds < 10_800 ? ["minutes", 60] : ["hours", 3600];
+  return t(`unit.${unit}`, { value: Math.max(1, Math.round(seconds / size)) });
+}
+
+/** Return a rate with three digits. */
+export function formatRate(rate) {
+  return new Intl.NumberFormat(LANGUAGE, { maximumSignificantDigits: 3 }).format(rate);
+}
+
 /** Return a size in bytes as text. */
 export function formatBytes(bytes) {
   if (bytes < 1e6) return t("unit.kilobytes", { value: Math.max(0.1, Math.round(bytes / 100) / 10) });

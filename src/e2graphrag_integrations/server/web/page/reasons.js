@@ -16,19 +16,20 @@ export function isKnownReason({ code }) {
   return hasMessage(`because.${code}`);
 }
 
-/** Return a reason as a sentence. */
-export function sentenceOf(reason) {
+/** Return a reason as a sentence; `nameOf(name)` returns a name of the index as the texts write it. */
+export function sentenceOf(reason, nameOf = (name) => name) {
   if (!isKnownReason(reason)) return reason.text;
-  const values = Object.entries(reason.values).map(([name, value]) => [name, shownPart(reason.code, name, value)]);
+  const values = Object.entries(reason.values).map(([name, value]) => [name, shownPart(reason.code, name, value, nameOf)]);
   return t(`because.${reason.code}`, Object.fromEntries(values));
 }
 
-function shownPart(code, name, value) {
+function shownPart(code, name, value, nameOf) {
   if (name === "list") return listName(value);
   if (name === "mode") return wordFor("mode", value);
-  if (name === "rest") return typeof value === "string" ? value : sentenceOf(value);
-  if (Array.isArray(value)) return commaList(value.map(quotedName));
-  return name === "newest" || (name === "name" && /names$/.test(code)) ? quotedName(value) : value;
+  if (name === "rest") return typeof value === "string" ? value : sentenceOf(value, nameOf);
+  if (Array.isArray(value)) return commaList(value.map((one) => quotedName(name === "names" ? nameOf(one) : one)));
+  if (name === "name") return /names$/.test(code) ? quotedName(nameOf(value)) : nameOf(value);
+  return name === "newest" ? quotedName(value) : value;
 }
 
 /** Return a name in the quotation marks of the language. */

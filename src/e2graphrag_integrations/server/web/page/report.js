@@ -33,8 +33,8 @@ function noteText(note) {
 }
 
 /** Return an entity from its columns in the data. */
-function graphNode([name, mentions, documents, degree, label, isName]) {
-  return { name, mentions, documents, degree, label, is_name: isName };
+function graphNode([name, mentions, documents, degree, label, isName, type]) {
+  return { name, mentions, documents, degree, label, is_name: isName, type };
 }
 
 /** The data of the graph and the tree, with the methods of the source over HTTP. */
@@ -61,9 +61,9 @@ class ReportSource {
     return this.parts;
   }
 
-  async entities({ prefix = "", limit, offset = 0 }) {
+  async entities({ prefix = "", limit, offset = 0, type }) {
     const wanted = prefix.trim().toLowerCase();
-    const found = (await this.graph()).items.filter((one) => one.name.startsWith(wanted));
+    const found = (await this.graph()).items.filter((one) => one.name.startsWith(wanted) && (!type || one.type === type));
     return { items: found.slice(offset, offset + limit), total: found.length };
   }
 
@@ -99,7 +99,7 @@ class ReportSource {
     const { paths, nodes } = await this.graph();
     const found = paths.filter(isWanted);
     const names = new Set(found.flatMap((path) => path.entities));
-    const unknown = (name) => ({ name, label: name, mentions: 0, documents: 0, degree: 0, is_name: true });
+    const unknown = (name) => ({ name, label: name, mentions: 0, documents: 0, degree: 0, is_name: true, type: "other" });
     return { paths: found, nodes: [...names].map((name) => nodes.get(name) ?? unknown(name)) };
   }
 
@@ -228,7 +228,7 @@ function overviewRow(row) {
     h("td", null, isIncluded ? h("a", { href: viewLink("tree", { document: row.id }) }, name) : name),
     h("td", { "data-label": t("column.chunks") }, formatNumber(row.chunks)),
     h("td", { "data-label": t("column.characters") }, formatNumber(row.length)),
-    h("td", { "data-label": t("column.language") }, row.language),
+    h("td", { "data-label": t("column.language") }, languageName(row.language)),
     h("td", { "data-label": t("report.text") }, t(isIncluded ? "report.included" : "report.left_out")),
   );
 }

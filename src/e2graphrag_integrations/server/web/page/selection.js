@@ -7,14 +7,17 @@ const NAMED_AT_MOST = 3;
 
 /**
  * The selection and its bar, which says how many documents are selected. `index(items, button)` and
- * `remove(items, button)` are called with the selected documents as they were last listed.
+ * `remove(items, button)` are called with the selected documents as they were last listed. Without `index`, they can
+ * only be deleted.
  */
 export class Selection {
   constructor({ index, remove }) {
     this.chosen = new Map();
     this.boxes = [];
+    this.last = ""; // the id of the document that was set last, where a range begins
     this.all = h("input", { type: "checkbox", id: "select-page" });
-    this.hint = h("span", { class: "hint" }, t("selection.hint"));
+    this.canIndex = Boolean(index);
+    this.hint = h("span", { class: "hint" }, t(index ? "selection.hint" : "selection.hint_delete"));
     this.count = h("strong", { role: "status" });
     const button = (text, kind, writes, act) => h("button", { type: "button", class: `quiet small ${kind}`, "data-writes": writes, onclick: (event) => act(this.items(), event.currentTarget) }, text);
     this.index = button(t("documents.index_again"), "", "all", index);
@@ -44,12 +47,21 @@ export class Selection {
   box(one) {
     if (this.chosen.has(one.id)) this.chosen.set(one.id, one); // its state may have changed
     const box = h("input", { type: "checkbox", "aria-label": t("selection.one", { title: one.title || one.id }), "data-key": `select ${one.id}` });
-    box.addEventListener("change", () => {
+    box.addEventListener("click", ({ shiftKey }) => {
       this.set(one, box.checked);
+      if (shiftKey) this.extend(one, box.checked);
+      this.last = one.id;
       this.show();
     });
     this.boxes.push([one, box]);
     return box;
+  }
+
+  /** Set the documents between the one that was set before and another one on the same page. */
+  extend(one, isChosen) {
+    const ids = this.boxes.map(([listed]) => listed.id);
+    const [from, to] = [ids.indexOf(this.last), ids.indexOf(one.id)].sort((first, second) => first - second);
+    if (from >= 0) for (const [listed] of this.boxes.slice(from, to + 1)) this.set(listed, isChosen);
   }
 
   set(one, isChosen) {
@@ -78,7 +90,7 @@ export class Selection {
     this.element.hidden = !this.boxes.length && !count;
     this.hint.hidden = count > 0;
     this.bar.hidden = !count;
-    this.index.hidden = !queuedOf(this.items()).length;
+    this.index.hidden = !this.canIndex || !queuedOf(this.items()).length;
     clear(this.count, count ? t(elsewhere ? "selection.count_elsewhere" : "selection.count", { count, elsewhere }) : "");
   }
 }

@@ -97,6 +97,7 @@ export function settingFields(name, info) {
 
   function read({ isBatch = false } = {}) {
     const chosen = {};
+    filter.flush();
     for (const field of Object.values(fields)) field.removeAttribute("aria-invalid");
     for (const [key, value] of Object.entries(values())) {
       if (key === "where" || key === "boosts") chosen[key] = jsonObject(key, value);

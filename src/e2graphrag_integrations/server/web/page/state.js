@@ -2,11 +2,10 @@
 
 import { api } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
-import { listed, sentences, t } from "./i18n.js";
+import { formatDuration, formatRate, listed, sentences, t } from "./i18n.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
 const OTHERWISE = 30_000;
-const RESUME = "`e2graphrag documents resume`";
 
 /**
  * The state that the server last told. Dispatches `state-changed` with each change, and `index-changed` when the
@@ -50,7 +49,7 @@ export class IndexState extends EventTarget {
     this.current = state;
     if (JSON.stringify(before) === JSON.stringify(state)) return;
     const action = actionOf(state);
-    const texts = [describeState(state), writingOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
+    const texts = [describeState(state), writingOf(state), paceOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
     clear(this.text, texts.filter(Boolean).map((text) => h("span", null, text)));
     this.button.textContent = action;
     this.button.hidden = !action;
@@ -110,6 +109,12 @@ function writingOf({ writer, since }) {
   return since ? t("state.since", { since }) : "";
 }
 
+/** Return how fast documents are indexed, and the time left, as a sentence; empty if that is unknown. */
+function paceOf({ documents_per_second: rate, seconds_left: left }) {
+  if (rate === null || left === null) return "";
+  return t("state.pace", { rate: formatRate(rate), left: formatDuration(left) });
+}
+
 /** Return the label of the button that indexes what waits; empty if this session cannot. */
 function actionOf({ action, resumable }) {
   return action ? t("state.action", { count: resumable }) : "";
@@ -117,12 +122,12 @@ function actionOf({ action, resumable }) {
 
 /** Return how to index what is not indexed, as a sentence; empty if nothing waits. */
 function wayOn(state) {
-  const { processing, pending, failed, stored, resumable, writer, since, action } = state;
+  const { processing, pending, failed, stored, resumable, writer, since, action, command } = state;
   const count = processing + pending + failed;
   if (!count) return "";
   if (writer || since) return t("state.ask_again");
   if (action) return t("state.press", { action: actionOf(state) });
-  const ways = [resumable ? RESUME : "", stored ? t("state.build") : ""].filter(Boolean);
+  const ways = [resumable ? `\`${command}\`` : "", stored ? t("state.build") : ""].filter(Boolean);
   return ways.length ? t("state.run", { count, ways: listedText(ways) }) : t("state.later");
 }
 

@@ -6,7 +6,7 @@ import { entityLink, viewLink } from "./links.js";
 import { isKnownReason, listName, sentenceOf } from "./reasons.js";
 
 /** Return everything technical about an answer, closed. */
-export function renderTrace(view, { label }) {
+export function renderTrace(view, { label, nameOf }) {
   const cuts = Object.entries(view.cuts ?? {}).filter(([, count]) => count);
   const timings = Object.entries(view.timings ?? {});
   const seconds = timings.reduce((sum, [, value]) => sum + value, 0);
@@ -21,15 +21,15 @@ export function renderTrace(view, { label }) {
       h("span", null, t("trace.tokens", { count: view.tokens })),
       h("span", null, formatSeconds(seconds)),
     ),
-    h("p", { lang: isKnownReason(view.reason) ? null : "en" }, sentenceOf(view.reason)),
-    renderLinks(view),
+    h("p", { lang: isKnownReason(view.reason) ? null : "en" }, sentenceOf(view.reason, nameOf)),
+    renderLinks(view, nameOf),
     view.paths && !view.paths.length && view.links.length > 1 ? h("p", { class: "hint" }, t("trace.no_path")) : null,
     renderLists(view),
     cuts.length ? h("p", { class: "cuts" }, t("trace.left_out", { counts: commaList(cuts.map(([limit, count]) => t("trace.cut", { count, limit: wordFor("cut", limit) }))) })) : null,
     timings.length
       ? h("details", null, h("summary", null, t("trace.timings")), h("dl", { class: "timings" }, timings.map(([step, one]) => [h("dt", null, wordFor("step", step)), h("dd", null, formatSeconds(one))])))
       : null,
-    renderSteps(view),
+    renderSteps(view, nameOf),
     h(
       "details",
       null,
@@ -41,29 +41,29 @@ export function renderTrace(view, { label }) {
 }
 
 /** Return the steps of the search that the page shows nowhere else. */
-function renderSteps(view) {
+function renderSteps(view, nameOf) {
   const steps = view.steps.filter(isKnownReason);
   return h(
     "details",
     null,
     h("summary", null, t("trace.explain")),
-    steps.length ? h("ul", { class: "reasons", dir: "auto" }, steps.map((step) => h("li", null, sentenceOf(step)))) : null,
+    steps.length ? h("ul", { class: "reasons", dir: "auto" }, steps.map((step) => h("li", null, sentenceOf(step, nameOf)))) : null,
     copyButton(() => view.explain, t("trace.copy_explain")),
   );
 }
 
-function renderLinks(view) {
+function renderLinks(view, nameOf) {
   if (!view.links.length && !view.unlinked.length) return null;
   return h(
     "p",
     null,
-    rich("trace.names", { names: view.links.map((link) => entityLink(link.entity)) }),
+    rich("trace.names", { names: view.links.map((link) => entityLink(link.entity, nameOf(link.entity))) }),
     view.unlinked.length ? [" ", rich("trace.unlinked", { names: h("span", { dir: "auto" }, commaList(view.unlinked)) })] : null,
   );
 }
 
 /** Return the paths between the names of a question, closed. */
-export function renderPaths(paths) {
+export function renderPaths(paths, nameOf) {
   return h(
     "details",
     { class: "path-box" },
@@ -75,7 +75,7 @@ export function renderPaths(paths) {
         h(
           "li",
           null,
-          h("a", { href: viewLink("graph", { source: path.entities[0], target: path.entities.at(-1) }), dir: "auto" }, path.entities.join(" – ")),
+          h("a", { href: viewLink("graph", { source: path.entities[0], target: path.entities.at(-1) }), dir: "auto" }, path.entities.map(nameOf).join(" – ")),
           h("ul", null, path.hops.map((hop) => h("li", { dir: "auto" }, hop.text, " ", h("span", { class: "hint" }, hop.document_id)))),
         ),
       ),

@@ -1,11 +1,11 @@
 // The summary trees: the documents, and each summary beside the part of the text that it covers.
 
 import { reflowed } from "./answer.js";
-import { announce, busy, clear, debounced, errorBox, h, labeled, nothingFound } from "./dom.js";
-import { countOf, formatNumber, rich, t } from "./i18n.js";
+import { DocumentFinder } from "./document_finder.js";
+import { announce, busy, clear, errorBox, h } from "./dom.js";
+import { countOf, formatNumber, t } from "./i18n.js";
 import { viewLink } from "./links.js";
 
-const LISTED_DOCUMENTS = 25;
 const FIRST_PART = 700;
 const NEXT_PART = 4_000;
 const AROUND = 800;
@@ -41,8 +41,8 @@ class TreeView {
 
   /** Show the tree of the document that the address names, opened at the range in it. */
   async show({ search, ...place }) {
-    const { document: documentId, start, end } = place;
-    const wanted = JSON.stringify([documentId, start, end]);
+    const { document: documentId, start, end, best } = place;
+    const wanted = JSON.stringify([documentId, start, end, best]);
     if (this.shown === wanted) return;
     if (!documentId) {
       if (search !== undefined) this.list.find(search);
@@ -65,7 +65,8 @@ class TreeView {
       clear(this.title, this.list.titleOf(documentId));
       const [top] = found.nodes;
       clear(this.facts, h("span", null, top?.level ? countOf(top.level + 1, "level") : t("tree.short")), h("span", null, countOf(found.total, "top")));
-      const list = new NodeList(this.source, found, (offset) => this.source.tree(documentId, { offset }));
+      const context = { title: this.list.titleOf(documentId), language: this.list.languageOf(documentId), best: rangeOfText(best) };
+      const list = new NodeList(this.source, found, (offset) => this.source.tree(documentId, { offset }), context);
       clear(this.nodes, list.element);
       this.main.hidden = false;
       announce(t("tree.shown", { id: documentId }));
@@ -83,10 +84,14 @@ class TreeView {
   }
 }
 
-/** The nodes at one place of a tree, loaded in parts. */
+/**
+ * The nodes at one place of a tree, loaded in parts. `context` has the `title` and the `language` of the document, and
+ * the `best` range of the hit from which the reader comes, or null.
+ */
 class NodeList {
-  constructor(source, found, load) {
+  constructor(source, found, load, context) {
     this.source = source;
+    this.context = context;
     this.load = load;
     this.items = [];
     this.total = found.total;
@@ -100,7 +105,7 @@ class NodeList {
 
   add(nodes) {
     for (const node of nodes) {
-      const item = new TreeItem(this.source, node);
+      const item = new TreeItem(this.source, node, this.context);
       this.items.push(item);
       this.list.append(item.element);
     }
@@ -139,22 +144,23 @@ class NodeList {
 
 /** A chunk, or a summary beside the text that it covers. */
 class TreeItem {
-  constructor(source, node) {
+  constructor(source, node, context) {
     this.source = source;
     this.node = node;
+    this.context = context;
     this.below = null;
     this.children = h("div", { hidden: true });
     this.problem = h("div");
     const place = t("tree.place", { range: `${formatNumber(node.start)}–${formatNumber(node.end)}` });
     const name = node.level ? t("tree.summary", { level: node.level }) : t("tree.chunk");
-    const heading = h("p", { class: "facts" }, h("strong", null, name), h("span", null, place));
+    this.heading = h("p", { class: "facts" }, h("strong", null, name), h("span", null, place));
     this.button = node.children ? this.openButton(place) : null;
     this.pair = h("div", { class: node.level ? "tree-pair" : "tree-pair is-chunk" });
-    this.card = h("div", { class: "card", tabindex: "-1" }, heading, this.pair, this.button, this.problem);
+    this.card = h("div", { class: "card", tabindex: "-1" }, this.heading, this.pair, this.button, this.problem);
     this.element = h("li", { class: "tree-node" }, this.card, this.children);
     if (node.level) {
       const covered = h("div", { class: "tree-source", role: "group", "aria-label": t("tree.text", { place }) });
-      this.pair.append(h("div", null, treeText(node.text)), covered);
+      this.pair.append(h("div", null, this.textOf(node.text)), covered);
       whenVisible(covered, () => new CoveredText(covered, source, node).start());
     } else {
       this.pair.append(this.chunkText());
@@ -178,13 +184,13 @@ class TreeItem {
       new CoveredText(box, this.source, this.node).showAround(this.node.text);
     });
     if (letters.length <= 1.2 * SHOWN_OF_CHUNK) {
-      box.append(treeText(this.node.text), around);
+      box.append(this.textOf(this.node.text), around);
       return box;
     }
-    const text = treeText(`${letters.slice(0, SHOWN_OF_CHUNK).join("")} …`);
+    const text = this.textOf(`${letters.slice(0, SHOWN_OF_CHUNK).join("")} …`);
     const button = h("button", { type: "button", class: "link", "aria-expanded": "false" }, t("tree.entire"));
     this.showAll = () => {
-      text.textContent = reflowed(this.node.text);
+      clear(text, reflowed(this.node.text));
       button.remove();
     };
     button.addEventListener("click", this.showAll);
@@ -198,7 +204,7 @@ class TreeItem {
     if (!this.below) {
       const load = (offset) => this.source.children(this.node.node_id, { offset });
       try {
-        this.below = new NodeList(this.source, await load(0), load);
+        this.below = new NodeList(this.source, await load(0), load, this.context);
       } catch (error) {
         clear(this.problem, errorBox(error));
         return null;
@@ -216,11 +222,31 @@ class TreeItem {
     this.button.setAttribute("aria-expanded", "false");
   }
 
+  textOf(text) {
+    return h("p", { class: "tree-text", dir: "auto", lang: this.context.language }, reflowed(text));
+  }
+
+  /** Show that the reader was led here: mark the hit, say where it is, and offer the way back. */
   markAsTarget() {
     this.showAll?.();
     this.card.classList.add("is-target");
-    this.card.scrollIntoView({ block: "center" });
+    this.heading.prepend(h("strong", { class: "tree-where", dir: "auto" }, this.context.title));
+    if (document.querySelector("#view-ask .hit")) this.heading.append(h("a", { href: viewLink("ask", { back: 1 }) }, t("tree.back")));
+    const mark = this.node.level ? null : this.markBest();
+    const place = mark ?? this.card;
+    place.scrollIntoView({ block: place.getBoundingClientRect().height > innerHeight / 2 ? "start" : "center" });
     this.card.focus({ preventScroll: true });
+  }
+
+  /** Mark the part of the chunk that matched best; return the mark, or null without such a part. */
+  markBest() {
+    const { best } = this.context;
+    const letters = Array.from(this.node.text); // ranges count code points
+    const cut = (from, to) => reflowed(letters.slice(Math.max(0, from - this.node.start), Math.max(0, to - this.node.start)).join(""), from > 0);
+    if (!best || best.start < this.node.start || best.end > this.node.end || best.end - best.start === letters.length) return null;
+    const mark = h("mark", { class: "read-range" }, cut(best.start, best.end));
+    clear(this.pair.querySelector(".tree-text"), cut(this.node.start, best.start), mark, cut(best.end, this.node.end));
+    return mark;
   }
 }
 
@@ -274,6 +300,7 @@ class CoveredText {
   async append(end) {
     const found = await this.source.text(this.node.document_id, this.stop, end);
     const isAround = this.stop >= this.node.end;
+    this.text.lang = found.language ?? "";
     this.text.append(h("span", { class: isAround ? "tree-around" : null }, reflowed(found.text, found.start > 0)));
     this.isAtEnd = found.end >= found.length || found.end <= this.stop;
     this.stop = found.end;
@@ -298,8 +325,10 @@ class CoveredText {
   }
 }
 
-function treeText(text) {
-  return h("p", { class: "tree-text", dir: "auto" }, reflowed(text));
+/** Return a range such as `120-240` of the address, or null. */
+function rangeOfText(text) {
+  const [, start, end] = /^(\d+)-(\d+)$/.exec(text ?? "") ?? [];
+  return start === undefined || Number(end) <= Number(start) ? null : { start: Number(start), end: Number(end) };
 }
 
 /** Run a task once an element can be seen. */
@@ -313,88 +342,4 @@ function whenVisible(element, task) {
     { rootMargin: "200px" },
   );
   observer.observe(element);
-}
-
-/** The list of documents with a search; `searched()` is called after one. */
-class DocumentFinder {
-  constructor(source, searched) {
-    this.source = source;
-    this.current = "";
-    this.request = 0;
-    this.items = [];
-    this.search = h("input", { id: "tree-search", type: "search", autocomplete: "off" });
-    this.status = h("p", { class: "hint", role: "status" });
-    this.list = h("ul", { class: "tree-documents" });
-    this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("tree.more_documents"));
-    this.problem = h("div");
-    this.search.addEventListener("input", debounced(() => this.load(0).then(searched)));
-    this.more.addEventListener("click", () => busy(this.more, () => this.load(this.items.length)));
-    this.element = h(
-      "section",
-      { class: "card stack", "aria-labelledby": "tree-documents" },
-      h("h2", { id: "tree-documents" }, t("view.documents")),
-      labeled(t("tree.search"), this.search),
-      this.status,
-      this.problem,
-      this.list,
-      this.more,
-    );
-    this.total = 0;
-    this.loading = this.load(0);
-  }
-
-  /** Search for a text. */
-  find(text) {
-    if (text === this.search.value.trim()) return;
-    this.search.value = text;
-    this.loading = this.load(0);
-  }
-
-  /** Return the id of the document if there is only one. */
-  async only() {
-    await this.loading;
-    return this.total === 1 ? this.items[0].id : "";
-  }
-
-  async load(offset) {
-    this.request += 1;
-    const own = this.request;
-    try {
-      const found = await this.source.documents({ offset, limit: LISTED_DOCUMENTS, search: this.search.value, status: "done" });
-      if (own !== this.request) return;
-      clear(this.problem);
-      this.items = offset ? [...this.items, ...found.items] : found.items;
-      this.total = found.total;
-      clear(this.list, this.items.map((one) => this.renderItem(one)));
-      this.more.hidden = this.items.length >= found.total;
-      this.status.textContent = found.total ? t("tree.listed", { shown: this.items.length, count: found.total }) : nothingFound(this.source, this.search.value, t("tree.unknown"), t("tree.none"));
-    } catch (error) {
-      if (own === this.request) clear(this.problem, errorBox(error));
-    }
-  }
-
-  renderItem(one) {
-    const current = one.id === this.current ? "true" : null;
-    return h(
-      "li",
-      { "data-document": one.id },
-      h("a", { href: viewLink("tree", { document: one.id, search: this.search.value.trim() }), "aria-current": current, dir: "auto" }, one.title || one.id),
-      h("span", { class: "hint" }, " ", one.title ? rich("tree.item", { id: h("span", { dir: "auto" }, one.id), chunks: countOf(one.chunks, "chunk") }) : countOf(one.chunks, "chunk")),
-    );
-  }
-
-  /** Return the title of a document with its id, or the id alone if the list does not contain it. */
-  titleOf(id) {
-    const title = this.items.find((one) => one.id === id)?.title;
-    return title ? `${title} (${id})` : id;
-  }
-
-  mark(id) {
-    this.current = id;
-    for (const item of this.list.children) {
-      const link = item.querySelector("a");
-      if (item.dataset.document === id) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    }
-  }
 }

@@ -1,25 +1,28 @@
 // The box that adds documents: files, then their cost, then the job.
 
-import { api } from "./api.js";
+import { api, reasonText } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
-import { countOf, formatBytes, formatNumber, rich, t } from "./i18n.js";
+import { countOf, formatBytes, formatNumber, t } from "./i18n.js";
 
 const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
 
 /** Return the box that adds documents: files, then their cost, then the job. */
-export function uploadBox(info, { startJob, closeFinished, unindexed, applyState }) {
+export function uploadBox(info, { jobs, unindexed, applyState }) {
   const { max_bytes: limit, max_files: most, suffixes } = info.upload;
-  const input = h("input", { type: "file", id: "upload", multiple: true, "aria-label": t("upload.choose"), accept: suffixes.join(","), class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
+  const fileInput = (id, label, options) => h("input", { type: "file", id, multiple: true, "aria-label": label, ...options, class: "visually-hidden", tabindex: "-1", "aria-hidden": "true" });
+  const input = fileInput("upload", t("upload.choose"), { accept: suffixes.join(",") });
+  const folder = fileInput("upload-folder", t("upload.choose_folder"), { webkitdirectory: true });
   const choose = h("button", { type: "button", class: "quiet", onclick: () => input.click() }, t("upload.choose"));
+  const chooseFolder = h("button", { type: "button", class: "quiet", onclick: () => folder.click() }, t("upload.choose_folder"));
   const chosen = h("div", { class: "stack", role: "status" });
-  const drop = h("div", { class: "drop" }, rich("upload.drop", { button: choose }), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input);
+  const drop = h("div", { class: "drop" }, h("div", { class: "row" }, choose, chooseFolder), h("p", null, t("upload.drop")), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input, folder);
   const box = h("section", { class: "card stack", "aria-label": t("upload.title") }, h("h2", null, t("upload.title")), drop, chosen);
 
   let newest = null;
 
   async function estimate(files) {
     newest = files;
-    closeFinished();
+    jobs.closeFinished();
     unindexed.remove(files.map((file) => file.name));
     const accepted = withoutRefused(files);
     clear(chosen, accepted.length ? h("p", { class: "hint" }, t("upload.reading", { count: accepted.length })) : null);
@@ -33,7 +36,7 @@ export function uploadBox(info, { startJob, closeFinished, unindexed, applyState
     }
     if (files !== newest) return; // other files were chosen meanwhile
     const reasons = new Map([
-      ...Object.entries(cost.unread),
+      ...Object.entries(cost.unread).map(([name, reason]) => [name, reasonText(reason)]),
       ...cost.skipped.map((id) => [id, t("upload.unchanged")]),
       ...cost.empty.map((id) => [id, t("upload.no_text")]),
     ]);
@@ -54,7 +57,7 @@ export function uploadBox(info, { startJob, closeFinished, unindexed, applyState
     const accepted = files.filter((file) => {
       const reason = problemOf(file) || problemBeside(file);
       if (reason) {
-        refused.push([names.has(file.name) ? t("upload.again", { name: file.name }) : file.name, reason]);
+        refused.push([names.has(file.name) ? file.webkitRelativePath || t("upload.again", { name: file.name }) : file.name, reason]);
         return false;
       }
       names.add(file.name);
@@ -91,7 +94,7 @@ export function uploadBox(info, { startJob, closeFinished, unindexed, applyState
           // Not more calls than were shown.
           const fields = { on_duplicate: "replace", max_llm_calls: cost.llm_calls };
           const { job_id: id } = await api.post("documents", formOf(files, fields));
-          startJob(id, t("documents.indexing", { what: countOf(files.length, "file") }), files.map((file) => file.name));
+          jobs.start(id, t("documents.indexing", { what: countOf(files.length, "file") }), files.map((file) => file.name));
           leave();
         } catch (error) {
           clear(trouble, errorBox(error));
@@ -118,23 +121,53 @@ export function uploadBox(info, { startJob, closeFinished, unindexed, applyState
     return file.size ? "" : t("upload.empty");
   }
 
-  input.addEventListener("change", () => {
-    const files = [...input.files];
-    input.value = "";
-    if (files.length) estimate(files);
-  });
+  for (const one of [input, folder]) {
+    one.addEventListener("change", () => {
+      const files = withoutHidden([...one.files]);
+      one.value = "";
+      if (files.length) estimate(files);
+      else if (one === folder) clear(chosen, h("p", { class: "hint" }, t("upload.no_files")));
+    });
+  }
   drop.addEventListener("dragover", (event) => {
     event.preventDefault();
     drop.classList.add("is-over");
   });
   drop.addEventListener("dragleave", () => drop.classList.remove("is-over"));
-  drop.addEventListener("drop", (event) => {
+  drop.addEventListener("drop", async (event) => {
     event.preventDefault();
     drop.classList.remove("is-over");
-    const files = [...event.dataTransfer.files];
+    const files = await droppedFiles(event.dataTransfer);
     if (files.length) estimate(files);
   });
   return box;
+}
+
+/** Return the files of a folder without hidden ones, such as `.DS_Store` and those in `.git`; files that were chosen one by one stay. */
+function withoutHidden(files) {
+  return files.filter((file) => !/(?:^|\/)\./.test(file.webkitRelativePath));
+}
+
+/** Return the files that were dropped, also those in folders. */
+async function droppedFiles(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()); // before the event ends
+  if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files];
+  return (await Promise.all(entries.filter(Boolean).map(filesIn))).flat();
+}
+
+/** Return the files of a dropped file or folder, in order, without hidden ones of folders. */
+async function filesIn(entry) {
+  if (entry.isFile) return [await new Promise((resolve, reject) => entry.file(resolve, reject))];
+  const reader = entry.createReader();
+  const inside = [];
+  for (;;) {
+    const part = await new Promise((resolve, reject) => reader.readEntries(resolve, reject)); // at most 100
+    if (!part.length) break;
+    inside.push(...part);
+  }
+  const shown = inside.filter((one) => !one.name.startsWith("."));
+  shown.sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }));
+  return (await Promise.all(shown.map(filesIn))).flat();
 }
 
 function costTable(documents, cost) {

@@ -1,0 +1,167 @@
+"""Vectors of one byte per component, and a search that rescores the best windows exactly.
+
+Each vector has a scale: its largest component is 127 or -127 times the scale. So a vector never
+depends on others, and a merged snapshot equals one that is built from all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations.protocols import FloatArray
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorRows
+from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors
+
+_LIMIT = 127
+"""The largest code."""
+
+_BLOCK = 1 << 14
+"""Number of vectors that are quantized at a time."""
+
+_RESCORED = 200
+"""Number of the best windows, or of given ones, whose vectors are read from the index for their
+exact cosines. `HybridStrategy` asks for so many; reading them takes two or three milliseconds."""
+
+_Rows = NDArray[Any] | SegmentedVectors
+
+
+class Int8Vectors:
+    """Vectors of one byte per component, which become float32 where they are read.
+
+    Args:
+        codes: The components, shape (windows, dimension), int8.
+        scales: The factor of each vector, shape (windows, 1), float32.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, codes: _Rows, scales: _Rows) -> None:
+        self.codes = codes
+        self.scales = scales
+
+    @classmethod
+    def zeros(cls, windows: int, dimension: int) -> Self:
+        """Return vectors to be set one by one."""
+        return cls(np.zeros((windows, dimension), np.int8), np.zeros((windows, 1), np.float32))
+
+    @classmethod
+    def of(cls, vectors: VectorRows) -> Self:
+        """Return the nearest vectors of one byte per component."""
+        made = cls.zeros(len(vectors), vectors.shape[1])
+        for start in range(0, len(vectors), _BLOCK):
+            made[start : start + _BLOCK] = vectors[start : start + _BLOCK]
+        return made
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of vectors, and their dimension."""
+        return tuple(self.codes.shape)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the arrays fit together."""
+        return (
+            self.codes.dtype == np.int8
+            and self.codes.ndim == self.scales.ndim == self.ndim
+            and self.scales.dtype == np.float32
+            and tuple(self.scales.shape) == (len(self.codes), 1)
+        )
+
+    def __len__(self) -> int:
+        """Return the number of vectors."""
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> FloatArray:
+        """Return some vectors, or one, as float32."""
+        vectors: FloatArray = self.codes[rows] * self.scales[rows]
+        return vectors
+
+    def __setitem__(self, rows: slice | int, vectors: FloatArray) -> None:
+        """Replace vectors by those nearest to others."""
+        if not (isinstance(self.codes, np.ndarray) and isinstance(self.scales, np.ndarray)):
+            raise TypeError("the vectors of several segments cannot be changed")
+        largest = np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0).astype(np.float32)
+        scales = largest / np.float32(_LIMIT)
+        divisors = np.where(scales > 0, scales, np.float32(1))
+        self.codes[rows] = np.clip(np.rint(vectors / divisors), -_LIMIT, _LIMIT)
+        self.scales[rows] = scales
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        """Return all vectors in one array of float32."""
+        if copy is False:
+            raise ValueError("vectors of one byte cannot become float32 without a copy")
+        return np.asarray(self[:], dtype=dtype)
+
+    def take(self, rows: IntArray | NDArray[np.bool_] | slice) -> Int8Vectors:
+        """Return some of the vectors, with the same codes."""
+        return Int8Vectors(self.codes[rows], self.scales[rows])
+
+    def followed_by(self, others: Sequence[Int8Vectors]) -> Int8Vectors:
+        """Return these vectors and those of others, with the same codes."""
+        codes, scales = [self.codes], [self.scales]
+        codes += [other.codes for other in others]
+        scales += [other.scales for other in others]
+        return Int8Vectors(np.concatenate(codes), np.concatenate(scales))
+
+    def with_recent(self, recent: Int8Vectors, places: IntArray) -> Int8Vectors:
+        """Return the vectors of two segments; see `SegmentedVectors`."""
+        return Int8Vectors(
+            SegmentedVectors(self.codes, recent.codes, places),
+            SegmentedVectors(self.scales, recent.scales, places),
+        )
+
+
+ReadVectors = Callable[[IntArray], FloatArray]
+"""Returns the vectors of some windows from the index, shape (windows, dimension), float32."""
+
+
+class RescoredSearch(NodeSearch):
+    """Searches vectors of one byte per component, and rescores the best windows exactly.
+
+    Args:
+        own: The search in the vectors of one byte per component.
+        read: Returns the exact vectors of windows.
+    """
+
+    def __init__(self, own: DenseIndex | SegmentedIndex, read: ReadVectors) -> None:
+        self.own = own
+        self.window_nodes = own.window_nodes
+        self._read = read
+
+    def search_windows(
+        self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return up to `count` windows, best first, and their cosines. See `NodeSearch`.
+
+        The cosines of the first 200 are exact, and those of the others within about .002.
+        """
+        if count < 1:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        rows, cosines = self.own.search_windows(query, max(count, _RESCORED), allowed)
+        best = rows[:_RESCORED]
+        if len(best):
+            cosines = np.concatenate([self.exact_cosines(query, best), cosines[_RESCORED:]])
+        order = np.lexsort((rows, -cosines))[:count]
+        return rows[order], cosines[order].astype(np.float64)
+
+    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows, which are exact if they are few. See `NodeSearch`."""
+        if len(windows) <= _RESCORED:
+            return self.exact_cosines(query, windows)
+        return self.own.cosines(query, windows)
+
+    def exact_cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the exact cosines of some windows. See `NodeSearch`."""
+        cosines: Floats = np.einsum("ij,j->i", self._read(windows), query)
+        return cosines
+
+    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of several vectors and some windows. See `NodeSearch`."""
+        return self.own.cosines_of(queries, windows)
