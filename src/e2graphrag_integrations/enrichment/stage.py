@@ -13,11 +13,7 @@ from typing import Self
 from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.enrichment.answers import read_answer
-from e2graphrag_integrations.errors import (
-    E2GraphRAGError,
-    IndexingError,
-    StoreError,
-)
+from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError
 from e2graphrag_integrations.indexing.run import RunControl, WorkStopped, run_in_slices
 from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource, EmbeddingWork
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
@@ -141,7 +137,7 @@ class EnrichmentStage:
         wait(futures)
         if calls.failure is not None:
             raise calls.failure
-        if control.stop.no_new_calls.is_set():
+        if calls.was_stopped:
             raise WorkStopped
         answers = zip(prompts, (future.result() for future in futures), strict=True)
         return {one.node.id: (one, answer) for one, answer in answers if answer is not None}
@@ -246,12 +242,16 @@ class EnrichmentCost:
 
 @dataclass
 class _Calls:
-    """Runs calls until a failure aborts the run, and remembers that failure."""
+    """Runs calls until a failure aborts the run, and remembers that failure.
+
+    A stop request counts only if a call was not made: a finished batch is written.
+    """
 
     asking: SummaryBuilder
     control: RunControl
     llm: object
     failure: BaseException | None = None
+    was_stopped: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, prompt: ChunkPrompt) -> str | None:
@@ -259,6 +259,7 @@ class _Calls:
         control, node = self.control, prompt.node
         stopping, failures = control.stop.no_new_calls, control.failures
         if stopping.is_set():
+            self.was_stopped = True
             return None
         try:
             if node.document_id in failures.failed:
@@ -267,7 +268,9 @@ class _Calls:
             failures.record_success(EnrichmentError)
         except BaseException as error:  # noqa: BLE001 - of the model: `_handle` converts it
             with self.lock:  # after a stop, a failure may be only a consequence of it
-                if not stopping.is_set():
+                if stopping.is_set():
+                    self.was_stopped = True
+                else:
                     self._handle(error, node)
             return None
         finally:
