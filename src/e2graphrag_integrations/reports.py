@@ -143,7 +143,7 @@ class ReembedEstimate(_Report):
 
 @dataclass(frozen=True, slots=True)
 class IndexReport(_Report):
-    """The result of `add`, `update`, `resume`, `reindex` or `reembed`.
+    """The result of `add`, `update`, `resume`, `reindex`, `reembed` or `enrich`.
 
     Attributes:
         documents: Number of documents indexed.
@@ -153,7 +153,8 @@ class IndexReport(_Report):
         queued: Ids of the documents that were only added to the queue, with `wait=False`.
         failed: Error messages of the documents that failed, by id.
         empty: Ids of indexed documents without text; they have no chunks.
-        chunks, summaries: Number of nodes written; `reindex` only extracts the chunks again.
+        chunks, summaries: Number of nodes written; `reindex` only extracts the chunks again, and
+            `enrich` only enriches them.
         entities, edges: Number of distinct graph entities and edges in the indexed documents.
         embedded: Number of nodes that needed a new vector because the cache had none.
         llm_calls: LLM calls, including retries; 0 with the extractive default.

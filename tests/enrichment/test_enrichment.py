@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+import time
 
 import pytest
 
@@ -14,7 +16,9 @@ from e2graphrag_integrations import (
     WriteOptions,
 )
 from e2graphrag_integrations.enrichment import Enricher, EnrichmentError
+from e2graphrag_integrations.enrichment.field import FieldLoader
 from e2graphrag_integrations.errors import (
+    EmbeddingError,
     InvalidInputError,
     LLMCallLimitError,
     SettingsMismatchError,
@@ -268,6 +272,7 @@ def test_it_can_be_asked_for_only_with_an_enricher(open_index):
             work()
 
 
+@pytest.mark.slow
 def test_a_pickle_has_no_model_and_cannot_write(open_index, path):
     rag = open_index(path, extractor=None, **enriching(lambda _: "Keywords: rent"))
     rag.add(DOCUMENTS)
@@ -401,3 +406,83 @@ def test_postgres_and_its_workers_enrich(postgres_url, open_index):
     assert found(rag)[0] == "lease"
     assert rag.remove_enrichment() == 3
     assert rag.verify().ok
+
+
+def test_the_field_is_loaded_once_and_before_a_new_state_answers(open_index, path, monkeypatch):
+    threads = []
+    load = FieldLoader.__call__
+
+    def recording(self, snapshot):
+        threads.append(threading.current_thread())
+        return load(self, snapshot)
+
+    monkeypatch.setattr(FieldLoader, "__call__", recording)
+    rag = open_index(path, read_your_writes=False, **enriching(ToldLLM()))
+    rag.add(DOCUMENTS[1:])
+    for _ in range(2):
+        assert "lease" not in found(rag)
+    assert threads == [threading.current_thread()]
+    rag.add(DOCUMENTS[0])
+    deadline = time.monotonic() + 30
+    while found(rag)[0] != "lease":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(threads) == 2
+    assert threads[1] is not threading.current_thread()
+
+
+def test_a_failed_change_of_the_embedder_changes_no_sentence(open_index, path):
+    class HalfEmbedder(HashingEmbedder):
+        """Fails for the sentences of the model."""
+
+        def embed(self, texts):
+            if any("annual rent" in text for text in texts):
+                raise ValueError("too hard")
+            return super().embed(texts)
+
+    rag = open_index(path, **enriching(ToldLLM()))
+    rag.add(DOCUMENTS)
+    before = rag.retrieve(RENT, k=3).nodes
+    with pytest.raises(EmbeddingError, match="too hard"):
+        rag.reembed(HalfEmbedder(96))
+    assert rag.retrieve(RENT, k=3).nodes == before
+    assert rag.verify().ok
+
+
+def test_a_sentence_that_cannot_be_embedded_fails_only_its_document(open_index, path):
+    class HalfEmbedder(HashingEmbedder):
+        """Fails for a sentence of the model."""
+
+        def embed(self, texts):
+            if any("crossed the water" in text for text in texts):
+                raise ValueError("too hard")
+            return super().embed(texts)
+
+    rag = open_index(path, embedder=HalfEmbedder(), **enriching(ToldLLM()))
+    report = rag.add(DOCUMENTS)
+    assert (report.documents, list(report.failed)) == (2, ["boat"])
+    assert "too hard" in report.failed["boat"]
+    assert found(rag)[0] == "lease"
+    assert rag.verify().ok
+
+
+def test_a_scope_with_a_part_of_a_document_has_none_of_its_enrichment(open_index):
+    """An answer may repeat the beginning of the document."""
+    secret, public = "Anna hid the gold in the cellar. ", "Bert pays four crowns to Dora."
+    document = SourceDocument(
+        "both",
+        secret + public,
+        segments=[
+            (0, len(secret), {"tenant": "a"}),
+            (len(secret), len(secret + public), {"tenant": "b"}),
+        ],
+    )
+    llm = ToldLLM()
+    rag = open_index(chunk_size=8, chunk_overlap=0, split_segments=True, **enriching(llm))
+    rag.add([document, *DOCUMENTS[1:]])
+    assert any(f"[beginning]\n{secret.strip()}" in prompt for prompt in llm.prompts)
+    texts = {node.text.strip(): codes(node) for node in rag.retrieve(RENT, k=9).nodes}
+    assert "enriched_sentence" in texts[public]
+    nodes = rag.scoped({"tenant": "b"}).retrieve(RENT, k=3).nodes
+    assert [node.text.strip() for node in nodes if node.level == 0] == [public]
+    assert not [code for node in nodes for code in codes(node) if "enriched" in code]

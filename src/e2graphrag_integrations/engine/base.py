@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def enriched_field(snapshot: Snapshot, store: Store) -> ChunkField | None:
-    """Return what a language model has added to the chunks; None if nothing has been added."""
+def field_loader(snapshot: Snapshot, store: Store) -> Callable[[Snapshot], ChunkField] | None:
+    """Return what loads the words that an enricher has added to chunks; None if there are none."""
     if "enriched" not in snapshot.made_with:
         return None
     from e2graphrag_integrations.enrichment.field import FieldLoader
 
-    return FieldLoader(store)(snapshot)
+    return FieldLoader(store)
 
 
 class OpenEngine(IndexReader):
@@ -65,7 +65,7 @@ class OpenEngine(IndexReader):
             self._index.components,
             parts.node_search,
             parts.options.freshness,
-            enriched_field,
+            field_loader,
             int8=parts.int8,
         )
         self._index.after_write = self._session.note_write

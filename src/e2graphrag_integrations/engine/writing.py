@@ -389,12 +389,11 @@ class DocumentWrites(OpenEngine):
     def _reembed_all(self, embedder: Embedder, run: IndexingRun) -> IndexReport:
         from e2graphrag_integrations.indexing.reembed import reembed_documents
 
-        report = reembed_documents(self._index, embedder, run)
-        if "enriched" in self._store.manifest():
-            from e2graphrag_integrations.enrichment.whole_index import embed_again
+        if "enriched" not in self._store.manifest():
+            return reembed_documents(self._index, embedder, run)
+        from e2graphrag_integrations.enrichment.whole_index import embedded_again
 
-            embed_again(self._index, run)
-        return report
+        return reembed_documents(self._index, embedder, run, embedded_again)
 
     def estimate_enrichment(self) -> CostEstimate:
         """Return the cost of `enrich` without calling a model.

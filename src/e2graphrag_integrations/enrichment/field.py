@@ -31,7 +31,7 @@ _NOTHING: tuple[IntArray, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
 
 @dataclass(frozen=True)
 class FieldLoader:
-    """Loads the field of a snapshot, once for each.
+    """Loads the field of a snapshot.
 
     Attributes:
         store: The index file. It may be newer than the snapshot: chunks of the snapshot that it no
@@ -41,17 +41,14 @@ class FieldLoader:
     store: Store
 
     def __call__(self, snapshot: Snapshot) -> EnrichedField:
-        """Return the field of a snapshot, which is kept with it."""
-        field: EnrichedField = snapshot.derived(self.load)
-        return field
-
-    def load(self, snapshot: Snapshot) -> EnrichedField:
         """Read the answers and the vectors of the chunks of a snapshot.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows_of, dimension = snapshot.nodes.row_of, int(snapshot.made_with.get("dimension", 0))
+        rows_of = snapshot.nodes.row_of
+        # An answer may repeat the beginning of its document, which a scope need not contain.
+        hidden = set(snapshot.partial_documents)
         rows: list[int] = []
         words: list[str] = []
         sentences: list[tuple[str, ...]] = []
@@ -59,7 +56,11 @@ class FieldLoader:
         owners: list[int] = []
         with self.store.read_transaction():
             attached = self.store.attached()
-            known = sorted((rows_of[id_], keys) for id_, keys in attached.items() if id_ in rows_of)
+            known = sorted(
+                (rows_of[id_], keys)
+                for id_, keys in attached.items()
+                if id_ in rows_of and snapshot.nodes.document[rows_of[id_]] not in hidden
+            )
             for first in range(0, len(known), _BATCH):
                 batch = known[first : first + _BATCH]
                 contents = self.store.cached(key for _, keys in batch for key in keys)
@@ -68,11 +69,9 @@ class FieldLoader:
                     rows.append(row)
                     words.append(answer.words)
                     sentences.append(answer.sentences)
-                    for key in vector_keys:
-                        own = np.frombuffer(contents[key], dtype="<f4").reshape(-1, dimension)
-                        vectors.append(own)
-                        owners += [row] * len(own)
-        stacked = np.concatenate(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
+                    vectors += [np.frombuffer(contents[key], dtype="<f4") for key in vector_keys]
+                    owners += [row] * len(vector_keys)
+        stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
         return EnrichedField(
             snapshot,
             np.asarray(rows, dtype=np.int64),

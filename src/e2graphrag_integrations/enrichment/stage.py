@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field
 from types import MappingProxyType
-
-import numpy as np
+from typing import Self
 
 from e2graphrag_integrations._utils.failures import redact_error
-from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.enrichment.answers import read_answer
-from e2graphrag_integrations.errors import (
-    E2GraphRAGError,
-    EmbeddingError,
-    IndexingError,
-    StoreError,
-)
-from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
-from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource
+from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError
+from e2graphrag_integrations.indexing.run import RunControl, WorkStopped, run_in_slices
+from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource, EmbeddingWork
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import LevelEstimate, Stage
 from e2graphrag_integrations.store.records import ContentCache
@@ -62,6 +54,27 @@ class ChunkPrompt:
 
     node: Node
     texts: Texts
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences that an answer adds to a chunk.
+
+    Attributes:
+        document_id: The document of the chunk.
+        prefix: The text prepended to each of them, which is that of the windows of the document.
+        texts: The sentences.
+    """
+
+    document_id: str
+    prefix: str
+    texts: Sequence[str]
+
+    @classmethod
+    def of(cls, node: Node, prefixes: Mapping[str, str], answer: str) -> Self:
+        """Return the sentences of an answer about a chunk, given the prefixes by document id."""
+        document_id = node.document_id
+        return cls(document_id, prefixes[document_id], read_answer(answer).sentences)
 
 
 def prompts_of(document: SourceDocument, chunks: Sequence[Node]) -> Iterator[ChunkPrompt]:
@@ -124,7 +137,7 @@ class EnrichmentStage:
         wait(futures)
         if calls.failure is not None:
             raise calls.failure
-        if control.stop.no_new_calls.is_set():
+        if calls.was_stopped:
             raise WorkStopped
         answers = zip(prompts, (future.result() for future in futures), strict=True)
         return {one.node.id: (one, answer) for one, answer in answers if answer is not None}
@@ -137,69 +150,57 @@ class EnrichmentStage:
     ) -> Mapping[str, tuple[bytes, ...]]:
         """Embed the sentences of the answers; return the keys of answers and vectors by node id."""
         failed = control.failures.failed
-        kept = {id_: one for id_, one in answers.items() if one[0].node.document_id not in failed}
         sentences = {
-            id_: (prefixes[one.node.document_id], read_answer(answer).sentences)
-            for id_, (one, answer) in kept.items()
+            id_: Sentences.of(one.node, prefixes, answer)
+            for id_, (one, answer) in answers.items()
+            if one.node.document_id not in failed
         }
         vectors = embed_sentences(self.embedder, sentences, self.asking.store, control)
         return {
-            id_: (self.asking.key(one.texts, _LEVEL), *vectors[id_])
-            for id_, (one, _) in kept.items()
-            if id_ in vectors
+            id_: (self.asking.key(answers[id_][0].texts, _LEVEL), *keys)
+            for id_, keys in vectors.items()
+            if sentences[id_].document_id not in failed
         }
 
 
 def embed_sentences(
     source: EmbedderSource,
-    sentences: Mapping[str, tuple[str, Sequence[str]]],
+    sentences: Mapping[str, Sentences],
     cache: ContentCache,
     control: RunControl,
-) -> Mapping[str, tuple[bytes, ...]]:
-    """Cache the vectors of the sentences of chunks, those of each chunk as one content.
+) -> dict[str, tuple[bytes, ...]]:
+    """Cache the vectors of the sentences of chunks; return their keys by node id.
 
     Args:
         source: The embedder.
-        sentences: For each chunk, by node id, the prefix of its document and its sentences.
+        sentences: The sentences of each chunk, by node id.
         cache: Stores the vectors.
-        control: Ends the work after a stop request.
-
-    Returns:
-        The key of the vectors of each chunk, by node id; no key for one without sentences.
+        control: Receives failures; ends the work after a stop request.
 
     Raises:
-        EmbeddingError: If the embedder fails.
+        EmbeddingError: If a failure aborts the run.
         WorkStopped: After a stop request.
     """
     embedder, fingerprint = source.embedder, source.embedder_fingerprint
-    keys: dict[str, tuple[bytes, ...]] = dict.fromkeys(sentences, ())
-    texts: dict[bytes, list[str]] = {}
-    for id_, (prefix, own) in sentences.items():
-        if own:
-            spelled = [_within_window(embedder, prefix, one) for one in own]
-            key = vectors_key(fingerprint, spelled)
-            keys[id_], texts[key] = (key,), spelled
+    keys: dict[str, tuple[bytes, ...]] = {}
+    texts: dict[bytes, str] = {}
+    owners: dict[bytes, list[str]] = {}
+    for id_, own in sentences.items():
+        spelled = [_within_window(embedder, own.prefix, one) for one in own.texts]
+        keys[id_] = tuple(embedder.cache_key(text, fingerprint) for text in spelled)
+        for key, text in zip(keys[id_], spelled, strict=True):
+            texts[key] = text
+            owners.setdefault(key, []).append(own.document_id)
     known = cache.cached(texts)
-    missing = [key for key in texts if key not in known]
-    while missing:
-        if control.stop.no_new_work.is_set():
-            raise WorkStopped
-        batch: list[bytes] = []
-        while missing and sum(len(texts[key]) for key in batch) < _SLICE:
-            batch.append(missing.pop())
-        with control.timer.timed("embed"), wrap_errors(EmbeddingError, "embedding failed"):
-            vectors = embedder.embed([text for key in batch for text in texts[key]])
-        ends = np.cumsum([len(texts[key]) for key in batch])
-        parts = np.split(vectors.astype("<f4"), ends[:-1])
-        values = {key: part.tobytes() for key, part in zip(batch, parts, strict=True)}
-        cache.put_cached("enrichment vectors", values)
+    missing = {key: text for key, text in texts.items() if key not in known}
+
+    def store(vectors: dict[bytes, bytes]) -> None:
+        cache.put_cached("vector", vectors)
+
+    work = EmbeddingWork(embedder)
+    for _ in run_in_slices(missing, owners, work, store, slice_size=_SLICE, control=control):
+        pass
     return keys
-
-
-def vectors_key(fingerprint: str, texts: Sequence[str]) -> bytes:
-    """Return the cache key of the vectors of some texts."""
-    parts = "".join(f"\0{len(text)}:{text}" for text in texts)
-    return hashlib.sha256(f"enrichment vectors\0{fingerprint}{parts}".encode()).digest()
 
 
 def _within_window(embedder: WindowedEmbedder, prefix: str, sentence: str) -> str:
@@ -241,12 +242,16 @@ class EnrichmentCost:
 
 @dataclass
 class _Calls:
-    """Runs calls until a failure aborts the run, and remembers that failure."""
+    """Runs calls until a failure aborts the run, and remembers that failure.
+
+    A stop request counts only if a call was not made: a finished batch is written.
+    """
 
     asking: SummaryBuilder
     control: RunControl
     llm: object
     failure: BaseException | None = None
+    was_stopped: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, prompt: ChunkPrompt) -> str | None:
@@ -254,6 +259,7 @@ class _Calls:
         control, node = self.control, prompt.node
         stopping, failures = control.stop.no_new_calls, control.failures
         if stopping.is_set():
+            self.was_stopped = True
             return None
         try:
             if node.document_id in failures.failed:
@@ -262,7 +268,9 @@ class _Calls:
             failures.record_success(EnrichmentError)
         except BaseException as error:  # noqa: BLE001 - of the model: `_handle` converts it
             with self.lock:  # after a stop, a failure may be only a consequence of it
-                if not stopping.is_set():
+                if stopping.is_set():
+                    self.was_stopped = True
+                else:
                     self._handle(error, node)
             return None
         finally:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations.enrichment.answers import read_answer
-from e2graphrag_integrations.enrichment.stage import ENRICHED, embed_sentences
+from e2graphrag_integrations.enrichment.stage import ENRICHED, Sentences, embed_sentences
 from e2graphrag_integrations.errors import InvalidInputError, StoppedError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import (
@@ -19,6 +18,7 @@ from e2graphrag_integrations.indexing.run import (
     StageTimer,
     WorkStopped,
 )
+from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource
 from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, check_calls
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
@@ -39,6 +39,7 @@ def estimate_enrichment(index: OpenIndex) -> CostEstimate:
 def enrich_index(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Enrich all chunks of an index; see `E2GraphRAG.enrich`."""
     started, store = time.perf_counter(), index.store
+    index.components.revalidate(store.manifest())  # another process may have embedded it again
     summaries, stage = _stage_of(index, run)
     cost = _estimate(store, stage)
     check_calls(cost, stage.model, run.max_llm_calls, "answers")
@@ -55,7 +56,7 @@ def enrich_index(index: OpenIndex, run: IndexingRun) -> IndexReport:
         ):
             for documents, trees in _documents(store):
                 answers = stage.ask(documents, trees, control, pool)
-                attached = stage.attach(answers, _prefixes(index, documents), control)
+                attached = stage.attach(answers, _prefixes(index.components, documents), control)
                 store.replace_attached(attached, lambda recorded: {**recorded, **stage.entries})
                 chunks += len(attached)
     except WorkStopped as error:
@@ -87,32 +88,36 @@ def remove_enrichment(index: OpenIndex) -> int:
     return len(attached)
 
 
-def embed_again(index: OpenIndex, run: IndexingRun) -> None:
-    """Embed the sentences of all chunks with the embedder of the index, if there are any.
+def embedded_again(
+    store: Store, source: EmbedderSource, control: RunControl
+) -> dict[str, tuple[bytes, ...]]:
+    """Embed the sentences of all chunks again; return what to attach, by node id.
 
     The answers are read from the file, so no language model is called.
+
+    Args:
+        store: The index.
+        source: The new embedder.
+        control: Ends the work after a stop request.
     """
-    store = index.store
     attached = store.attached()
-    if not attached:
-        return
-    control = RunControl(StageTimer(None), stop=run.stop)
+    renewed: dict[str, tuple[bytes, ...]] = {}
     for documents, trees in _documents(store):
-        prefixes = _prefixes(index, documents)
+        prefixes = _prefixes(source, documents)
         own = {
-            node.id: (prefixes[tree.document_id], attached[node.id][0])
+            node.id: (node, attached[node.id][0])
             for tree in trees
             for node in (tree.levels[0] if tree.levels else ())
             if node.id in attached
         }
         answers = store.cached(key for _, key in own.values())
         sentences = {
-            id_: (prefix, read_answer(answers[key].decode()).sentences)
-            for id_, (prefix, key) in own.items()
+            id_: Sentences.of(node, prefixes, answers[key].decode())
+            for id_, (node, key) in own.items()
         }
-        vectors = embed_sentences(index.components, sentences, store, control)
-        renewed = {id_: (attached[id_][0], *vectors[id_]) for id_ in own}
-        store.replace_attached(renewed, dict)
+        vectors = embed_sentences(source, sentences, store, control)
+        renewed |= {id_: (key, *vectors[id_]) for id_, (_, key) in own.items()}
+    return renewed
 
 
 def _stage_of(index: OpenIndex, run: IndexingRun) -> tuple[SummaryBuilder, ChunkStage]:
@@ -158,8 +163,8 @@ def _documents(store: Store) -> Iterator[tuple[list[SourceDocument], list[Tree]]
         yield [store.document(id_) for id_ in batch], trees
 
 
-def _prefixes(index: OpenIndex, documents: Sequence[SourceDocument]) -> dict[str, str]:
-    embedder = index.components.embedder
+def _prefixes(source: EmbedderSource, documents: Sequence[SourceDocument]) -> dict[str, str]:
+    embedder = source.embedder
     return {one.id: embedder.title_prefix(one.title) for one in documents}
 
 

@@ -8,7 +8,7 @@ interrupted one has cached. Nothing is extracted or summarized.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
@@ -19,6 +19,7 @@ from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.reindex import batches
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
 from e2graphrag_integrations.indexing.stages.embedding import (
+    EmbedderSource,
     Windows,
     embed_nodes,
     windows_of,
@@ -30,6 +31,14 @@ from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import embed_tags
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node
+
+Reattach = Callable[[Store, EmbedderSource, RunControl], Mapping[str, Sequence[bytes]]]
+"""Embeds what is attached to the nodes of an index; returns the keys of the contents by node id."""
+
+
+def _nothing(*_: object) -> Mapping[str, Sequence[bytes]]:
+    """Attach nothing else."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +73,17 @@ class NewEmbedder:
             return True
 
 
-def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) -> IndexReport:
-    """Embed all nodes of a file again; see `E2GraphRAG.reembed`."""
+def reembed_documents(
+    index: OpenIndex, embedder: Embedder, run: IndexingRun, reattach: Reattach = _nothing
+) -> IndexReport:
+    """Embed all nodes of a file again; see `E2GraphRAG.reembed`.
+
+    Args:
+        index: The file.
+        embedder: The new embedder.
+        run: The options of the run.
+        reattach: Embeds what is attached to nodes, and returns what to attach instead.
+    """
     store, components, started = index.store, index.components, time.perf_counter()
     documents = store.content_hashes()
     new = NewEmbedder.of(embedder)
@@ -81,6 +99,7 @@ def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) ->
             windows |= found.windows
             embedded += found.embedded
             chunks += sum(not node.level for node in nodes)
+        attached = reattach(store, new, control)
     except WorkStopped as error:
         raise StoppedError(
             "embedding again was stopped and the index is as before: call reembed() to continue"
@@ -98,6 +117,7 @@ def reembed_documents(index: OpenIndex, embedder: Embedder, run: IndexingRun) ->
                 **entries,
             },
             tags,
+            attached,
         )
     control.timer.advance("write", len(documents))
     components.replace_embedder(embedder, new.embedder_fingerprint)

@@ -96,6 +96,9 @@ next attempt blocks writers."""
 
 T = TypeVar("T")
 
+FieldLoader = Callable[[Snapshot, Store], Callable[[Snapshot], ChunkField] | None]
+"""Returns what loads the field of a snapshot; see `RetrievalSession`."""
+
 
 class RetrievalSession:
     """Retrieves from a store; safe for concurrent use by several threads.
@@ -110,7 +113,8 @@ class RetrievalSession:
         node_search: Returns the vector search to use with a snapshot; None searches the vectors in
             the file.
         policy: How old an answer may be.
-        chunk_field: Returns the field of the chunks of a snapshot; None if they have none.
+        field_loader: Returns a function that loads the `ChunkField` of a snapshot, or None if its
+            chunks have none.
         int8: Whether the vectors of the snapshots have one byte per component.
     """
 
@@ -120,7 +124,7 @@ class RetrievalSession:
         components: Components,
         node_search: Callable[[Snapshot], NodeSearch] | None = None,
         policy: FreshnessPolicy | None = None,
-        chunk_field: Callable[[Snapshot, Store], ChunkField | None] = lambda *_: None,
+        field_loader: FieldLoader = lambda *_: None,
         *,
         int8: bool = False,
     ) -> None:
@@ -128,7 +132,7 @@ class RetrievalSession:
         self._store = store
         self._components = components
         self._node_search = node_search
-        self._chunk_field = chunk_field
+        self._field_loader = field_loader
         policy = FreshnessPolicy() if policy is None else policy
         self._generations = GenerationKeeper(store, self._build, policy)
         self._scopes: ScopedSnapshots | None = None
@@ -271,9 +275,8 @@ class RetrievalSession:
 
     def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
         source, snapshot = view.source(self._store), view.seen.snapshot
-        field = self._chunk_field(snapshot, self._store)
-        if field is not None:
-            query = replace(query, options=(*query.options, field))
+        if snapshot.chunk_field is not None:
+            query = replace(query, options=(*query.options, snapshot.chunk_field))
         dense = snapshot.dense
         if isinstance(dense, DenseIndex):
             return retrieve(query, strategy, snapshot, source, self._components)
@@ -313,6 +316,9 @@ class RetrievalSession:
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
         base = load_or_build_snapshot(store, older, int8=self._int8)
+        load_field = self._field_loader(base, store)
+        if load_field is not None:
+            base = replace(base, field_factory=load_field, prebuilt_bm25=base.loaded_bm25)
         if self._node_search is None:
             return base, base
         # BM25 belongs to the base snapshot, so that the next build can reuse it. The tags are

@@ -117,6 +117,10 @@ def _no_tags(snapshot: Snapshot) -> NDArray[np.int16]:
     return np.empty((len(snapshot.chunk_nodes), 0), dtype=np.int16)
 
 
+def _no_field(snapshot: Snapshot) -> None:
+    """Return None: chunks contain nothing beside their texts."""
+
+
 @dataclass(frozen=True)
 class Segments:
     """The folders on disk that contain the documents of a snapshot; see `snapshot/segments.py`.
@@ -164,6 +168,7 @@ class Snapshot:
         partial_documents: The rows of documents of which only some nodes are in the snapshot.
         question_languages: The languages whose extractors read questions; None means all of the
             index.
+        field_factory: Loads what chunks contain beside their texts (`ChunkField`) on first use.
     """
 
     generation: str
@@ -191,6 +196,12 @@ class Snapshot:
     segments: Segments | None = None
     partial_documents: Sequence[int] = ()
     question_languages: frozenset[str] | None = None
+    field_factory: Callable[[Snapshot], Any] = _no_field
+
+    @lazy
+    def chunk_field(self) -> Any:
+        """Return what chunks contain beside their texts; None if there is nothing."""
+        return self.field_factory(self)
 
     @lazy
     def languages(self) -> Sequence[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
@@ -478,6 +479,7 @@ class Store:
         windows: Mapping[str, Sequence[tuple[Span, bytes]]],
         change_manifest: Callable[[Mapping[str, str]], Mapping[str, str]],
         tag_set: TagSet | None,
+        attached: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
     ) -> None:
         """Give all nodes new windows in one transaction, and drop the old vectors.
 
@@ -486,6 +488,7 @@ class Store:
                 vector.
             change_manifest: Changes the entries in the manifests of the documents and the queue.
             tag_set: The tags of the index with new vectors; None if there are no tags.
+            attached: Keys of new contents to attach to nodes, by node id.
 
         Raises:
             IndexingError: If another writer has changed the documents or deleted the vectors.
@@ -499,6 +502,7 @@ class Store:
             old_keys = {key for (key,) in db.execute("SELECT content_key FROM windows").fetchall()}
             try:
                 replace_windows(db, windows)
+                attach(db, attached)
             except self.database.reference_error as error:
                 raise IndexingError(problem) from error
             renew_stamps(db, self.path)
