@@ -73,7 +73,7 @@ export class EntityEditor {
   }
 
   renderEdit(edit) {
-    const text = t(`edits.is.${edit.kind}`, { first: edit.names[0], last: edit.names.at(-1) });
+    const text = t(`edits.is.${edit.kind}`, { first: edit.names[0], last: edit.names[1] });
     const button = h("button", { type: "button", class: "quiet small", "data-writes": "all", "aria-label": t("edits.undo", { edit: text }) }, t("do.undo"));
     button.addEventListener("click", () =>
       busy(button, async () => {

@@ -757,6 +757,7 @@ export const ENGLISH = Object.freeze({
   "edits.title": "Corrections",
   "edits.none": "There are none. “Correct this entity” below the drawing adds one.",
   "edits.is.alias": "'{first}' means '{last}'",
+  "edits.is.homonym": "'{first}' means '{last}' in some documents",
   "edits.is.separate": "'{first}' is not '{last}'",
   "edits.is.stop": "'{first}' is stopped",
   "edits.undo": "Undo: {edit}",

@@ -757,6 +757,7 @@ export const CHINESE = Object.freeze({
   "edits.title": "更正",
   "edits.none": "暂无更正。可用图下方的“更正此实体”添加。",
   "edits.is.alias": "“{first}”指“{last}”",
+  "edits.is.homonym": "“{first}”在部分文档中指“{last}”",
   "edits.is.separate": "“{first}”不是“{last}”",
   "edits.is.stop": "“{first}”已停用",
   "edits.undo": "撤销：{edit}",
