@@ -142,23 +142,22 @@ def homonyms(
     ] = None,
     lock_timeout: options.LockTimeout = 30.0,
     json: options.Json = False,
-) -> ExitCode:
-    """Propose names that seem to mean several entities, and separate those that you accept.
+) -> None:
+    """Propose names that mean several entities.
 
-    No model is called. `entities edit --undo` undoes each separation.
+    --accept NAME separates the entities of a proposal; `entities edit --undo` undoes it. No
+    language model is called.
 
     Examples:
       e2graphrag entities homonyms novels.e2g
-      e2graphrag entities homonyms novels.e2g --accept filby
     """
     with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         found = rag.propose_homonyms(prefix=prefix)
         if accept:
             chosen = inputs.chosen_proposals(accept, found)
             print_edits(rag.edit_entities(separate=chosen), as_json=json)
-            return ExitCode.OK
+            return
     print_homonyms(found, as_json=json)
-    return ExitCode.OK if found else ExitCode.NOTHING_FOUND
 
 
 @command

@@ -93,7 +93,7 @@ def print_homonyms(proposals: Sequence[HomonymProposal], *, as_json: bool) -> No
         print_json({"homonyms": [one.to_dict() for one in proposals]})
         return
     if not proposals:
-        print_line("nothing found")
+        print_line("no homonyms")
     for number, proposal in enumerate(proposals, 1):
         if number > 1:
             print_line()
