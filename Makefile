@@ -18,7 +18,8 @@ SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-slow test-all coverage notebooks docs figures screenshots build check-project \
 	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
-	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-answers bench-enrichment bench-peers \
+	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-homonyms bench-answers \
+	bench-enrichment bench-peers \
 	bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards bench-crash bench-concurrency bench-sizes clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -180,6 +181,10 @@ bench-calibration: $(STAMP)
 # The route of labelled questions (four minutes).
 bench-routes: $(STAMP)
 	$(BIN)/python benchmarks/routes.py --data ../shared/data --out benchmarks/results/routes.json
+
+# The proposals of homonyms (eight minutes).
+bench-homonyms: $(STAMP)
+	$(BIN)/python benchmarks/homonyms.py --data ../shared/data --out benchmarks/results/homonyms.json
 
 # Kills processes that index and that persist, 200 times each, and forks a writing one 80 times (20 minutes).
 bench-crash: $(STAMP)

@@ -20,6 +20,7 @@ from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.output.indexing import print_skipped
 from e2graphrag_integrations.cli.where import parse_object, parse_value
+from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
 from e2graphrag_integrations.languages.language import AUTO
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.engine.scoped_reader import ScopedReader
     from e2graphrag_integrations.enrichment import Enricher
     from e2graphrag_integrations.reports import IndexReport
+    from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
 
@@ -390,6 +392,24 @@ def parse_extractors(arguments: Sequence[str] | None) -> str | dict[str, str] | 
     if len(given) > 1:
         raise InvalidInputError("--spacy-model: give one pipeline, or one for each LANGUAGE=NAME")
     return given[0] if given else None
+
+
+def chosen_proposals(
+    names: Sequence[str], proposals: Sequence[HomonymProposal]
+) -> list[HomonymProposal]:
+    """Return the proposals with the names after `--accept`.
+
+    Raises:
+        InvalidInputError: If there is no proposal for a name.
+    """
+    by_name = {one.name: one for one in proposals}
+    forms = {name: normal_form(name) for name in names}
+    for name, form in forms.items():
+        if form not in by_name:
+            raise InvalidInputError(
+                f"--accept {name!r}: there is no proposal for this name; omit --accept to list them"
+            )
+    return [by_name[form] for form in forms.values()]
 
 
 def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:

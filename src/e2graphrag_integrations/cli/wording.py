@@ -27,6 +27,7 @@ _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES} | {
     "k": "-k",
     "now": "--boost-now",
     "summarizer": "--llm-model",
+    "types": "--type",
 }
 """Options by the names of parameters in Python."""
 
@@ -42,6 +43,7 @@ _COMMANDS = {
     "export_graph": "export graph",
     "export_to": "export folder",
     "import_from": "indexes import",
+    "propose_homonyms": "entities homonyms",
     "reembed": "indexes reembed",
     "reindex": "entities reindex",
     "resume": "documents resume",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.portability.graph_formats import GraphFormat
     from e2graphrag_integrations.portability.property_graph import GraphOptions, PropertyGraph
     from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
+    from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
     from e2graphrag_integrations.retrieval.filters.where import Where
     from e2graphrag_integrations.text.tags import Tag, Tags
 
@@ -55,8 +56,8 @@ class EntityMethods(OpenEngine):
                 the alias become mentions of that entity. The alias may be new; the entity must be
                 in the index, or be an alias itself.
             separate: Pairs of names that never mean the same entity, such as `[("US", "us")]`. To
-                separate two entities with one name, pass the name
-                with the documents that mean another entity, such as
+                separate two entities with one name, pass a proposal of `propose_homonyms`, or the
+                name with the documents that mean another entity, such as
                 `[("Mercury", {"Mercury (singer)": ["queen.txt"]})]`.
             stop: Names that mean no entity. They need not be in the index.
             undo: Edits to undo first, or their ids. Undoing one leaves all others as they are.
@@ -99,6 +100,42 @@ class EntityMethods(OpenEngine):
         return await run_in_thread(
             lambda: self.edit_entities(alias=alias, separate=separate, stop=stop, undo=undo),
             lambda: None,
+        )
+
+    def propose_homonyms(
+        self, *, prefix: str = "", max_similarity: float | None = None
+    ) -> list[HomonymProposal]:
+        """Return names that seem to mean several entities, the surest first.
+
+        Documents with a name are about different entities if they share no other rare name and no
+        rare value of their metadata, and if their vectors are not similar. Only the names are
+        embedded, and nothing is written: `edit_entities(separate=...)` accepts the proposals.
+
+        Args:
+            prefix: Start of the names.
+            max_similarity: Maximum cosine similarity of documents about different entities. Lower
+                values give fewer and surer proposals. None means one with a precision above 0.9 on
+                passages of Wikipedia.
+
+        Raises:
+            InvalidInputError: If an argument is invalid, or the vectors are not in the index.
+            EmbeddingError: If the embedder fails.
+        """
+        from e2graphrag_integrations.retrieval.entities.homonyms import propose_homonyms
+
+        components = self._index.components
+        return self.read_snapshot(
+            lambda one, _: propose_homonyms(
+                one, components.embedder_for(one.made_with).embed, prefix, max_similarity
+            )
+        )
+
+    async def apropose_homonyms(
+        self, *, prefix: str = "", max_similarity: float | None = None
+    ) -> list[HomonymProposal]:
+        """Run `propose_homonyms` in a thread."""
+        return await asyncio.to_thread(
+            self.propose_homonyms, prefix=prefix, max_similarity=max_similarity
         )
 
     def edits(self) -> EntityEdits:

@@ -61,6 +61,29 @@ def test_edits_are_made_listed_and_undone(call, book_index):
     assert undone.out == "no edits\n"
 
 
+def test_homonyms_are_proposed_and_accepted(call, tmp_path):
+    texts = {
+        "runner": "Ada Berg is a runner from Norway. She won the race of Bergen with Olaf Lund.",
+        "banker": "Ada Berg is a banker in Rome. She leads the Bank of Lazio with Carlo Conti.",
+    }
+    for name, text in texts.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "Ada Berg.txt").write_text(text, encoding="utf-8")
+    index = tmp_path / "people.e2g"
+    assert call("index", "--out", index, tmp_path / "runner", tmp_path / "banker").code == 0
+    found = call("entities", "homonyms", index, "--json").json()["homonyms"]
+    assert [one["name"] for one in found] == ["ada berg"]
+    shown = call("entities", "homonyms", index).out
+    assert "1. ada berg  similarity: 0." in shown
+    assert "(with " in shown
+    done = call("entities", "homonyms", index, "--accept", "Ada Berg").out
+    assert "homonym" in done
+    assert call("entities", "homonyms", index).out == "no homonyms\n"
+    unknown = call("entities", "homonyms", index, "--accept", "Ada Berg")
+    assert (unknown.code, "no proposal" in unknown.err) == (2, True)
+
+
 def test_invalid_edits_are_errors(call, book_index):
     for arguments, message in (
         (["--alias", "Al"], "--alias 'Al' must be NAME=\"ENTITY\""),

@@ -253,8 +253,8 @@ def test_types_are_colors_words_and_a_filter(open_page, typed_url):
     assert len({colors[name] for name in ("bo", "london", "acme", "zyx")}) == 4
     assert "person" in page.locator("#view-graph .facts").inner_text()
     members = page.locator(".graph-members li").all_inner_texts()
-    assert any(one.startswith("London") and "place, 1 mention" in one for one in members)
-    assert any(one.startswith("Zyx") and "drug, 1 mention" in one for one in members)
+    assert any(one.startswith("London") and "place" in one for one in members)
+    assert any(one.startswith("Zyx") and "drug" in one for one in members)
     assert len(listed(page)) == 5
     page.get_by_label("Type", exact=True).select_option("person")
     page.locator(".entity-list a", has_text="London").wait_for(state="detached")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from e2graphrag_integrations import SourceDocument
@@ -35,6 +37,11 @@ def names(client):
         ({"alias": {"Cleo": "Anna"}}, "'Cleo' means 'Anna'", {"cleo"}),
         ({"alias": {"Annie": "Anna"}}, "'Annie' means 'Anna'", set()),
         ({"separate": [["Emil", "Emily"]]}, "'Emil' is not 'Emily'", set()),
+        (
+            {"homonym": [{"name": "Anna", "meaning": "Anna B", "document_ids": ["story"]}]},
+            "'Anna' means 'Anna B' in 1 document",
+            {"anna"},
+        ),
         ({"stop": ["Oslo"]}, "'Oslo' is stopped", {"oslo"}),
     ],
 )
@@ -61,6 +68,7 @@ def test_an_edit_applies_is_listed_and_undone(rag, serve, change, text, gone):
         ({"stop": ["x"] * 101}, 400, "InvalidInputError", "stop"),
         ({"stop": ["x" * 4_001]}, 400, "InvalidInputError", "stop"),
         ({"separate": [["Anna"]]}, 400, "InvalidInputError", "separate"),
+        ({"homonym": [{"name": "Anna"}]}, 400, "InvalidInputError", "homonym"),
         ({"undo": ["nothing"]}, 400, "InvalidInputError", "nothing"),
         ({"merge": ["Anna"]}, 400, "InvalidInputError", "merge"),
     ],
@@ -72,6 +80,17 @@ def test_invalid_edits_change_nothing(rag, serve, change, status, kind, message)
     assert (answer.status_code, error["type"]) == (status, kind)
     assert message in error["message"]
     assert client.get("/edits").json() == {"items": []}
+
+
+def test_proposed_homonyms_are_accepted(rag, serve):
+    for id_, text in (("x", "Ada is a runner from Rome."), ("y", "Ada is the bank of Oslo.")):
+        rag.add(SourceDocument(id_, text, title="Ada"))
+    client = serve(rag)
+    proposals = client.get("/homonyms").json()["items"]
+    assert proposals == json.loads(json.dumps([one.to_dict() for one in rag.propose_homonyms()]))
+    tokens = {"Authorization": f"Bearer {TENANT}"}
+    scoped = serve(rag, WebOptions(CLIENTS))
+    assert scoped.get("/homonyms", headers=tokens).status_code == 403
 
 
 def test_only_writers_of_the_whole_index_edit_it(rag, serve):

@@ -14,6 +14,7 @@ from e2graphrag_integrations.cli.output.entities import (
     print_edits,
     print_entities,
     print_entity,
+    print_homonyms,
 )
 from e2graphrag_integrations.cli.output.indexing import print_estimate, print_reindexed
 from e2graphrag_integrations.cli.output.progress import progress_bar
@@ -128,6 +129,35 @@ def edit(
     with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)
     print_edits(edits, as_json=json)
+
+
+@command
+def homonyms(
+    index: options.IndexFile,
+    *,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Start of the names.")] = "",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name whose entities to separate. Repeat it for more."),
+    ] = None,
+    lock_timeout: options.LockTimeout = 30.0,
+    json: options.Json = False,
+) -> None:
+    """Propose names that mean several entities.
+
+    --accept NAME separates the entities of a proposal; `entities edit --undo` undoes it. No
+    language model is called.
+
+    Examples:
+      e2graphrag entities homonyms novels.e2g
+    """
+    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+        found = rag.propose_homonyms(prefix=prefix)
+        if accept:
+            chosen = inputs.chosen_proposals(accept, found)
+            print_edits(rag.edit_entities(separate=chosen), as_json=json)
+            return
+    print_homonyms(found, as_json=json)
 
 
 @command

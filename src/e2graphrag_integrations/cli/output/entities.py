@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.entities.edits import EntityEdits
     from e2graphrag_integrations.retrieval.entities.communities import Community
     from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails, EntityInfo
+    from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
 
 _MAX_DOCUMENTS = 5
 """Maximum number of documents that are listed for a community."""
@@ -84,6 +85,25 @@ def print_edits(edits: EntityEdits, *, as_json: bool) -> None:
     print_table(("id", "kind", "edit"), rows, ("\t".join(row) for row in rows))
     if not edits:
         print_line("no edits")
+
+
+def print_homonyms(proposals: Sequence[HomonymProposal], *, as_json: bool) -> None:
+    """Print names that seem to mean several entities, with the evidence for each."""
+    if as_json:
+        print_json({"homonyms": [one.to_dict() for one in proposals]})
+        return
+    if not proposals:
+        print_line("no homonyms")
+    for number, proposal in enumerate(proposals, 1):
+        if number > 1:
+            print_line()
+        print_styled(f"{number}. {proposal.name}  similarity: {proposal.similarity:.2f}", "bold")
+        for one in proposal.entities:
+            documents = ", ".join(one.document_ids[:_MAX_DOCUMENTS])
+            more = len(one.document_ids) - _MAX_DOCUMENTS
+            documents += f" and {more} more" if more > 0 else ""
+            neighbors = f" (with {', '.join(one.neighbors)})" if one.neighbors else ""
+            print_line(f"   {on_one_line(one.meaning)}: {documents}{neighbors}")
 
 
 def print_communities(communities: Sequence[Community], *, as_json: bool) -> None:

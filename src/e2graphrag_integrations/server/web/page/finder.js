@@ -21,7 +21,7 @@ export class EntityFinder {
     this.request = 0;
     this.items = [];
     this.search = h("input", { id: "entity-search", type: "search", autocomplete: "off" });
-    this.types = choice("entity-type", [["", t("graph.all_types")], ...NAME_TYPES.map((type) => [type, typeWord(type)])], { "aria-label": t("graph.type") });
+    this.types = choice("entity-type", [["", t("graph.all_types")], ...NAME_TYPES.map((type) => [type, typeWord(type)])]);
     this.status = h("p", { class: "hint", role: "status" });
     this.names = h("ul", { class: "entity-list" });
     this.more = h("button", { type: "button", class: "quiet small", hidden: true }, t("graph.more_entities"));
@@ -35,7 +35,7 @@ export class EntityFinder {
       { class: "card stack", "aria-labelledby": "entity-heading" },
       h("h2", { id: "entity-heading" }, t("graph.entities")),
       labeled(t("graph.search"), this.search),
-      this.types,
+      labeled(t("graph.type"), this.types),
       source.isReport ? null : h("label", { class: "check" }, this.nounSwitch, t("graph.nouns")),
       this.status,
       this.problem,
@@ -113,7 +113,8 @@ export class EntityFinder {
       "li",
       null,
       h("a", { class: "entity", href, "data-name": one.name, "aria-current": current, dir: "auto" }, one.label),
-      h("span", { class: "hint" }, ` ${typeWord(one.type)}${t("list.comma")}${formatNumber(one.mentions)}`),
+      h("span", { class: "hint" }, ` ${typeWord(one.type)}`),
+      h("span", { class: "hint" }, ` ${formatNumber(one.mentions)}`),
     );
   }
 

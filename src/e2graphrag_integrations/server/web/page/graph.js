@@ -302,7 +302,8 @@ class GraphView {
             "li",
             null,
             h("a", { class: "entity", href: this.address({ entity: node.name }), "aria-current": node.name === this.center ? "true" : null, dir: "auto" }, node.label),
-            h("span", { class: "hint" }, ` ${typeWord(node.type)}${t("list.comma")}${countOf(node.mentions, "mention")} `),
+            h("span", { class: "hint" }, ` ${typeWord(node.type)}`),
+            h("span", { class: "hint" }, ` ${countOf(node.mentions, "mention")} `),
             button,
           );
         }),
