@@ -56,6 +56,9 @@ class NodeSearch(ABC):
     window_nodes: NDArray[np.int64]
     """The node of each window, ascending, shape (windows,)."""
 
+    exact_count: int | None = None
+    """Number of the best windows of a search whose cosines are exact; None means all."""
+
     @abstractmethod
     def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None

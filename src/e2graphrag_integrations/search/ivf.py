@@ -49,6 +49,9 @@ _N_ITER = 8
 _BATCH = 1 << 16
 """Number of vectors assigned or added per call to FAISS."""
 
+_FEW = 1 << 12
+"""Number of vectors that become float32 at a time where the index is small."""
+
 _MAX_COMPARED = 8192
 """Number of centroids up to which each vector is compared with all of them. Beyond it, training and
 assignment go through groups of centroids, which takes a tenth of the time at 10 million vectors."""
@@ -117,9 +120,9 @@ def quantized_index(vectors: VectorRows) -> Any:
     faiss = load_faiss()
     kind = faiss.ScalarQuantizer.QT_8bit
     index = faiss.IndexScalarQuantizer(vectors.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
-    index.train(np.ascontiguousarray(vectors[:: max(1, len(vectors) // _BATCH)]))
-    for start in range(0, len(vectors), _BATCH):
-        index.add(np.ascontiguousarray(vectors[start : start + _BATCH]))
+    index.train(np.ascontiguousarray(vectors[:: max(1, len(vectors) // _FEW)]))
+    for start in range(0, len(vectors), _FEW):
+        index.add(np.ascontiguousarray(vectors[start : start + _FEW]))
     return index
 
 
