@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorRows
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.search.ivf import VectorRows
 from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors
 
 _MAX_CODE = 127

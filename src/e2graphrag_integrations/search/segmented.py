@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorRows
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.search.int8 import Int8Vectors
+from e2graphrag_integrations.search.ivf import InvertedLists, VectorRows, assign_lists
 
 _SPARE = 16
 """Number of windows to search for in addition, in case some of the best were removed."""
@@ -95,10 +92,11 @@ class SegmentedIndex(NodeSearch):
         is_kept = base_rows >= 0
         places[base_rows[is_kept]] = np.flatnonzero(is_kept)
         places[recent_rows] = -1 - np.arange(len(recent_rows))
+        vectors: Any = base.vectors
         self.vectors: VectorRows = (
-            base.vectors.with_recent(recent, places)
-            if _are_int8(base.vectors)
-            else SegmentedVectors(base.vectors, recent, places)
+            vectors.with_recent(recent, places)
+            if _are_int8(vectors)
+            else SegmentedVectors(vectors, recent, places)
         )
         self._n_removed = len(base_rows) - int(is_kept.sum())
 
@@ -189,7 +187,8 @@ class SegmentedIndex(NodeSearch):
         return nodes
 
 
-def _are_int8(vectors: Any) -> TypeGuard[Int8Vectors]:
+def _are_int8(vectors: Any) -> bool:
+    """Whether vectors are `Int8Vectors`, whose module is loaded only if they are used."""
     return hasattr(vectors, "codes")
 
 
