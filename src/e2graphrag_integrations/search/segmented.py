@@ -95,7 +95,7 @@ class SegmentedIndex(NodeSearch):
         vectors: Any = base.vectors
         self.vectors: VectorRows = (
             vectors.with_recent(recent, places)
-            if _are_int8(vectors)
+            if are_int8(vectors)
             else SegmentedVectors(vectors, recent, places)
         )
         self._n_removed = len(base_rows) - int(is_kept.sum())
@@ -187,27 +187,27 @@ class SegmentedIndex(NodeSearch):
         return nodes
 
 
-def _are_int8(vectors: Any) -> bool:
+def are_int8(vectors: Any) -> bool:
     """Whether vectors are `Int8Vectors`, whose module is loaded only if they are used."""
     return hasattr(vectors, "codes")
 
 
 def taken_vectors(vectors: Any, rows: IntArray | NDArray[np.bool_] | slice) -> Any:
     """Return some vectors, of one byte per component if the others are."""
-    return vectors.take(rows) if _are_int8(vectors) else np.asarray(vectors[rows])
+    return vectors.take(rows) if are_int8(vectors) else np.asarray(vectors[rows])
 
 
 def without_width(vectors: Any) -> Any:
     """Return vectors; if there are none, those of an empty index, whose dimension is unknown."""
     if len(vectors):
         return vectors
-    if _are_int8(vectors):
+    if are_int8(vectors):
         return vectors.zeros(0, 0)
     return np.empty((0, 0), dtype=np.float32)
 
 
 def _joined(older: Any, newer: Any) -> Any:
-    return older.followed_by([newer]) if _are_int8(older) else np.concatenate([older, newer])
+    return older.followed_by([newer]) if are_int8(older) else np.concatenate([older, newer])
 
 
 def segmented(
