@@ -19,8 +19,8 @@ SETS ?= en
 .PHONY: demo demo-zh test run-tests test-slow test-all coverage notebooks docs figures screenshots build check-project \
 	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
 	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-homonyms bench-answers \
-	bench-enrichment bench-peers \
-	bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards bench-crash bench-concurrency bench-sizes clean
+	bench-enrichment bench-peers bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards \
+	bench-vectors bench-crash bench-concurrency bench-sizes clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Creating $(VENV)"
@@ -242,6 +242,11 @@ bench-ray: $(STAMP)
 # Every third dev question to one index and to 1, 2, 4 and 8 shards (20 minutes, and the indexes of bench-quality).
 bench-shards: $(STAMP)
 	$(BIN)/python benchmarks/shards.py --data ../shared/data --every 3 --out benchmarks/results/shards.json
+
+# Dense search with fewer bytes per vector (three minutes, and the vectors of bench-quality).
+bench-vectors: $(STAMP)
+	$(BIN)/python benchmarks/vector_sizes.py --cache benchmarks/.cache/vectors.sqlite \
+		--out benchmarks/results/vector_sizes.json
 
 # Each peer in its own environment (4.5 GB, pinned in benchmarks/peers/requirements; 80 minutes).
 bench-peers: $(STAMP)

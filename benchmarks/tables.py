@@ -139,6 +139,24 @@ def shards(result: Result) -> str:
     return table(("set", "shards", *SHARDS), rows)
 
 
+VECTOR_SIZES = {
+    "recall at 10": "recall at 10",
+    "recall at 200": "recall at 200",
+    "MiB": "MiB",
+    "ms, p50": "ms > p50",
+}
+
+
+def vector_sizes(result: Result) -> str:
+    """Return a table with a row for each number and kind of vectors."""
+    rows = [
+        (f"{one['vectors']:,}", kind, *(shown(at(row, path)) for path in VECTOR_SIZES.values()))
+        for one in result["sizes"]
+        for kind, row in one["kinds"].items()
+    ]
+    return table(("vectors", "kind", *VECTOR_SIZES), rows)
+
+
 RAY = {
     "seconds with one worker of one core": "runs > 0 > seconds",
     "seconds with two": "runs > 1 > seconds",
@@ -396,6 +414,7 @@ _ALL_PEERS = ("lightrag", "nano-graphrag", "graphrag", "graphrag-fast", "fast-gr
 WITH_GOALS = (
     *("quality_report", "quality_e5_report", "quality_zh_report", "history", "query_speed"),
     *("index_speed", "embedding_speed", "scale", "fresh", "ray_engine", "shards", "routes"),
+    "vector_sizes",
 )
 """Results with goals."""
 
@@ -411,6 +430,7 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[..., str]]] = {
     "fresh": (["fresh"], partial(by_size, FRESH)),
     "ray": (["ray_engine"], partial(listed, RAY)),
     "shards": (["shards"], shards),
+    "vector_sizes": (["vector_sizes"], vector_sizes),
     "install_sizes": (["install_sizes"], install_sizes),
     "postgres_readers": (["postgres"], partial(grid, ("", *_STORES), READERS, _STORES)),
     "postgres_vectors": (["postgres"], postgres_vectors),

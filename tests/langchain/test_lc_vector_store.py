@@ -45,6 +45,17 @@ def test_a_search_by_vector_returns_the_nearest_texts(store):
     assert contents(only) == [TEXTS[2]]
 
 
+def test_vectors_of_one_byte_find_the_same_texts(lc_index_of):
+    documents = [Document(id=f"t{n}", page_content=text) for n, text in enumerate(TEXTS)]
+    floats, rounded = lc_index_of(documents), lc_index_of(documents, vector_store="int8")
+    for text in TEXTS:
+        found = rounded.similarity_search_with_relevance_scores(text, k=3)
+        expected = floats.similarity_search_with_relevance_scores(text, k=3)
+        assert contents(one for one, _ in found) == contents(one for one, _ in expected)
+        scores = [[score for _, score in one] for one in (found, expected)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+
+
 def test_mmr_by_vector_prefers_texts_that_differ(lc_index_of):
     texts = "Anna found a map.", "Anna found a map now.", "Bert mended the mill."
     store = lc_index_of([Document(id=str(n), page_content=text) for n, text in enumerate(texts)])

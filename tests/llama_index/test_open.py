@@ -72,6 +72,16 @@ def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
     assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".e2g"}
 
 
+def test_vectors_of_one_byte_give_the_answers_of_the_core(core_file):
+    with (
+        E2GraphRAG.open(core_file, **grouped(CORE)) as rag,
+        E2GraphRAGIndex.open(core_file, vectors="int8", **grouped(MODELS)) as index,
+    ):
+        assert_equals_core(index, rag)
+        index.insert(Document(id_="new", text="Kit met Lea."))
+        assert index.as_retriever("local").retrieve("Kit and Lea?")
+
+
 def test_a_file_keeps_the_models_and_settings_that_it_records(core_file):
     with E2GraphRAGIndex.open(core_file, models=Models(extractor=NameExtractor())) as index:
         assert index.rag.made_with["chunk_size"] == "16"

@@ -44,13 +44,13 @@ class Gate:
         self.threads: list[str] = []
 
     def pass_through(self, build):
-        def gated(store, older=None):
+        def gated(store, older=None, **options):
             self.threads.append(threading.current_thread().name)
             self.entered.set()
             assert self.opened.wait(30)
             if self.error is not None:
                 raise self.error
-            return build(store, older)
+            return build(store, older, **options)
 
         return gated
 
@@ -476,8 +476,8 @@ def test_changes_while_bm25_is_built_from_the_texts(index_file, open_index, monk
     ask(reader)
     build, changes = session.load_or_build_snapshot, iter([98, 97])
 
-    def build_then_change(store, older=None):
-        built = build(store, older)
+    def build_then_change(store, older=None, **options):
+        built = build(store, older, **options)
         for number in changes:
             writer.add(document(number))
             break

@@ -89,7 +89,7 @@ def test_only_many_cosines_are_rounded():
     assert len(search.exact_cosines(vectors[0], many)) == 500
     assert search.cosines_of(vectors[:2], few).shape == (23, 2)
     assert len(search.search_windows(vectors[0], 300)[0]) == 300
-    assert read == [23, 500, 200]
+    assert read == [23, 500, 64]
     assert len(search.search_windows(vectors[0], 0)[0]) == 0
     assert search.best_cosines(vectors[0], np.asarray([3, 4])).shape == (2,)
 

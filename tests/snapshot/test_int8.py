@@ -77,7 +77,7 @@ def answers(rag, **options):
 def assert_similar_answers(one, other):
     """Compare the nodes but one, and the relevance of those in both.
 
-    Ranks beyond the first 200 windows, of which this index has many that are alike, may differ.
+    Ranks beyond the first 64 windows, of which this index has many that are alike, may differ.
     """
     for ids, relevances, others, expected in zip(*one, *other, strict=True):
         known = dict(zip(others, expected, strict=True))

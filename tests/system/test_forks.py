@@ -261,10 +261,10 @@ rag.add([document(f"doc{number}") for number in range(20)])
 rag.retrieve("Anna")
 build, entered, proceed = session.load_or_build_snapshot, threading.Event(), threading.Event()
 
-def slow(*arguments):
+def slow(*arguments, **options):
     entered.set()
     proceed.wait()
-    return build(*arguments)
+    return build(*arguments, **options)
 
 session.load_or_build_snapshot = slow
 writer.add(document("new"))

@@ -94,8 +94,8 @@ Vectors = Annotated[
     str | None,
     typer.Option(
         metavar="VECTORS",
-        help="Vector index to search: pgvector, or the URL of a Qdrant collection "
-        "(default: the index's own vectors).",
+        help="Vectors to search: int8 for a quarter of the memory, pgvector, or the URL of a "
+        "Qdrant collection (default: the index's own vectors).",
     ),
 ]
 

@@ -152,7 +152,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
                 follows the E2GraphRAG paper.
             vector_store: What to search instead of the index's own vectors: a LangChain vector
                 store (FAISS, in-memory, Qdrant, Chroma or PGVector), which builds update; or
-                `"pgvector"`, or the URL of a collection of Qdrant, as `vectors` of
+                `"int8"`, `"pgvector"`, or the URL of a collection of Qdrant, as `vectors` of
                 `E2GraphRAG.open`, where filters are applied there, too.
             auto_build: Whether `upsert`, `delete` and LangChain's `index` build the index, as
                 `add_documents` does. If False, they only store their changes until `build` or

@@ -201,8 +201,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             freshness: How old an answer may be: `FreshnessPolicy`.
             strategy: Default retrieval strategy; None means `HybridStrategy()`. `PaperStrategy()`
                 follows the E2GraphRAG paper.
-            vectors: `"pgvector"`, or the URL of a collection of Qdrant, to search instead of the
-                index's own vectors; see `E2GraphRAG.open`. In contrast to a vector store of
+            vectors: `"int8"`, `"pgvector"`, or the URL of a collection of Qdrant, to search instead
+                of the index's own vectors; see `E2GraphRAG.open`. In contrast to a vector store of
                 LlamaIndex, filters are applied there, too.
             show_progress: Draw a progress bar while indexing.
             callback_manager: LlamaIndex's callback manager.

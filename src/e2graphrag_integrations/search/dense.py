@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.search.ivf import (
     NPROBE,
     InvertedLists,
+    VectorRows,
     least_nprobe,
     load_faiss,
     quantized_index,
@@ -33,28 +34,14 @@ _FETCH_FACTOR = 4
 """Factor by which to increase the windows fetched, or lists searched, after too few results."""
 
 
-class VectorRows(Protocol):
-    """Vectors, in one array or not, which become float32 where they are read."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of vectors, and their dimension."""
-        ...
-
-    def __len__(self) -> int:
-        """Return the number of vectors."""
-        ...
-
-    def __getitem__(self, rows: Any, /) -> FloatArray:
-        """Return some of the vectors."""
-        ...
-
-
 class NodeSearch(ABC):
     """Finds windows by cosine, and nodes by the cosine of their best window."""
 
     window_nodes: NDArray[np.int64]
     """The node of each window, ascending, shape (windows,)."""
+
+    exact_count: int | None = None
+    """Number of the best windows of a search whose cosines are exact; None means all."""
 
     @abstractmethod
     def search_windows(

@@ -14,19 +14,20 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorRows
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.search.ivf import VectorRows
 from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors
 
-_LIMIT = 127
+_MAX_CODE = 127
 """The largest code."""
 
 _BLOCK = 1 << 14
 """Number of vectors that are quantized at a time."""
 
-_RESCORED = 200
+_RESCORED = 64
 """Number of the best windows, or of given ones, whose vectors are read from the index for their
-exact cosines. `HybridStrategy` asks for so many; reading them takes two or three milliseconds."""
+exact cosines. Reading so many takes about a millisecond."""
 
 _Rows = NDArray[Any] | SegmentedVectors
 
@@ -88,9 +89,9 @@ class Int8Vectors:
         if not (isinstance(self.codes, np.ndarray) and isinstance(self.scales, np.ndarray)):
             raise TypeError("the vectors of several segments cannot be changed")
         largest = np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0).astype(np.float32)
-        scales = largest / np.float32(_LIMIT)
+        scales = largest / np.float32(_MAX_CODE)
         divisors = np.where(scales > 0, scales, np.float32(1))
-        self.codes[rows] = np.clip(np.rint(vectors / divisors), -_LIMIT, _LIMIT)
+        self.codes[rows] = np.clip(np.rint(vectors / divisors), -_MAX_CODE, _MAX_CODE)
         self.scales[rows] = scales
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
@@ -130,6 +131,8 @@ class RescoredSearch(NodeSearch):
         read: Returns the exact vectors of windows.
     """
 
+    exact_count = _RESCORED
+
     def __init__(self, own: DenseIndex | SegmentedIndex, read: ReadVectors) -> None:
         self.own = own
         self.window_nodes = own.window_nodes
@@ -140,7 +143,7 @@ class RescoredSearch(NodeSearch):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return up to `count` windows, best first, and their cosines. See `NodeSearch`.
 
-        The cosines of the first 200 are exact, and those of the others within about .002.
+        The cosines of the first 64 are exact, and those of the others within about .002.
         """
         if count < 1:
             return np.empty(0, dtype=np.int64), np.empty(0)

@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import use_one_thread_after_fork
 from e2graphrag_integrations.protocols import FloatArray
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.search.dense import VectorRows
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +46,9 @@ _N_ITER = 8
 _BATCH = 1 << 16
 """Number of vectors assigned or added per call to FAISS."""
 
+_FEW = 1 << 12
+"""Number of vectors that become float32 at a time where the index is small."""
+
 _MAX_COMPARED = 8192
 """Number of centroids up to which each vector is compared with all of them. Beyond it, training and
 assignment go through groups of centroids, which takes a tenth of the time at 10 million vectors."""
@@ -56,6 +56,23 @@ assignment go through groups of centroids, which takes a tenth of the time at 10
 _NEAR_FACTOR = 20
 """Number of the centroids near each group that its vectors are compared with, as a multiple of the
 square root of the number of lists."""
+
+
+class VectorRows(Protocol):
+    """Vectors, in one array or not, which become float32 where they are read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of vectors, and their dimension."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of vectors."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> FloatArray:
+        """Return some of the vectors."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +134,9 @@ def quantized_index(vectors: VectorRows) -> Any:
     faiss = load_faiss()
     kind = faiss.ScalarQuantizer.QT_8bit
     index = faiss.IndexScalarQuantizer(vectors.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
-    index.train(np.ascontiguousarray(vectors[:: max(1, len(vectors) // _BATCH)]))
-    for start in range(0, len(vectors), _BATCH):
-        index.add(np.ascontiguousarray(vectors[start : start + _BATCH]))
+    index.train(np.ascontiguousarray(vectors[:: max(1, len(vectors) // _FEW)]))
+    for start in range(0, len(vectors), _FEW):
+        index.add(np.ascontiguousarray(vectors[start : start + _FEW]))
     return index
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorRows
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.search.int8 import Int8Vectors
+from e2graphrag_integrations.search.ivf import InvertedLists, VectorRows, assign_lists
 
 _SPARE = 16
 """Number of windows to search for in addition, in case some of the best were removed."""
@@ -95,10 +92,11 @@ class SegmentedIndex(NodeSearch):
         is_kept = base_rows >= 0
         places[base_rows[is_kept]] = np.flatnonzero(is_kept)
         places[recent_rows] = -1 - np.arange(len(recent_rows))
+        vectors: Any = base.vectors
         self.vectors: VectorRows = (
-            base.vectors.with_recent(recent, places)
-            if _are_int8(base.vectors)
-            else SegmentedVectors(base.vectors, recent, places)
+            vectors.with_recent(recent, places)
+            if are_int8(vectors)
+            else SegmentedVectors(vectors, recent, places)
         )
         self._n_removed = len(base_rows) - int(is_kept.sum())
 
@@ -189,26 +187,27 @@ class SegmentedIndex(NodeSearch):
         return nodes
 
 
-def _are_int8(vectors: Any) -> TypeGuard[Int8Vectors]:
+def are_int8(vectors: Any) -> bool:
+    """Whether vectors are `Int8Vectors`, whose module is loaded only if they are used."""
     return hasattr(vectors, "codes")
 
 
 def taken_vectors(vectors: Any, rows: IntArray | NDArray[np.bool_] | slice) -> Any:
     """Return some vectors, of one byte per component if the others are."""
-    return vectors.take(rows) if _are_int8(vectors) else np.asarray(vectors[rows])
+    return vectors.take(rows) if are_int8(vectors) else np.asarray(vectors[rows])
 
 
 def without_width(vectors: Any) -> Any:
     """Return vectors; if there are none, those of an empty index, whose dimension is unknown."""
     if len(vectors):
         return vectors
-    if _are_int8(vectors):
+    if are_int8(vectors):
         return vectors.zeros(0, 0)
     return np.empty((0, 0), dtype=np.float32)
 
 
 def _joined(older: Any, newer: Any) -> Any:
-    return older.followed_by([newer]) if _are_int8(older) else np.concatenate([older, newer])
+    return older.followed_by([newer]) if are_int8(older) else np.concatenate([older, newer])
 
 
 def segmented(

@@ -45,6 +45,7 @@ from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
 from e2graphrag_integrations.search.segmented import (
     SegmentedIndex,
     SegmentedVectors,
+    are_int8,
     segmented,
     taken_vectors,
     without_width,
@@ -320,7 +321,7 @@ class SnapshotMerger:
         return DenseIndex(without_width(vectors), self._merge_window_nodes(), ivf)
 
     def _gather_vectors(self, older: Any, newer: Any) -> Any:
-        if not hasattr(older, "codes"):
+        if not are_int8(older):
             return self._gather("windows", older, newer)
         from e2graphrag_integrations.search.int8 import Int8Vectors
 

@@ -47,6 +47,16 @@ def test_paper_strategy_reports_hops_as_json(book_index, call):
     assert answer["trace"]["pairs"][0]["hops"] == 1
 
 
+def test_vectors_of_one_byte_give_the_same_hits(book_index, call):
+    floats = call("query", book_index, QUESTION, "--json").json()["nodes"]
+    rounded = call("query", book_index, QUESTION, "--json", "--vectors", "int8").json()["nodes"]
+    assert [one["node_id"] for one in rounded] == [one["node_id"] for one in floats]
+    for one, other in zip(rounded, floats, strict=True):
+        assert one["relevance"] == pytest.approx(other["relevance"], abs=1e-6)
+    code, _, err = call("export", "vectors", book_index, "int8")
+    assert (code, "of a server" in err) == (2, True)
+
+
 def test_tree_strategy_reports_its_layers(book_index, call):
     code, out, _ = call("query", book_index, QUESTION, "--explain", "--strategy", "tree")
     assert code == 0

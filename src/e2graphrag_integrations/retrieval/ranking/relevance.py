@@ -341,7 +341,9 @@ class Relevance:
             full = self._full_score
             scores = scores / full if full else scores
         else:
-            windows, scores = self.dense
+            # The result gets the exact cosines of the other nodes later.
+            exact = slice(self.snapshot.dense.exact_count)
+            windows, scores = self.dense[0][exact], self.dense[1][exact]
         best = first_occurrences(self._window_nodes[windows])
         nodes = self._window_nodes[windows[best]]
         return dict(zip(nodes.tolist(), scores[best].tolist(), strict=True))
