@@ -19,6 +19,7 @@ from e2graphrag_integrations.pages import with_pages_of
 from e2graphrag_integrations.retrieval.filters import where as filters
 from e2graphrag_integrations.retrieval.filters.where import allowed_nodes, compile_where
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
+from e2graphrag_integrations.types import Mention
 from fakes import STORY, LineCounter
 from strategies import examples, quick
 
@@ -1061,3 +1062,45 @@ def test_the_level_of_a_node_can_be_filtered(open_index, where, levels):
     there = {node.level for node in rag.retrieve("x", k=99, mode="global").nodes}
     assert {node.level for node in nodes} == levels & there
     assert there >= {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("where", "documents"),
+    [
+        ({"e2_types": "person"}, {"birth", "visit"}),
+        ({"e2_types": {"$in": ["place", "drug"]}}, {"visit", "dose"}),
+        ({"e2_types": {"$all": ["person", "place"]}}, {"visit"}),
+        ({"e2_types": {"$ne": "person"}}, {"dose", "rain"}),
+        ({"e2_types": "person", "year": 1890}, {"birth"}),
+        ({"$or": [{"e2_types": "drug"}, {"year": 1890}]}, {"birth", "dose"}),
+        ({"e2_types": "ship"}, set()),
+    ],
+)
+def test_the_types_of_the_entities_of_a_node_can_be_filtered(open_index, where, documents):
+    class Labels:
+        fingerprint = "labels"
+
+        def extract(self, texts):
+            labels = {"Anna": "PERSON", "Oslo": "GPE", "aspirin": "drug"}
+            return [
+                [
+                    [
+                        Mention(name, text.index(name), text.index(name) + len(name), label)
+                        for name, label in labels.items()
+                        if name in text
+                    ]
+                ]
+                for text in texts
+            ]
+
+    rag = open_index(extractor=Labels(), group_size=2)
+    rag.add(
+        [
+            SourceDocument("birth", "Anna was born.", metadata={"year": 1890}),
+            SourceDocument("visit", "Anna came to Oslo."),
+            SourceDocument("dose", "Take aspirin twice."),
+            SourceDocument("rain", "It rained all day."),
+        ]
+    )
+    found = rag.retrieve("x", k=99, mode="global", where=where).nodes
+    assert {node.document_id for node in found} == documents

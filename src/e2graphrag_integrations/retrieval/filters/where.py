@@ -60,9 +60,9 @@ MAX_DEPTH = 50
 MAX_CONDITIONS = 10_000
 """Maximum number of conditions and logical operators; each is tested on all distinct values."""
 
-LEVEL, KIND = "e2_level", "e2_kind"
-"""Keys of a node itself, which hide metadata of these names: its level in the tree, and `chunk` or
-`summary`."""
+LEVEL, KIND, TYPES = "e2_level", "e2_kind", "e2_types"
+"""Keys of a node itself, which hide metadata of these names: its level in the tree, `chunk` or
+`summary`, and the types of the entities in its text or in the chunks below it."""
 
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 
@@ -83,10 +83,10 @@ def compile_where(where: Where) -> Predicate:
 
     A mapping gives a condition for each metadata key, and all conditions must hold. The key
     `document_id` refers to the id of the document, and the key `language` to the code of its
-    language, unless the metadata has a key of that name. The keys `e2_level` (0 for chunks) and
-    `e2_kind` (`chunk` or `summary`) refer to the node; a scope does not know them. A condition on a
-    page key (`page`, `page_number`, `page_label`) matches any page that a node touches. A condition
-    is one of
+    language, unless the metadata has a key of that name. The keys `e2_level` (0 for chunks),
+    `e2_kind` (`chunk` or `summary`) and `e2_types` (the types of the entities in it, such as
+    `person`) refer to the node; a scope does not know them. A condition on a page key (`page`,
+    `page_number`, `page_label`) matches any page that a node touches. A condition is one of
 
     - a value that the metadata must equal as JSON: `1` equals `1.0` but not `true`;
     - a mapping of operators, all of which must hold: `$eq`, `$in` (a list); their negations `$ne`
@@ -244,18 +244,36 @@ def _matching_nodes(snapshot: Snapshot, predicate: Predicate) -> NDArray[np.bool
     records, levels = snapshot.records, snapshot.nodes.level
     if isinstance(predicate, RecordsFilter):
         predicate = predicate.for_records(records)
-    if not isinstance(predicate, Filter) or predicate.root.keys.isdisjoint((LEVEL, KIND)):
+    if not isinstance(predicate, Filter) or predicate.root.keys.isdisjoint((LEVEL, KIND, TYPES)):
         return allowed_nodes(records, predicate, snapshot.is_chunk)
     mask = np.zeros(len(levels), dtype=np.bool_)
-    for level in np.unique(levels).tolist():
-        own = allowed_nodes(records, _at_level(predicate, level), snapshot.is_chunk)
-        mask |= own & (levels == level)
+    types: list[tuple[str, ...]] = [()]
+    groups: IntArray = np.zeros(len(levels), dtype=np.int64)
+    if TYPES in predicate.root.keys:
+        types, groups = _entity_types(snapshot)
+    for level, group in sorted({*zip(levels.tolist(), groups.tolist(), strict=True)}):
+        at_place = _at_place(predicate, level, types[group])
+        own = allowed_nodes(records, at_place, snapshot.is_chunk)
+        mask |= own & (levels == level) & (groups == group)
     return mask
 
 
-def _at_level(predicate: Filter, level: int) -> Filter:
-    """Return what a filter requires of the metadata of nodes on a level."""
-    place = {LEVEL: level, KIND: "summary" if level else "chunk"}
+def _entity_types(snapshot: Snapshot) -> tuple[list[tuple[str, ...]], IntArray]:
+    """Return all combinations of types that nodes mention, and the combination of each node."""
+    types, postings = snapshot.entity_types, snapshot.graph.postings
+    entities = np.repeat(np.arange(postings.shape[0]), np.diff(postings.indptr))
+    chunks = np.zeros((len(snapshot.chunk_nodes) + 1, len(types.names)), dtype=np.int64)
+    chunks[postings.indices + 1, types.numbers[entities]] = 1
+    counts = np.cumsum(chunks, axis=0)
+    below = counts[snapshot.nodes.end_leaf] > counts[snapshot.nodes.first_leaf]
+    combinations, groups = np.unique(below, axis=0, return_inverse=True)
+    names = np.asarray(types.names, dtype=object)
+    return [tuple(names[used]) for used in combinations], groups.reshape(-1)
+
+
+def _at_place(predicate: Filter, level: int, types: Sequence[str]) -> Filter:
+    """Return what a filter requires of the metadata of nodes on a level, with these types."""
+    place = {LEVEL: level, KIND: "summary" if level else "chunk", TYPES: list(types)}
 
     def decide(condition: KeyCondition) -> Part:
         if condition.key not in place:
