@@ -203,7 +203,7 @@ bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
 		--out benchmarks/results/answers_contexts.json
 
-# Enrichment by the same model, on 60 passages of two dev sets (ten minutes).
+# Enrichment by the same model, on 60 short passages of each of two dev sets.
 bench-enrichment: $(STAMP) $(SMALL_MODEL)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/enrichment.py --data ../shared/data \
 		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/enrichment.json
