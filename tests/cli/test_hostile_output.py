@@ -82,7 +82,8 @@ def test_every_command_is_swept():
     assert set(all_commands()) == {
         *("index", "query", "serve", "mcp", "evaluate", "demo"),
         *(f"documents {name}" for name in ("list", "update", "delete", "tag", "resume", "work")),
-        *(f"entities {name}" for name in ("list", "show", "edit", "communities", "reindex")),
+        *(f"entities {name}" for name in ("list", "show", "edit", "homonyms")),
+        *(f"entities {name}" for name in ("communities", "reindex")),
         *(f"export {name}" for name in ("folder", "graph", "report", "vectors")),
         *(f"indexes {name}" for name in ("list", "stats", "verify", "compact", "copy")),
         *("indexes reembed", "indexes enrich", "indexes import", "indexes drop"),
@@ -137,7 +138,7 @@ def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_
     assert check("query", hostile_index, question, "--boost-field", f"k{CONTROLS}").code == 2
     assert check("entities", "show", hostile_index, "Alice").code == 0
     check("entities", "show", hostile_index, "Alice", "--json")
-    for name in ("list", "edit", "communities", "reindex"):
+    for name in ("list", "edit", "homonyms", "communities", "reindex"):
         assert check("entities", name, hostile_index).code == 0
         check("entities", name, hostile_index, "--json")
     assert check("indexes", "reembed", hostile_index, f"x{CONTROLS}").code == 2

@@ -66,6 +66,7 @@ def marked():
     return marked_document()
 
 
+@pytest.mark.fast_cases(6)
 @EACH_STORE
 @SYNC_AND_ASYNC
 @pytest.mark.parametrize("method", ["update_ref_doc", "refresh_ref_docs"])
@@ -147,6 +148,7 @@ async def test_unchanged_documents_cost_no_llm_call(is_async, documents):
     assert first < llm._calls < 2 * first  # summaries of the unchanged part are reused
 
 
+@pytest.mark.fast_cases(4)
 @EACH_STORE
 @SYNC_AND_ASYNC
 async def test_an_update_keeps_the_old_version_until_the_llm_works(
@@ -464,6 +466,7 @@ async def test_concurrent_async_writes_run_one_at_a_time(kind, store_of):
     assert_same_results(index, build(last[2:]))
 
 
+@pytest.mark.slow
 def test_refresh_scales_to_5_000_documents(index_of):
     few = [Document(id_=f"d{i}", text=f"Anna{i} met Bert{i}.") for i in range(40)]
     index = index_of(few)

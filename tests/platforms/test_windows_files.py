@@ -322,6 +322,7 @@ def test_all_files_can_be_deleted_after_close(windows, tmp_path, open_index):
     assert windows.violations == []
 
 
+@pytest.mark.slow
 def test_all_files_of_shards_can_be_deleted_after_close(windows, tmp_path):
     listed, copied = tmp_path / "x.shards.json", tmp_path / "y.shards.json"
     create_shards(listed, 2, embedder="hashing")

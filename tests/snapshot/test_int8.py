@@ -198,6 +198,7 @@ def test_any_history_gives_the_snapshot_of_a_build(first, history, segments):
         rag.close()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["vectors", "vector_scales"])
 def test_other_arrays_are_built_again_and_found_by_verify(path, name):
     with open_int8(path) as rag:
