@@ -43,11 +43,24 @@ def test_files_are_estimated_uploaded_listed_and_deleted(open_index, serve):
     assert client.get("/documents").json()["total"] == 1
 
 
+def test_files_of_one_name_in_two_folders_are_two_documents(open_index, serve):
+    client = serve(open_index())
+    names = ("may/notes.md", "june/notes.md")
+    assert finished(client, client.post("/documents", files=files(*names)))["state"] == "done"
+    assert [one["id"] for one in client.get("/documents").json()["items"]] == sorted(names)
+    assert client.get("/documents/may%2Fnotes.md").status_code == 200
+    assert client.delete("/documents/may%2Fnotes.md").json()["documents"] == 1
+
+
 @pytest.mark.parametrize(
     ("names", "status", "message"),
     [
-        (["../../x.txt"], 400, "contains a folder"),
-        (["a\\b.txt"], 400, "contains a folder"),
+        (["../../x.txt"], 400, "begins with a dot"),
+        (["a/./b.txt"], 400, "begins with a dot"),
+        (["/etc/x.txt"], 400, "is empty"),
+        (["a//b.txt"], 400, "is empty"),
+        (["a /b.txt"], 400, "white space"),
+        (["a\\b.txt"], 400, "backslash"),
         (["a\x1b[31m.txt"], 400, "control character"),
         ([f"{'x' * 300}.txt"], 400, "1 to 255 bytes"),
         (["txt.\u202efdp.txt"], 400, "control character"),

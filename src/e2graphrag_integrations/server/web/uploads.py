@@ -50,8 +50,8 @@ _WHOLE = 10
 _UNPACKED = 2
 """Maximum size of the content of a compressed file, in multiples of the size of an upload."""
 
-_FORBIDDEN = frozenset("/\\\u200b\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Separators of folders, and letters that hide or reorder others."""
+_FORBIDDEN = frozenset("\\\u200b\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""The separator of folders on Windows, and letters that hide or reorder others."""
 
 _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 """Categories of control characters and line breaks."""
@@ -306,19 +306,26 @@ def _files(parts: Sequence[Any]) -> dict[str, BinaryIO]:
 def check_file_name(name: str) -> str:
     """Return the composed name of a file, which becomes the id of its document.
 
+    A file in a folder is named by its path, as in `reports/may.md`. Nothing is written there.
+
     Raises:
-        InvalidInputError: If it is not a plain name.
+        InvalidInputError: If it is not a plain name, or a relative path of plain names.
         Problem: If the kind of file is unknown.
     """
     name = composed(name)
-    if not name.strip() or name in (".", "..") or len(name.encode("utf-8", "replace")) > _MAX_NAME:
+    if not name.strip() or len(name.encode("utf-8", "replace")) > _MAX_NAME:
         raise InvalidInputError(f"the name of a file must have 1 to {_MAX_NAME} bytes")
     if any(letter in _FORBIDDEN or unicodedata.category(letter) in _CONTROLS for letter in name):
         raise InvalidInputError(
-            f"{name[:80]!r} is not the name of a file: it contains a folder or a control character"
+            f"{name[:80]!r} is not the name of a file: it contains a backslash or a control "
+            "character"
         )
-    if name != name.strip() or name.startswith("."):
-        raise InvalidInputError(f"{name[:80]!r} begins or ends with white space, or with a dot")
+    for part in name.split("/"):
+        if not part or part != part.strip() or part.startswith("."):
+            raise InvalidInputError(
+                f"{name[:80]!r} is not the name of a file: a part of it is empty, begins with a "
+                "dot, or begins or ends with white space"
+            )
     if PurePosixPath(name).suffix.lower() not in READERS:
         raise Problem(
             415,

@@ -4,7 +4,7 @@ import { api, reasonText } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
 import { countOf, formatBytes, formatNumber, t } from "./i18n.js";
 
-const NO_FILE_NAME = /^[\s.]|\s$|[\\/\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
+const NO_FILE_NAME = /(?:^|\/)[\s.]|\s(?:\/|$)|[\\\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2066-\u2069\ufeff]/u; // the server refuses these
 
 /** Return the box that adds documents: files, then their cost, then the job. */
 export function uploadBox(info, { jobs, unindexed, applyState }) {
@@ -57,7 +57,7 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
     const accepted = files.filter((file) => {
       const reason = problemOf(file) || problemBeside(file);
       if (reason) {
-        refused.push([names.has(file.name) ? file.webkitRelativePath || t("upload.again", { name: file.name }) : file.name, reason]);
+        refused.push([names.has(file.name) ? t("upload.again", { name: file.name }) : file.name, reason]);
         return false;
       }
       names.add(file.name);
@@ -72,7 +72,7 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
   function formOf(files, fields = {}) {
     const data = new FormData();
     for (const [name, value] of Object.entries(fields)) data.append(name, value);
-    for (const file of files) data.append("files", file, file.name);
+    for (const file of files) data.append("files", file.content, file.name);
     return data;
   }
 
@@ -123,7 +123,7 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
 
   for (const one of [input, folder]) {
     one.addEventListener("change", () => {
-      const files = withoutHidden([...one.files]);
+      const files = withoutHidden([...one.files]).map((file) => named(file, file.webkitRelativePath.split("/").slice(1).join("/")));
       one.value = "";
       if (files.length) estimate(files);
       else if (one === folder) clear(chosen, h("p", { class: "hint" }, t("upload.no_files")));
@@ -148,16 +148,22 @@ function withoutHidden(files) {
   return files.filter((file) => !/(?:^|\/)\./.test(file.webkitRelativePath));
 }
 
+/** Return a file by its path below the chosen folder, as `e2graphrag index` names it, or by its name. */
+function named(content, path) {
+  return { name: path || content.name, size: content.size, content };
+}
+
 /** Return the files that were dropped, also those in folders. */
 async function droppedFiles(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()); // before the event ends
-  if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files];
-  return (await Promise.all(entries.filter(Boolean).map(filesIn))).flat();
+  if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files].map((file) => named(file));
+  const dropped = entries.filter(Boolean);
+  return (await Promise.all(dropped.map((entry) => filesIn(entry, dropped.length > 1 ? entry.name : "")))).flat();
 }
 
 /** Return the files of a dropped file or folder, in order, without hidden ones of folders. */
-async function filesIn(entry) {
-  if (entry.isFile) return [await new Promise((resolve, reject) => entry.file(resolve, reject))];
+async function filesIn(entry, path) {
+  if (entry.isFile) return [named(await new Promise((resolve, reject) => entry.file(resolve, reject)), path)];
   const reader = entry.createReader();
   const inside = [];
   for (;;) {
@@ -167,7 +173,7 @@ async function filesIn(entry) {
   }
   const shown = inside.filter((one) => !one.name.startsWith("."));
   shown.sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }));
-  return (await Promise.all(shown.map(filesIn))).flat();
+  return (await Promise.all(shown.map((one) => filesIn(one, path ? `${path}/${one.name}` : one.name)))).flat();
 }
 
 function costTable(documents, cost) {
