@@ -131,6 +131,7 @@ def test_why_is_plain_and_the_numbers_are_behind_details(open_page, cards_url):
     assert "coverage" in why.locator(".figures").inner_text()
 
 
+@pytest.mark.slow
 def test_the_order_is_explained_where_it_differs_from_the_relevance(open_page, cards_url):
     page = ask(open_page, cards_url, "Where is Zoe at the quiet harbour?", "&a.k=10")
     values = [float(one) for one in page.locator(".hit .relevance strong").all_inner_texts()]
@@ -182,6 +183,7 @@ def test_other_documents_with_the_same_text_stay_visible(open_page, cards_url):
     assert page.locator(".hit").first.bounding_box()["height"] <= MAX_HEIGHT
 
 
+@pytest.mark.slow
 def test_changed_settings_say_that_the_hits_are_those_of_others(open_page, cards_url):
     page = ask(open_page, cards_url, "Which note did Alice write to Bob?", "&a.k=5")
     assert page.locator("#stale").is_hidden()
@@ -234,6 +236,7 @@ def test_one_plain_sentence_says_how_the_hits_were_found(open_page, cards_url):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("settings", ["", "&compare=1&b.k=5&b.strategy=tree"])
 def test_hits_below_the_least_relevance_are_gray_and_counted(open_page, cards_url, settings):
     page = ask(open_page, cards_url, "Where did Zoe sell the boat?", f"&a.k=5{settings}")
@@ -262,6 +265,7 @@ def test_hits_below_the_least_relevance_are_gray_and_counted(open_page, cards_ur
     expect(page).not_to_have_url(re.compile("floor"))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_gray_hits_and_open_reasons_are_accessible(open_page, cards_url, check_access, theme):
     page = ask(open_page, cards_url, "Who sold the boat of Oslo?", "&a.k=5&floor=0.9")

@@ -319,6 +319,7 @@ def test_a_selection_spans_pages_and_a_refusal_deletes_nothing(open_page, web_in
         expect(page.locator("#select-page")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_the_server_sorts_and_the_order_is_kept(open_page, web_index):
     web_index.add(
         [

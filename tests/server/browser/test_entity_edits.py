@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from urllib.parse import urljoin
 
 import pytest
 
@@ -76,6 +76,7 @@ def test_a_button_above_the_drawing_leads_to_the_form(open_page, edit_url):
     page.get_by_label("Correction", exact=True).select_option("alias")
 
 
+@pytest.mark.slow
 def test_merging_moves_to_the_entity_and_stopping_to_the_first_one(
     open_page, edit_url, web_index, console
 ):
@@ -123,12 +124,9 @@ def test_a_refused_correction_is_explained_and_changes_nothing(
 
 def test_buttons_that_the_server_would_refuse_are_disabled(open_page, edit_url):
     page = open_page("about:blank")
-
-    def blocked(route):
-        state = route.fetch().json() | {"blocked_deletion": "A job writes."}
-        route.fulfill(body=json.dumps(state), content_type="application/json")
-
-    page.route("**/state", blocked)
+    state = page.request.get(urljoin(edit_url, "state")).json()
+    state |= {"blocked_deletion": "A job writes."}
+    page.route("**/state", lambda route: route.fulfill(json=state))
     open_form(page, edit_url, "carol")
     button = page.get_by_role("button", name="Correct", exact=True)
     expect(button).to_be_disabled()

@@ -120,6 +120,7 @@ def places(page):
     )
 
 
+@pytest.mark.slow
 def test_layouts_by_distance_and_by_forces_are_chosen_and_kept(open_page, page_url):
     page = open_page(f"{page_url}#/graph?entity=mallory")
     shown(page, "Mallory")
@@ -173,6 +174,7 @@ def test_a_click_moves_to_a_neighbor_and_a_double_click_adds_its_neighbors(open_
     assert page.locator("#graph-title").inner_text() == "Mallory"
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_the_texts_write_them_and_nouns_on_request(open_page, noun_url):
     page = open_page(f"{noun_url}#/graph")
     shown(page, "Weena")
@@ -299,6 +301,7 @@ def test_sizes_grow_with_the_mentions_as_the_legend_says(open_page, noun_url):
     assert f"Size: number of mentions in all chunks, here {fewest} to {most}" in legend
 
 
+@pytest.mark.slow
 def test_the_list_is_used_by_keyboard(open_page, noun_url):
     page = open_page(f"{noun_url}#/graph")
     shown(page, "Weena")

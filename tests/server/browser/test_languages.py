@@ -94,6 +94,7 @@ def english_words(page):
     return [one for one in page.evaluate(SHOWN) if re.search(r"[A-Za-z]{2}", known.sub("", one))]
 
 
+@pytest.mark.slow
 def test_the_browser_decides_until_a_language_is_chosen(open_page, page_url, check_access):
     page = open_page(f"{page_url}#/ask?{QUESTION}", locale="zh-TW")
     page.locator(".hit").first.wait_for()

@@ -65,6 +65,7 @@ def test_overview_and_answers_are_accessible(open_page, report_url, check_access
     assert language.first.text_content() == "English"
 
 
+@pytest.mark.slow
 def test_answers_lead_to_the_tree_and_the_graph(open_page, report_url):
     page = open_page(report_url)
     page.locator(".hit").first.wait_for()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 
@@ -210,11 +211,8 @@ def test_the_tests_notice_missing_values(open_page, page_url, console):
 )
 def test_the_pace_of_the_queue_is_told_in_the_language(open_page, pending_url, locale, left, told):
     figures = {"documents_per_second": 12.345, "seconds_left": left}
-
-    def answer(route):
-        route.fulfill(json=route.fetch().json() | figures)
-
     page = open_page("about:blank", locale=locale)
-    page.route("**/state", answer)
+    state = page.request.get(urljoin(pending_url, "state")).json()
+    page.route("**/state", lambda route: route.fulfill(json=state | figures))
     page.goto(pending_url)
     expect(page.locator("#state")).to_contain_text(told)
