@@ -17,6 +17,7 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import IndexGoneError, UnknownDocumentError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport, VerifyReport
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.fusion import Floats
@@ -309,7 +310,7 @@ class ShardHost:
     # Generations
 
     def _newest(self) -> Snapshot:
-        snapshot = self._rag.read_snapshot(lambda one, _: one)
+        snapshot = self._rag.read_snapshot(_with_words)
         with self._lock:
             snapshot = self._held.setdefault(snapshot.generation, snapshot)
             self._held.move_to_end(snapshot.generation)
@@ -346,6 +347,13 @@ class ShardHost:
         known: Any = found.corpus
         known.doc_freq.update(statistics.doc_freq)
         return found
+
+
+def _with_words(snapshot: Snapshot, source: NodeSource) -> Snapshot:
+    """Return a snapshot whose words are read: later, the texts may have changed."""
+    del source
+    _ = snapshot.bm25
+    return snapshot
 
 
 def _changed(store: Store, snapshot: Snapshot, nodes: Iterable[Node]) -> set[str]:
