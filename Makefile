@@ -186,10 +186,13 @@ bench-routes: $(STAMP)
 bench-homonyms: $(STAMP)
 	$(BIN)/python benchmarks/homonyms.py --data ../shared/data --out benchmarks/results/homonyms.json
 
-# Kills processes that index and that persist, 200 times each, and forks a writing one 80 times (20 minutes).
+# Kills processes that index and that persist, 200 times each, and that embed again, 100 times, and forks a writing one 80
+# times (20 minutes).
 bench-crash: $(STAMP)
 	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 --forks 80 \
 		--out benchmarks/results/crash.json
+	$(BIN)/python benchmarks/crash_reembed.py --stub ../shared/tools/openai_stub.py --kills 100 \
+		--out benchmarks/results/crash_reembed.json
 
 # Eight processes read while two write.
 bench-concurrency: $(STAMP)
