@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
     from e2graphrag_integrations.types import SourceDocument
 
+_STOP_AGAIN = 0.2
+"""Seconds after which work that has begun since a signal is stopped, too."""
+
 _SHARDS = ".shards.json"
 """Ending of the name of a file that lists the shards of an index."""
 
@@ -333,18 +336,30 @@ def read_token(token_env: str | None, default: str) -> str | None:
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call a function at the first SIGINT or SIGTERM; a second one has its usual effect."""
+    """Call a function at the first SIGINT or SIGTERM; a second one has its usual effect.
+
+    It is called again until the block ends, because work that begins after a call is not stopped.
+    """
+    ended = threading.Event()
+    stopping: list[threading.Thread] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
+    def stop_until_the_end() -> None:
+        while not ended.is_set():
+            stop()
+            ended.wait(_STOP_AGAIN)
+
     def handle(number: int, frame: object) -> None:
         del number, frame
         restore()
         # The interrupted thread may hold a lock that `stop` needs.
-        threading.Thread(target=stop, name="e2graphrag-stop").start()
+        thread = threading.Thread(target=stop_until_the_end, name="e2graphrag-stop")
+        stopping.append(thread)
+        thread.start()
 
     for number in before:
         signal.signal(number, handle)
@@ -352,6 +367,9 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         restore()
+        ended.set()
+        for thread in stopping:
+            thread.join()
 
 
 def parse_metadata(arguments: Sequence[str]) -> dict[str, Any]:
