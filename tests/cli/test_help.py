@@ -114,6 +114,8 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
         for example in examples(name):
             for server, url in servers.items():
                 example = example.replace(server, url)  # noqa: PLW2901 - the servers of the tests
+            if "--enrich-model" in example and "--estimate" not in example:
+                example += " --estimate"  # noqa: PLW2901 - there is no key
             if "--vectors" in example:
                 call("export", "vectors", "novels.e2g", f"{qdrant.url}/novels")
             result = call(*shlex.split(example))
