@@ -46,6 +46,7 @@ def test_wrong_options_are_refused(options):
 @pytest.mark.slow
 def test_actors_that_die_return_and_nothing_is_lost(tmp_path):
     ray = pytest.importorskip("ray")
+    ray.shutdown()  # another test of this process may have left its cluster
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     path, models = tmp_path / "x.shards.json", Models(extractor=CapitalizedWordExtractor())
     create_shards(path, 2, embedder="hashing")

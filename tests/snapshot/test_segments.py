@@ -75,7 +75,7 @@ def assert_equals_a_build(snapshot: Snapshot, rag: E2GraphRAG) -> None:
     vector = rag._index.components.embedder.embed_query("Anna met Bert")
     masks = [None, np.arange(len(built.nodes.ids)) % 2 == 0]
     for mask in masks:
-        found = (one.dense.search_windows(vector, 5, mask) for one in (snapshot, built))
+        found = (one.dense.search_windows(vector, len(rows), mask) for one in (snapshot, built))
         one, other = (in_order(*pair) for pair in found)
         np.testing.assert_allclose(one, other, rtol=1e-5)
 

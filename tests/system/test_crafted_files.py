@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import (
@@ -113,6 +113,7 @@ def use(path):
     row=st.integers(0, 9),
     value=values,
 )
+@example(table="nodes", column=3, row=0, value=1_000_000)
 def test_crafted_values_with_valid_checksums_raise_typed_errors(
     original, tmp_path_factory, table, column, row, value
 ):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header
@@ -80,7 +82,8 @@ class TableHeaders:
         ends of the chunks before the passage.
         """
         row = self._reader.candidates[passage.node_id].row
-        first = row - passage.position
+        documents = self._reader.snapshot.nodes.document  # ascending
+        first = int(np.searchsorted(documents, documents[row]))
         [node] = self._reader.read([first])
         blocks = row_blocks(node.text)
         text = self._reader.texts[passage.node_id]
