@@ -132,8 +132,9 @@ class EnrichedField(ChunkField):
         return found
 
     def _enriched(self, rows: Iterable[int]) -> list[int]:
-        own = set(self.rows.tolist())
-        return [row for row in dict.fromkeys(rows) if row in own]
+        wanted = np.asarray([*dict.fromkeys(rows)], dtype=np.int64)
+        enriched: list[int] = wanted[np.isin(wanted, self.rows)].tolist()
+        return enriched
 
     def _nearer(self, query: Query, row: int) -> tuple[Reason, ...]:
         """Return the reason for a sentence that is nearer to the question than the text."""

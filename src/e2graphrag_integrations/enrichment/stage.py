@@ -30,7 +30,7 @@ _LEVEL = 0
 """Level of an answer in cache keys and estimates: it is about a chunk, below all summaries."""
 
 _BEGINNING = 600
-"""Length of the beginning of a document that tells what a later chunk is about, in characters."""
+"""Maximum number of characters of the beginning of a document in the prompt of a later chunk."""
 
 _SLICE = 64
 """Sentences per call of the embedder."""
@@ -45,7 +45,7 @@ class EnrichmentError(IndexingError):
 
 @dataclass(frozen=True)
 class ChunkPrompt:
-    """What the model is told about a chunk.
+    """The part of the prompt that depends on the chunk.
 
     Attributes:
         node: The chunk.
@@ -78,7 +78,7 @@ class Sentences:
 
 
 def prompts_of(document: SourceDocument, chunks: Sequence[Node]) -> Iterator[ChunkPrompt]:
-    """Yield what the model is told about each chunk of a document."""
+    """Yield the part of the prompt that depends on the chunk, for each chunk of a document."""
     for number, node in enumerate(chunks):
         # Of the first chunk only, so that an edit of later ones does not change all prompts.
         beginning = chunks[0].text[:_BEGINNING] if number else ""

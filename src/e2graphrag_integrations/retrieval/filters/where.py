@@ -250,7 +250,7 @@ def _matching_nodes(snapshot: Snapshot, predicate: Predicate) -> NDArray[np.bool
     types: list[tuple[str, ...]] = [()]
     groups: IntArray = np.zeros(len(levels), dtype=np.int64)
     if TYPES in predicate.root.keys:
-        types, groups = _entity_types(snapshot)
+        types, groups = snapshot.derived(_entity_types)
     for level, group in sorted({*zip(levels.tolist(), groups.tolist(), strict=True)}):
         at_place = _at_place(predicate, level, types[group])
         own = allowed_nodes(records, at_place, snapshot.is_chunk)
