@@ -6,12 +6,20 @@ import hashlib
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from e2graphrag_integrations.cli.demo import demo_text
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.text.chunking import chunk_spans
-from e2graphrag_integrations.text.lines import RowHeaders, name_ends, row_blocks
+from e2graphrag_integrations.text.lines import (
+    RowHeaders,
+    last_row_block,
+    name_ends,
+    row_block_at,
+    row_blocks,
+)
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 
 
@@ -57,6 +65,19 @@ def test_a_table_or_log_is_found_with_its_header(text, header, rows):
 )
 def test_prose_has_no_rows(text):
     assert row_blocks(text) == []
+
+
+LINES = ["a,b", "c,1", "d;e;f", "g,h;i,j", "12,34,56", "Anna, Bert, and Carl", "one", " ", "", "k\t2 "]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=12).map("\n".join))
+def test_the_rows_around_a_place_are_the_block_of_the_text_that_contains_it(text):
+    blocks = row_blocks(text)
+    for at in range(len(text)):
+        inside = next((one for one in blocks if one.start <= at < one.end), None)
+        assert row_block_at(text, at) == inside
+    ends_text = bool(blocks) and not text[blocks[-1].end :].strip()
+    assert last_row_block(text) == (blocks[-1] if ends_text else None)
 
 
 def test_rows_have_the_header_of_their_table_in_an_earlier_text():

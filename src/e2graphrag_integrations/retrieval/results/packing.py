@@ -11,7 +11,13 @@ from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode, format_groups, header
 from e2graphrag_integrations.text.chunking import truncate
-from e2graphrag_integrations.text.lines import RowBlock, may_continue, row_blocks
+from e2graphrag_integrations.text.lines import (
+    RowBlock,
+    last_row_block,
+    may_begin_in_rows,
+    may_continue,
+    row_block_at,
+)
 from e2graphrag_integrations.text.sentences import ends_sentence
 from e2graphrag_integrations.text.tokens import count_tokens, token_spans
 from e2graphrag_integrations.types import Span
@@ -54,8 +60,7 @@ class TableHeaders:
 
     def _find(self, passage: RetrievedNode, at: int) -> RetrievedNode | None:
         text = self._reader.texts[passage.node_id]
-        blocks = row_blocks(text)
-        inside = next((one for one in blocks if one.start <= at < one.end), None)
+        inside = row_block_at(text, at)
         if inside is not None and (inside.header is not None or inside.start):
             header = inside.header
             has_it = header is None or at < header.end
@@ -66,6 +71,8 @@ class TableHeaders:
 
     def _in_earlier_chunks(self, passage: RetrievedNode) -> RetrievedNode | None:
         text = self._reader.texts[passage.node_id]
+        if not may_begin_in_rows(text):
+            return None
         for start, earlier, block in self._earlier(passage):
             if not may_continue(text, block):
                 break
@@ -85,16 +92,15 @@ class TableHeaders:
         documents = self._reader.snapshot.nodes.document  # ascending
         first = int(np.searchsorted(documents, documents[row]))
         [node] = self._reader.read([first])
-        blocks = row_blocks(node.text)
-        text = self._reader.texts[passage.node_id]
-        if blocks and not node.text[blocks[-1].end :].strip() and may_continue(text, blocks[-1]):
-            yield node.start, node.text, blocks[-1]
+        block = last_row_block(node.text)
+        if block is not None and may_continue(self._reader.texts[passage.node_id], block):
+            yield node.start, node.text, block
         for place in range(row - 1, max(first, row - 1 - _REACH) - 1, -1):
             [node] = self._reader.read([place])
-            blocks = row_blocks(node.text)
-            if not blocks or node.text[blocks[-1].end :].strip():
+            block = last_row_block(node.text)
+            if block is None:
                 return
-            yield node.start, node.text, blocks[-1]
+            yield node.start, node.text, block
 
 
 def _node(passage: RetrievedNode, text: str, offset: int, header: Span) -> RetrievedNode:
