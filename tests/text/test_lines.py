@@ -67,7 +67,18 @@ def test_prose_has_no_rows(text):
     assert row_blocks(text) == []
 
 
-LINES = ["a,b", "c,1", "d;e;f", "g,h;i,j", "12,34,56", "Anna, Bert, and Carl", "one", " ", "", "k\t2 "]
+LINES = [
+    "a,b",
+    "c,1",
+    "d;e;f",
+    "g,h;i,j",
+    "12,34,56",
+    "Anna, Bert, and Carl",
+    "one",
+    " ",
+    "",
+    "k\t2 ",
+]
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12).map("\n".join))

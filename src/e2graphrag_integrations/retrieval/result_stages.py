@@ -138,8 +138,7 @@ def _packed_nodes(draft: Draft) -> Draft:
     nodes = duplicates.named(hydrate(draft.candidates, draft.trace.links, reader))
     trace = duplicates.counted_in(draft.trace)
     if draft.query.token_budget is None:
-        headers = TableHeaders(reader)
-        nodes = [headers.added_to(node) for node in nodes]
+        nodes = TableHeaders(reader).added_to(nodes)
     else:
         packed = pack_nodes(nodes, draft.query.token_budget, draft.components.counter)
         nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
