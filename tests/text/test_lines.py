@@ -43,6 +43,8 @@ MARKDOWN = "Prices:\n\n| sku | price |\n|---|---:|\n| A1 | 30 |\n| B2 | 40 |\n\n
         (MARKDOWN, "| sku | price |\n|---|---:|", 4),
         ('name,note\n"Krog, Anna",met\n"Moe, Ida",left 2 keys\n', "name,note", 3),
         ("1,2,3\n4,5,6\n7,8,9", None, 3),
+        ('{"id": 1, "a": "x"},\n{"id": 2}', None, 2),
+        ('<row id="1">x</row>\n  <row id="2"/>', None, 2),
         ("2024-03-05 10:00 on\n2024-03-05 10:01 off, cold\n2024-03-05 10:02 on", None, 3),
     ],
 )

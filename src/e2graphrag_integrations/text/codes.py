@@ -5,122 +5,20 @@ a term of its own, beside the words it consists of. Terms of codes begin with `#
 does, unless they consist of digits alone. Different spellings of a code have one term: `RTX 4090`,
 `rtx-4090` and `RTX4090`, or `2024-03-05` and `March 5, 2024`.
 
-Dates in the notations of several languages are read as ISO 8601.
+Dates (`dates`) and numbered parts (`numbered`) are codes, too.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from e2graphrag_integrations.text.dates import Date, find_dates, is_month
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
-
-_MONTHS = """
-january jan januar janvier enero gennaio janeiro januari января stycznia
-february feb februar février fevrier febrero febbraio fevereiro februari февраля lutego
-march mar märz maerz mars marzo março maart марта marca
-april apr avril abril aprile апреля kwietnia
-may mai mayo maggio maio mei мая maja
-june jun juni juin junio giugno junho июня czerwca
-july jul juli juillet julio luglio julho июля lipca
-august aug août aout agosto augustus augusti августа sierpnia
-september sept sep septembre septiembre settembre setembro сентября września
-october oct oktober okt octobre octubre ottobre outubro октября października
-november nov novembre noviembre novembro ноября listopada
-december dec dezember dez décembre decembre diciembre dicembre dezembro декабря grudnia
-"""
-"""The names of the months in ten languages, one month per line."""
-
-_NUMBERS = {
-    name: number
-    for number, line in enumerate(_MONTHS.strip().splitlines(), 1)
-    for name in line.split()
-}
-_MONTH = "|".join(sorted(_NUMBERS, key=lambda name: (-len(name), name)))
-_OF = r"(?:of\s+|de\s+|d['’])?"
-
-_DATE = re.compile(
-    rf"""
-      (?<![\d.-])(?P<y1>\d{{4}})(?P<mark>[-/.])(?P<m1>\d{{1,2}})(?P=mark)(?P<d1>\d{{1,2}})(?![\d-]|\.\d)
-    | (?<![\d.])(?P<d2>\d{{1,2}})\.\ ?(?P<m2>\d{{1,2}})\.\ ?(?P<y2>\d{{4}})(?![\d]|\.\d)
-    | (?<![\d/])(?P<a3>\d{{1,2}})/(?P<b3>\d{{1,2}})/(?P<y3>\d{{4}})(?![\d/])
-    | (?P<y4>\d{{4}})\s*[年년]\s*(?P<m4>\d{{1,2}})\s*[月월](?:\s*(?P<d4>\d{{1,2}})\s*[日号號일])?
-    | (?<!\d)(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s+{_OF}
-      (?P<m5>{_MONTH})\.?,?\s+{_OF}(?P<y5>\d{{4}})(?!\d)
-    | \b(?P<m6>{_MONTH})\.?\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)
-    | \b(?P<m7>{_MONTH})\.?,?\s+{_OF}(?P<y7>\d{{4}})(?!\d)
-    | (?<![\d.-])(?P<y8>(?:19|20)\d\d)-(?P<m8>\d\d)(?![\d-])
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_YEAR_IN_DATE = re.compile(r"(?<!\d)\d{4}(?!\d)")
-_BEFORE_YEAR, _AFTER_YEAR = 32, 16
-"""Maximum number of characters of a date before and after its year."""
-
-
-@dataclass(frozen=True, slots=True)
-class Date:
-    """A date in a text.
-
-    Attributes:
-        start, end: Its characters, half-open.
-        forms: It in ISO 8601, with the day if that is given. A date such as 03/05/2024 has two.
-    """
-
-    start: int
-    end: int
-    forms: tuple[str, ...]
-
-
-def find_dates(text: str) -> Iterator[Date]:
-    """Yield the dates in a text that have a year and a month, in order.
-
-    >>> [one.forms for one in find_dates("On 5. März 2024, 5 March 2024 or 2024年3月5日")]
-    [('2024-03-05',), ('2024-03-05',), ('2024-03-05',)]
-    >>> [one.forms for one in find_dates("03/05/2024, but not 13/13/2024")]
-    [('2024-05-03', '2024-03-05')]
-    """
-    if _YEAR_IN_DATE.search(text) is None:
-        return
-    end = 0
-    for year in _YEAR_IN_DATE.finditer(text):  # the pattern is slow where there is no date
-        start = max(end, year.start() - _BEFORE_YEAR)
-        for match in _DATE.finditer(text, start, year.end() + _AFTER_YEAR):
-            end = match.end()
-            forms = tuple(dict.fromkeys(filter(None, _date_forms(match))))
-            if forms:
-                yield Date(match.start(), end, forms)
-
-
-def is_month(word: str) -> bool:
-    """Return whether a word is the name of a month in one of ten languages."""
-    return word.casefold() in _NUMBERS
-
-
-def _date_forms(match: re.Match[str]) -> Iterator[str]:
-    if match["a3"]:  # day first, as in most countries, or month first
-        yield _form(match["y3"], match["b3"], match["a3"])
-        yield _form(match["y3"], match["a3"], match["b3"])
-        return
-    for place in "1245678":
-        if match[f"m{place}"]:
-            day = match[f"d{place}"] if place not in "78" else None
-            yield _form(match[f"y{place}"], match[f"m{place}"], day)
-
-
-def _form(year: str, month: str, day: str | None) -> str:
-    """Return a date in ISO 8601; "" if it does not exist."""
-    number = int(month) if month.isdecimal() else _NUMBERS[month.casefold()]
-    try:
-        date = dt.date(int(year), number, int(day or 1))
-    except ValueError:
-        return ""
-    return date.isoformat() if day else date.isoformat()[: len("2024-03")]
-
 
 MARK = "#"
 """First character of the term of a code."""
@@ -169,6 +67,9 @@ code of an address in Britain or Canada."""
 
 _UNIT = re.compile(r"(\d+(?:[.,]\d+)?)[^\W\d_]{1,3}")
 """A number and its unit, as in `62.5kg`."""
+
+_SECONDS = re.compile(r"(\d{1,2}:\d\d):\d\d")
+"""A time to the second, which is also one to the minute."""
 
 _MIN_GROUPED = 7
 """Minimum number of digits of a number in groups."""
@@ -232,9 +133,13 @@ def code_terms(text: str) -> list[str]:
     >>> code_terms("The cat sat on 2 mats in 1984.")
     []
     """
-    if _HINT.search(text) is None:
-        return []
     terms: set[str] = set()
+    for part in find_numbered(text):
+        terms.update(MARK + form for form in part.forms)
+        if _begins_line(text, part.start):
+            terms.update(START + form for form in part.forms)
+    if _HINT.search(text) is None:
+        return sorted(terms)
     dates = list(find_dates(text))
     for date in dates:
         terms.update(_terms_of_date(date))
@@ -262,7 +167,8 @@ def question_codes(question: str) -> list[QuestionCode]:
     [('#clause12.3', '#12.3')]
     """
     dates = list(find_dates(question))
-    codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in dates]
+    found: list[Date | Numbered] = [*dates, *numbered_in_question(question)]
+    codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
     groups = list(_groups(question, dates))
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
     for match in _codes(question, dates):
@@ -279,7 +185,7 @@ def question_codes(question: str) -> list[QuestionCode]:
             terms += () if is_year else _marked([raw])
         if terms:
             codes.append(QuestionCode(raw, tuple(dict.fromkeys(terms))))
-    return codes
+    return list({one.terms[0]: one for one in reversed(codes)}.values())[::-1]
 
 
 def _is_label(word: str) -> bool:
@@ -368,6 +274,9 @@ def _forms_of_word(raw: str) -> Iterator[str]:
 
 
 def _forms_of_parts(raw: str) -> Iterator[str]:
+    if (time := _SECONDS.fullmatch(raw)) is not None:
+        yield from (raw, time[1])
+        return
     if _DIGIT.search(raw) or _NAME.fullmatch(raw):
         yield _normal(raw)
         yield from _forms_without_unit(_normal(raw))

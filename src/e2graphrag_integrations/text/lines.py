@@ -1,4 +1,4 @@
-"""Lines of a layout: the rows of tables and logs, their headers, and line breaks on purpose.
+"""Lines of a layout: rows of tables, logs and records, their headers, and line breaks on purpose.
 
 A row is not cut, as a sentence is not, and its cells mean little without the header. Tables are
 recognized by lines with equally many separators: tabs, semicolons, vertical bars, or commas. A
@@ -18,7 +18,7 @@ from itertools import pairwise
 from e2graphrag_integrations.types import Span
 
 _SEPARATORS = ("\t", "|", ";", ",")
-_HINT = re.compile(r"[\t|;,]|^\W{0,2}\d\d", re.MULTILINE)
+_HINT = re.compile(r"[\t|;,]|^\W{0,2}\d\d|^[ \t]*[{<]", re.MULTILINE)
 _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r'"[^"\n]*"')
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -31,8 +31,13 @@ _TIME = re.compile(
 )
 """The time at the start of a line of a log."""
 
-_MIN_ROWS = {"\t": 2, "|": 2, ";": 3, ",": 3, "time": 3}
-"""Minimum number of lines of a table or log, with the header."""
+_RECORD = re.compile(r"\s*(?:\{.*\}|<\w.*>),?")
+"""A line with an object of JSON or an element of XML."""
+
+_MIN_ROWS = {"\t": 2, "|": 2, ";": 3, ",": 3, "time": 3, "record": 2}
+"""Minimum number of lines of a table, log or list of records, with the header."""
+
+_WITHOUT_CELLS = frozenset({"time", "record"})
 
 _MAX_CELL = 4
 """Maximum number of words in a cell of a header, and of a table with spaces after separators."""
@@ -56,8 +61,9 @@ class RowBlock:
     """A table or a log.
 
     Attributes:
-        kind: The separator of the cells, or "time" for a log.
-        columns: Number of cells of a row; 1 for a log.
+        kind: The separator of the cells, "time" for a log, or "record" for objects of JSON or
+            elements of XML.
+        columns: Number of cells of a row; 1 for logs and records.
         starts: Where each line begins, ascending.
         end: Where the last line ends.
         header: The header, with the rule below it in Markdown; None if there is none.
@@ -199,6 +205,8 @@ def _kinds(line: str) -> set[tuple[str, int]]:
     """Return the separators that a line may have, with the number of cells between them."""
     if not line.strip():
         return set()
+    if _RECORD.fullmatch(line):
+        return {("record", 1)}
     kinds = {("time", 1)} if _TIME.match(line) else set()
     if not any(one in line for one in _SEPARATORS):
         return kinds
@@ -231,7 +239,7 @@ def _order(kind: tuple[str, int]) -> tuple[int, int]:
 def _is_table(text: str, lines: Sequence[Span], kind: str, columns: int) -> bool:
     if len(lines) < _MIN_ROWS[kind]:
         return False
-    if kind in {"\t", "|", "time"}:
+    if kind in {"\t", "|", *_WITHOUT_CELLS}:
         return True
     rows = [_plain(text[start:end]) for start, end in lines]
     if not any(f"{kind} " in f"{row} " for row in rows):
@@ -248,7 +256,7 @@ def _is_table(text: str, lines: Sequence[Span], kind: str, columns: int) -> bool
 def _block(text: str, lines: list[Span], kind: tuple[str, int]) -> RowBlock:
     name, columns = kind
     starts = [line.start for line in lines]
-    header = None if name == "time" else _header(text, lines, name)
+    header = None if name in _WITHOUT_CELLS else _header(text, lines, name)
     return RowBlock(name, columns, starts, lines[-1].end, header)
 
 

@@ -59,3 +59,30 @@ def test_an_unknown_code_changes_nothing(contract):
 def test_code_weight_0_leaves_the_list_out(contract):
     strategy = HybridStrategy(code_weight=0)
     assert "codes" not in contract.retrieve("clause 12.3", strategy=strategy).trace.lists
+
+
+ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+ROMAN = "I II III IV V VI VII VIII IX X".split()
+CHINESE = "一二三四五六七八九十"
+
+
+@pytest.mark.parametrize("number", [2, 4, 9])
+@pytest.mark.parametrize(
+    ("heading", "question"),
+    [
+        (lambda n: f"CHAPTER {ROMAN[n - 1]}", "What happens in chapter {n}?"),
+        (lambda n: f"Chapter {n}", "What happens in the {ordinal} chapter?"),
+        (lambda n: f"Article {ROMAN[n - 1]}", "What does Art. {n} say?"),
+        (lambda n: f"§ {n}", "What does section {n} say?"),
+        (lambda n: f"第{CHINESE[n - 1]}条", "第{n}条规定了什么？"),
+    ],
+)
+def test_a_part_is_found_by_another_spelling_of_its_number(heading, question, number):
+    parts = [
+        SourceDocument(str(n), f"{heading(n)}\n\nThe tenant pays the rent of hall {n * 7 % 10}.")
+        for n in range(1, 11)
+    ]
+    with E2GraphRAG.open(":memory:") as rag:
+        rag.add(parts)
+        asked = question.format(n=number, ordinal=ORDINALS[number - 1])
+        assert rag.retrieve(asked, k=1).nodes[0].document_id == str(number)

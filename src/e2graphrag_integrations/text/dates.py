@@ -1,0 +1,120 @@
+"""Dates in the notations of several languages, read as ISO 8601."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_MONTHS = """
+january jan januar janvier enero gennaio janeiro januari января stycznia
+february feb februar février fevrier febrero febbraio fevereiro februari февраля lutego
+march mar märz maerz mars marzo março maart марта marca
+april apr avril abril aprile апреля kwietnia
+may mai mayo maggio maio mei мая maja
+june jun juni juin junio giugno junho июня czerwca
+july jul juli juillet julio luglio julho июля lipca
+august aug août aout agosto augustus augusti августа sierpnia
+september sept sep septembre septiembre settembre setembro сентября września
+october oct oktober okt octobre octubre ottobre outubro октября października
+november nov novembre noviembre novembro ноября listopada
+december dec dezember dez décembre decembre diciembre dicembre dezembro декабря grudnia
+"""
+"""The names of the months in ten languages, one month per line."""
+
+MONTHS = MappingProxyType(
+    {
+        name: number
+        for number, line in enumerate(_MONTHS.strip().splitlines(), 1)
+        for name in line.split()
+    }
+)
+"""The number of each month, by its name in lower case."""
+
+_MONTH = "|".join(sorted(MONTHS, key=lambda name: (-len(name), name)))
+_OF = r"(?:of\s+|de\s+|d['’])?"
+
+_DATE = re.compile(
+    rf"""
+      (?<![\d.-])(?P<y1>\d{{4}})(?P<mark>[-/.])(?P<m1>\d{{1,2}})(?P=mark)(?P<d1>\d{{1,2}})(?![\d-]|\.\d)
+    | (?<![\d.])(?P<d2>\d{{1,2}})\.\ ?(?P<m2>\d{{1,2}})\.\ ?(?P<y2>\d{{4}})(?![\d]|\.\d)
+    | (?<![\d/])(?P<a3>\d{{1,2}})/(?P<b3>\d{{1,2}})/(?P<y3>\d{{4}})(?![\d/])
+    | (?P<y4>\d{{4}})\s*[年년]\s*(?P<m4>\d{{1,2}})\s*[月월](?:\s*(?P<d4>\d{{1,2}})\s*[日号號일])?
+    | (?<!\d)(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s+{_OF}
+      (?P<m5>{_MONTH})\.?,?\s+{_OF}(?P<y5>\d{{4}})(?!\d)
+    | \b(?P<m6>{_MONTH})\.?\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)
+    | \b(?P<m7>{_MONTH})\.?,?\s+{_OF}(?P<y7>\d{{4}})(?!\d)
+    | (?<![\d.-])(?P<y8>(?:19|20)\d\d)-(?P<m8>\d\d)(?![\d-])
+    | (?<!\d)(?P<y9>(?:19|20)\d\d)(?P<m9>0[1-9]|1[0-2])(?P<d9>0[1-9]|[12]\d|3[01])(?!\d)
+    | (?<![\d./-])(?P<m0>0?[1-9]|1[0-2])/(?P<y0>(?:19|20)\d\d)(?![\d/])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_YEAR_IN_DATE = re.compile(r"(?<!\d)\d{4}(?!\d)|(?<!\d)(?:19|20)\d{6}(?!\d)")
+_MONTHS_ONLY = frozenset("078")
+"""The groups of the pattern without a day."""
+
+_BEFORE_YEAR, _AFTER_YEAR = 32, 16
+"""Maximum number of characters of a date before and after its year."""
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A date in a text.
+
+    Attributes:
+        start, end: Its characters, half-open.
+        forms: It in ISO 8601, with the day if that is given. A date such as 03/05/2024 has two.
+    """
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+
+
+def find_dates(text: str) -> Iterator[Date]:
+    """Yield the dates in a text that have a year and a month, in order.
+
+    >>> [one.forms for one in find_dates("On 5. März 2024, 5 March 2024 or 2024年3月5日")]
+    [('2024-03-05',), ('2024-03-05',), ('2024-03-05',)]
+    >>> [one.forms for one in find_dates("03/05/2024, but not 13/13/2024")]
+    [('2024-05-03', '2024-03-05')]
+    """
+    if _YEAR_IN_DATE.search(text) is None:
+        return
+    end = 0
+    for year in _YEAR_IN_DATE.finditer(text):  # the pattern is slow where there is no date
+        start = max(end, year.start() - _BEFORE_YEAR)
+        for match in _DATE.finditer(text, start, year.end() + _AFTER_YEAR):
+            end = match.end()
+            forms = tuple(dict.fromkeys(filter(None, _date_forms(match))))
+            if forms:
+                yield Date(match.start(), end, forms)
+
+
+def is_month(word: str) -> bool:
+    """Return whether a word is the name of a month in one of ten languages."""
+    return word.casefold() in MONTHS
+
+
+def _date_forms(match: re.Match[str]) -> Iterator[str]:
+    if match["a3"]:  # day first, as in most countries, or month first
+        yield _form(match["y3"], match["b3"], match["a3"])
+        yield _form(match["y3"], match["a3"], match["b3"])
+        return
+    for place in "012456789":
+        if match[f"m{place}"]:
+            day = match[f"d{place}"] if place not in _MONTHS_ONLY else None
+            yield _form(match[f"y{place}"], match[f"m{place}"], day)
+
+
+def _form(year: str, month: str, day: str | None) -> str:
+    """Return a date in ISO 8601; "" if it does not exist."""
+    number = int(month) if month.isdecimal() else MONTHS[month.casefold()]
+    try:
+        date = dt.date(int(year), number, int(day or 1))
+    except ValueError:
+        return ""
+    return date.isoformat() if day else date.isoformat()[: len("2024-03")]

@@ -1,0 +1,270 @@
+"""Numbered parts and names: `Chapter IV`, `the fourth chapter`, `Henry VIII`, `§ 4`, `第四条`.
+
+A document numbers its parts with digits, Roman numerals or words, and a question may use another
+spelling. All have one form: the word and its number in digits, such as `chapter4` or `第4条`. In a
+text, the word begins with a capital letter, as in headings and names; in a question, it need not.
+Words for numbers are those of English, Chinese and Japanese.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from types import MappingProxyType
+from typing import NamedTuple
+
+from e2graphrag_integrations.text.dates import MONTHS
+from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.words import FUNCTION_WORDS
+
+_UNITS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen
+""".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINAL_UNITS = """
+zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth
+fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
+""".split()
+_ORDINAL_TENS = [f"{ten[:-1]}ieth" for ten in _TENS]
+_VALUES = MappingProxyType(
+    {word: n for n, word in chain(enumerate(_UNITS), enumerate(_ORDINAL_UNITS))}
+    | {word: 10 * n for n, word in chain(enumerate(_TENS, 2), enumerate(_ORDINAL_TENS, 2))}
+)
+"""The English words for numbers, except those of two words."""
+
+
+def _one_of(*words: str) -> str:
+    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
+
+
+_CARDINAL = rf"(?:(?:{_one_of(*_TENS)})[ -](?:{_one_of(*_UNITS[1:10])})|{_one_of(*_UNITS, *_TENS)})"
+_ORDINALS = (
+    *_ORDINAL_UNITS[1:],
+    *_ORDINAL_TENS,
+    *(f"{ten}{mark}{unit}" for ten in _TENS for unit in _ORDINAL_UNITS[1:10] for mark in " -"),
+)
+_ORDINAL = f"(?:{_one_of(*_ORDINALS)})"
+
+_ROMAN = r"(?=[CLXVI])C{0,3}(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})"
+"""A Roman numeral below 400, beyond which most are words or abbreviations."""
+
+_ROMAN_DIGITS = MappingProxyType({"i": 1, "v": 5, "x": 10, "l": 50, "c": 100})
+
+_HAN_DIGITS = MappingProxyType(
+    {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+)
+_HAN_UNITS = MappingProxyType({"十": 10, "百": 100, "千": 1000})
+_HAN_NUMBER = "[〇零一二三四五六七八九十百千两]{1,7}"
+
+_PARTS = frozenset(
+    """
+    act amendment annex annexe appendix article book canto chapter clause figure item lesson level
+    module paragraph part phase rule scene section stage step table title unit volume war
+    acte annexe article chapitre livre partie scène tome titre
+    abschnitt anhang artikel band buch kapitel teil
+    capítulo artículo libro parte sección capitolo articolo sezione
+    глава статья часть раздел том
+    """.split()
+)
+"""Words for parts, which one letter may number: `Part I`, but not `Vitamin C`."""
+
+_SHORT = MappingProxyType(
+    {
+        "app": "appendix",
+        "art": "article",
+        "arts": "article",
+        "ch": "chapter",
+        "chap": "chapter",
+        "cl": "clause",
+        "fig": "figure",
+        "kap": "kapitel",
+        "para": "paragraph",
+        "pt": "part",
+        "sec": "section",
+        "sect": "section",
+        "vol": "volume",
+    }
+)
+"""Abbreviations, which a period may follow."""
+
+_NO_DIGIT, _BETWEEN = re.compile(r"\D"), re.compile("[ -]")
+
+_SIGN = "§"
+_SIGNED = ("section", "paragraph")
+"""What `§` is called in a question."""
+
+_LETTER = r"[^\W\d_]"
+_CAPITAL = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
+_WORD, _TITLE = rf"{_LETTER}{{2,15}}", rf"{_CAPITAL}{_LETTER}{{1,14}}"
+_END = r"(?![\w'’(]|[.,:-]\w)"
+
+
+def _number(roman: str, spelled: str) -> str:
+    return (
+        rf"(?P<period>\.?)\ (?:[Tt]he\ )?(?:(?P<roman>{roman})(?![\w'’-])"
+        rf"|(?P<spelled>{spelled})(?![\w'’-])|(?P<digits>\d{{1,3}}){_END})"
+    )
+
+
+# Without a lookbehind, such a pattern is several times as fast.
+_NUMBERED = re.compile(
+    rf"(?P<word>{_TITLE})" + _number(_ROMAN, rf"(?=[A-Z])(?i:{_ORDINAL}|{_CARDINAL})")
+)
+_NUMBERED_ANYWHERE = re.compile(
+    rf"(?P<word>{_WORD})" + _number(f"(?i:{_ROMAN})", rf"(?i:{_ORDINAL}|{_CARDINAL})")
+)
+_ORDERED = re.compile(
+    rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
+    rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"
+)
+_MAY_BE_ORDERED = re.compile(r"[EFNST][A-Za-z]{4,10}(?=[ -][A-Z])|\d{1,3}(?:st|nd|rd|th)\b")
+"""What `_ORDERED` begins with. It is slow where nothing matches."""
+
+_ORDERED_ANYWHERE = re.compile(
+    rf"(?P<spelled>(?i:{_ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
+    rf"\ (?P<words>{_WORD}(?:\ {_WORD})?)"
+)
+_SECTION = re.compile(rf"§{{1,2}}\s?(?P<number>\d{{1,4}}[a-z]?){_END}")
+_HAN = re.compile(rf"[第제]\s?(?P<number>\d{{1,4}}|{_HAN_NUMBER})\s?(?P<unit>[{UNSPACED}가-힣])")
+_HAN_IN_QUESTION = re.compile(
+    rf"(?P<number>(?<!\d)\d{{1,4}}|{_HAN_NUMBER})\s?(?P<unit>[条條章节節款项項编編回卷篇课課])"
+    r"(?=(?P<about>[的规規内內讲講说說写寫])?)"
+)
+"""A part whose 第 is left out."""
+
+_MIN_UNMARKED = 10
+"""Minimum number of such a part, unless the next word asks what it says: smaller ones count things.
+"""
+
+
+class Numbered(NamedTuple):
+    """A numbered part or name.
+
+    Attributes:
+        start, end: Its characters, half-open.
+        forms: The forms that it may have, the most likely first.
+    """
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+
+
+def find_numbered(text: str) -> Iterator[Numbered]:
+    """Yield the numbered parts and names in a text.
+
+    >>> [one.forms for one in find_numbered("Chapter IV. Henry the Eighth. 第十二条")]
+    [('chapter4',), ('henry8',), ('第12条',)]
+    """
+    for match in _NUMBERED.finditer(text):
+        if _is_numbered(match):
+            yield _numbered(match, label(match["word"]) + _value(match))
+    end = 0
+    for place in _MAY_BE_ORDERED.finditer(text):
+        found = _ORDERED.match(text, place.start()) if place.start() >= end else None
+        if found is not None and _is_separate(found):
+            end = found.end("spelled")
+            words = found["words"].split()
+            yield _numbered(found, *(label(one) + _value(found) for one in words))
+    for match in _SECTION.finditer(text):
+        yield _numbered(match, f"{_SIGN}{match['number']}")
+    for match in _HAN.finditer(text):
+        yield _numbered(match, _han_form(match))
+
+
+def numbered_in_question(question: str) -> Iterator[Numbered]:
+    """Yield what may be numbered parts and names in a question.
+
+    >>> [one.forms for one in numbered_in_question("What is in the third chapter, or section ix?")]
+    [('section9', '§9'), ('chapter3',)]
+    """
+    for match in _NUMBERED_ANYWHERE.finditer(question):
+        if _is_numbered(match):
+            name, number = label(match["word"]), _value(match)
+            yield _numbered(match, name + number, *([_SIGN + number] if name in _SIGNED else []))
+    for match in _ORDERED_ANYWHERE.finditer(question):
+        words = [one for one in match["words"].split() if one.casefold() not in FUNCTION_WORDS]
+        if words and _is_separate(match):
+            yield _numbered(match, *(label(one) + _value(match) for one in words))
+    for match in _SECTION.finditer(question):
+        number = match["number"]
+        yield _numbered(match, *(one + number for one in (_SIGN, *_SIGNED)))
+    for match in _HAN.finditer(question):
+        yield _numbered(match, _han_form(match))
+    for match in _HAN_IN_QUESTION.finditer(question):
+        if match["about"] or _of_han(match["number"]) >= _MIN_UNMARKED:
+            yield _numbered(match, _han_form(match))
+
+
+def label(word: str) -> str:
+    """Return the word for a part in lower case, and not abbreviated.
+
+    >>> label("Art"), label("Henry")
+    ('article', 'henry')
+    """
+    folded = word.casefold()
+    return _SHORT.get(folded, folded)
+
+
+def _numbered(match: re.Match[str], *forms: str) -> Numbered:
+    return Numbered(match.start(), match.end(), tuple(dict.fromkeys(forms)))
+
+
+def _is_separate(match: re.Match[str]) -> bool:
+    """Return whether a match does not begin within a word."""
+    before = match.string[match.start() - 1 : match.start()]
+    return not (before.isalnum() or before in {"_", "-"})
+
+
+def _is_numbered(match: re.Match[str]) -> bool:
+    """Return whether a word before a number is numbered by it, unlike "Then I" or "in one"."""
+    word, roman = match["word"], match["roman"]
+    name = label(word)
+    if name in FUNCTION_WORDS or name in MONTHS or (match["period"] and not _is_short(word)):
+        return False
+    if roman and name not in _PARTS and (roman == "C" or not (word[0] + roman).isupper()):
+        return False
+    return _is_separate(match)
+
+
+def _is_short(word: str) -> bool:
+    return word.casefold() in {*_SHORT, "no", "nr"}
+
+
+def _value(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    written = groups.get("roman") or groups.get("digits") or match["spelled"]
+    return str(_of_number(written.casefold()))
+
+
+def _of_number(number: str) -> int:
+    """Return the value of a number such as 4, 4th, iv, four or twenty-fourth."""
+    if number[0].isdigit():
+        return int(_NO_DIGIT.sub("", number))
+    words = _BETWEEN.split(number)
+    if words[0] in _VALUES:
+        return sum(_VALUES[one] for one in words)
+    digits = [_ROMAN_DIGITS[one] for one in number]
+    return sum(-a if a < b else a for a, b in pairwise([*digits, 0]))
+
+
+def _han_form(match: re.Match[str]) -> str:
+    return f"第{_of_han(match['number'])}{match['unit']}"
+
+
+def _of_han(number: str) -> int:
+    """Return the value of a number such as 二百零三, 二〇三 or 203."""
+    if number.isdecimal():
+        return int(number)
+    if not any(one in _HAN_UNITS for one in number):
+        return int("".join(str(_HAN_DIGITS[one]) for one in number))
+    total, digit = 0, 0
+    for one in number:
+        if one in _HAN_UNITS:
+            total += (digit or 1) * _HAN_UNITS[one]
+            digit = 0
+        else:
+            digit = _HAN_DIGITS[one]
+    return total + digit

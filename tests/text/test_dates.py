@@ -1,0 +1,70 @@
+"""Dates of several languages have one form, and impossible ones have none."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations.text.dates import find_dates
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-03-05",
+        "2024/3/5",
+        "2024.03.05",
+        "5 March 2024",
+        "5th of March, 2024",
+        "Mar. 5, 2024",
+        "MARCH 5TH 2024",
+        "5. März 2024",
+        "05.03.2024",
+        "5 mars 2024",
+        "5 de marzo de 2024",
+        "5 marzo 2024",
+        "5 maart 2024",
+        "5 марта 2024",
+        "2024年3月5日",
+        "2024년 3월 5일",
+        "2024-03-05T10:30:00Z",
+        "20240305",
+        "20240305T103000",
+    ],
+)
+def test_a_date_is_found(text):
+    before = "On that day, x: "
+    [date] = find_dates(f"{before}{text} and more")
+    assert date.forms == ("2024-03-05",)
+    assert date.start == len(before)
+    assert f"{before}{text} and more"[date.start : date.end] in text
+
+
+def test_a_month_is_a_date_without_a_day():
+    assert [one.forms for one in find_dates("March 2024; 2024年3月; 2024-03; 03/2024")] == [
+        ("2024-03",)
+    ] * 4
+
+
+def test_a_date_that_may_mean_two_days_has_two_forms():
+    [date] = find_dates("03/05/2024")
+    assert date.forms == ("2024-05-03", "2024-03-05")
+    [clear] = find_dates("25/03/2024")
+    assert clear.forms == ("2024-03-25",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-13-05",
+        "31 February 2024",
+        "version 1.2.2024.7",
+        "12024-03-05",
+        "1984",
+        "5 May",
+        "20241301",
+        "120240305",
+        "13/2024",
+    ],
+)
+def test_other_numbers_are_no_dates(text):
+    assert list(find_dates(text)) == []
