@@ -60,15 +60,18 @@ _HAN_NUMBER = "[〇零一二三四五六七八九十百千两]{1,7}"
 
 _PARTS = frozenset(
     """
-    act amendment annex annexe appendix article book canto chapter clause figure item lesson level
-    module paragraph part phase rule scene section stage step table title unit volume war
+    act amendment annex annexe appendix article bay block book box canto chapter clause column
+    district exercise figure flat floor gate grade group hall item lesson level line lot module
+    paragraph part phase platform problem psalm question room route row rule scene section sonnet
+    stage step table team title track unit verse volume ward zone
     acte annexe article chapitre livre partie scène tome titre
     abschnitt anhang artikel band buch kapitel teil
     capítulo artículo libro parte sección capitolo articolo sezione
     глава статья часть раздел том
     """.split()
 )
-"""Words for parts, which one letter may number: `Part I`, but not `Vitamin C`."""
+"""Words for what is numbered. An ordinal before another word, as in "the first film", seldom is its
+number, and neither is one letter or "one" after it, as in "Vitamin C"."""
 
 _SHORT = MappingProxyType(
     {
@@ -90,6 +93,9 @@ _SHORT = MappingProxyType(
 """Abbreviations, which a period may follow."""
 
 _NO_DIGIT, _BETWEEN = re.compile(r"\D"), re.compile("[ -]")
+
+_DOUBTFUL = frozenset({"one", "i", "l", "c"})
+"""What is seldom a number after a word that is not a part."""
 
 _SIGN = "§"
 _SIGNED = ("section", "paragraph")
@@ -166,8 +172,7 @@ def find_numbered(text: str) -> Iterator[Numbered]:
         found = _ORDERED.match(text, place.start()) if place.start() >= end else None
         if found is not None and _is_separate(found):
             end = found.end("spelled")
-            words = found["words"].split()
-            yield _numbered(found, *(label(one) + _value(found) for one in words))
+            yield from _ordered(found)
     for match in _SECTION.finditer(text):
         yield _numbered(match, f"{_SIGN}{match['number']}")
     for match in _HAN.finditer(text):
@@ -181,13 +186,13 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
     [('section9', '§9'), ('chapter3',)]
     """
     for match in _NUMBERED_ANYWHERE.finditer(question):
-        if _is_numbered(match):
-            name, number = label(match["word"]), _value(match)
+        name, number = label(match["word"]), _value(match)
+        # Henry VIII is a name of the index already, and ranked as one.
+        if _is_numbered(match) and not (match["roman"] and name not in _PARTS):
             yield _numbered(match, name + number, *([_SIGN + number] if name in _SIGNED else []))
     for match in _ORDERED_ANYWHERE.finditer(question):
-        words = [one for one in match["words"].split() if one.casefold() not in FUNCTION_WORDS]
-        if words and _is_separate(match):
-            yield _numbered(match, *(label(one) + _value(match) for one in words))
+        if _is_separate(match):
+            yield from _ordered(match)
     for match in _SECTION.finditer(question):
         number = match["number"]
         yield _numbered(match, *(one + number for one in (_SIGN, *_SIGNED)))
@@ -212,6 +217,14 @@ def _numbered(match: re.Match[str], *forms: str) -> Numbered:
     return Numbered(match.start(), match.end(), tuple(dict.fromkeys(forms)))
 
 
+def _ordered(match: re.Match[str]) -> Iterator[Numbered]:
+    """Yield the part that an ordinal numbers, if one of the words after it is a part."""
+    words = [label(one) for one in match["words"].split()]
+    forms = [one + _value(match) for one in words if one in _PARTS]
+    if forms:
+        yield _numbered(match, *forms)
+
+
 def _is_separate(match: re.Match[str]) -> bool:
     """Return whether a match does not begin within a word."""
     before = match.string[match.start() - 1 : match.start()]
@@ -224,7 +237,8 @@ def _is_numbered(match: re.Match[str]) -> bool:
     name = label(word)
     if name in FUNCTION_WORDS or name in MONTHS or (match["period"] and not _is_short(word)):
         return False
-    if roman and name not in _PARTS and (roman == "C" or not (word[0] + roman).isupper()):
+    is_doubtful = (match["roman"] or match["spelled"] or "").casefold() in _DOUBTFUL
+    if name not in _PARTS and (is_doubtful or (roman and not (word[0] + roman).isupper())):
         return False
     return _is_separate(match)
 
