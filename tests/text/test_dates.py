@@ -27,6 +27,7 @@ from e2graphrag_integrations.text.dates import find_dates
         "2024年3月5日",
         "2024년 3월 5일",
         "2024-03-05T10:30:00Z",
+        "二〇二四年三月五日",
         "20240305",
         "20240305T103000",
     ],

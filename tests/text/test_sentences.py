@@ -83,6 +83,15 @@ def test_a_semicolon_ends_a_clause_but_no_sentence():
     assert len(sentence_starts(text)) == 4
 
 
+def test_the_number_of_an_item_ends_no_sentence():
+    text = "1. Mix it.\n2. Bake it. It took 3. Then rest.\n  12. Eat it.\n\na. Really. Yes."
+    starts = sentence_starts(text)
+    parts = [text[a:b].strip() for a, b in pairwise([*starts, len(text)])]
+    assert parts[:3] == ["1. Mix it.", "2. Bake it.", "It took 3."]
+    assert "12. Eat it." in parts
+    assert "a. Really." in parts
+
+
 @pytest.mark.parametrize("text", ["来了。", "आया।", "Gone.", "他说：“好！”", "（完。）", "وہ گیا۔"])
 def test_the_end_of_a_sentence_is_recognized(text):
     assert ends_sentence(text)

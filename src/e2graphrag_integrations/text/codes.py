@@ -30,7 +30,7 @@ where it is written, but not where it is cited."""
 _ALNUM = rf"[^\W_{UNSPACED}]"
 _HYPHENS = "\u2010\u2011-"
 
-_HINT = re.compile(rf"[\d@_]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
+_HINT = re.compile(rf"[\d@_年]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
 """Every code matches it, and most words of prose do not."""
 
 _TOKEN = re.compile(r"\S+")

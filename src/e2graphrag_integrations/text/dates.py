@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from e2graphrag_integrations.text.numerals import value_of_han
+
 _MONTHS = """
 january jan januar janvier enero gennaio janeiro januari января stycznia
 february feb februar février fevrier febrero febbraio fevereiro februari февраля lutego
@@ -47,12 +49,17 @@ _DATE = re.compile(
     | \b(?P<m6>{_MONTH})\.?\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)
     | \b(?P<m7>{_MONTH})\.?,?\s+{_OF}(?P<y7>\d{{4}})(?!\d)
     | (?<![\d.-])(?P<y8>(?:19|20)\d\d)-(?P<m8>\d\d)(?![\d-])
+    | (?P<y10>[〇零一二三四五六七八九]{{4}})年\s*(?P<m10>十?[一二三四五六七八九十])月
+      (?:\s*(?P<d10>[一二三]?十?[一二三四五六七八九十])[日号號])?
     | (?<!\d)(?P<y9>(?:19|20)\d\d)(?P<m9>0[1-9]|1[0-2])(?P<d9>0[1-9]|[12]\d|3[01])(?!\d)
     | (?<![\d./-])(?P<m0>0?[1-9]|1[0-2])/(?P<y0>(?:19|20)\d\d)(?![\d/])
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_YEAR_IN_DATE = re.compile(r"(?<!\d)\d{4}(?!\d)|(?<!\d)(?:19|20)\d{6}(?!\d)")
+_YEAR_IN_DATE = re.compile(
+    r"(?<!\d)\d{4}(?!\d)|(?<!\d)(?:19|20)\d{6}(?!\d)|[〇零一二三四五六七八九]{4}年"
+)
+_PLACES = ("0", "1", "2", "4", "5", "6", "7", "8", "9", "10")
 _MONTHS_ONLY = frozenset("078")
 """The groups of the pattern without a day."""
 
@@ -104,7 +111,7 @@ def _date_forms(match: re.Match[str]) -> Iterator[str]:
         yield _form(match["y3"], match["b3"], match["a3"])
         yield _form(match["y3"], match["a3"], match["b3"])
         return
-    for place in "012456789":
+    for place in _PLACES:
         if match[f"m{place}"]:
             day = match[f"d{place}"] if place not in _MONTHS_ONLY else None
             yield _form(match[f"y{place}"], match[f"m{place}"], day)
@@ -112,9 +119,9 @@ def _date_forms(match: re.Match[str]) -> Iterator[str]:
 
 def _form(year: str, month: str, day: str | None) -> str:
     """Return a date in ISO 8601; "" if it does not exist."""
-    number = int(month) if month.isdecimal() else MONTHS[month.casefold()]
+    number = MONTHS.get(month.casefold()) or value_of_han(month)
     try:
-        date = dt.date(int(year), number, int(day or 1))
+        date = dt.date(value_of_han(year), number, value_of_han(day or "1"))
     except ValueError:
         return ""
     return date.isoformat() if day else date.isoformat()[: len("2024-03")]

@@ -10,53 +10,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
 from e2graphrag_integrations.text.dates import MONTHS
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numerals import (
+    CARDINAL,
+    HAN_NUMBER,
+    ORDINAL,
+    ORDINALS,
+    ROMAN,
+    one_of,
+    value_of,
+    value_of_han,
+)
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
-
-_UNITS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-sixteen seventeen eighteen nineteen
-""".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINAL_UNITS = """
-zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth
-fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
-""".split()
-_ORDINAL_TENS = [f"{ten[:-1]}ieth" for ten in _TENS]
-_VALUES = MappingProxyType(
-    {word: n for n, word in chain(enumerate(_UNITS), enumerate(_ORDINAL_UNITS))}
-    | {word: 10 * n for n, word in chain(enumerate(_TENS, 2), enumerate(_ORDINAL_TENS, 2))}
-)
-"""The English words for numbers, except those of two words."""
-
-
-def _one_of(*words: str) -> str:
-    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
-
-
-_CARDINAL = rf"(?:(?:{_one_of(*_TENS)})[ -](?:{_one_of(*_UNITS[1:10])})|{_one_of(*_UNITS, *_TENS)})"
-_ORDINALS = (
-    *_ORDINAL_UNITS[1:],
-    *_ORDINAL_TENS,
-    *(f"{ten}{mark}{unit}" for ten in _TENS for unit in _ORDINAL_UNITS[1:10] for mark in " -"),
-)
-_ORDINAL = f"(?:{_one_of(*_ORDINALS)})"
-
-_ROMAN = r"(?=[CLXVI])C{0,3}(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})"
-"""A Roman numeral below 400, beyond which most are words or abbreviations."""
-
-_ROMAN_DIGITS = MappingProxyType({"i": 1, "v": 5, "x": 10, "l": 50, "c": 100})
-
-_HAN_DIGITS = MappingProxyType(
-    {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-)
-_HAN_UNITS = MappingProxyType({"十": 10, "百": 100, "千": 1000})
-_HAN_NUMBER = "[〇零一二三四五六七八九十百千两]{1,7}"
 
 _PARTS = frozenset(
     """
@@ -92,8 +62,6 @@ _SHORT = MappingProxyType(
 )
 """Abbreviations, which a period may follow."""
 
-_NO_DIGIT, _BETWEEN = re.compile(r"\D"), re.compile("[ -]")
-
 _DOUBTFUL = frozenset({"one", "i", "l", "c"})
 """What is seldom a number after a word that is not a part."""
 
@@ -116,26 +84,40 @@ def _number(roman: str, spelled: str) -> str:
 
 # Without a lookbehind, such a pattern is several times as fast.
 _NUMBERED = re.compile(
-    rf"(?P<word>{_TITLE})" + _number(_ROMAN, rf"(?=[A-Z])(?i:{_ORDINAL}|{_CARDINAL})")
+    rf"(?P<word>{_TITLE})" + _number(ROMAN, rf"(?=[A-Z])(?i:{ORDINAL}|{CARDINAL})")
 )
 _NUMBERED_ANYWHERE = re.compile(
-    rf"(?P<word>{_WORD})" + _number(f"(?i:{_ROMAN})", rf"(?i:{_ORDINAL}|{_CARDINAL})")
+    rf"(?P<word>{_WORD})" + _number(f"(?i:{ROMAN})", rf"(?i:{ORDINAL}|{CARDINAL})")
 )
 _ORDERED = re.compile(
-    rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
+    rf"(?P<spelled>{one_of(*map(str.title, ORDINALS), *map(str.upper, ORDINALS))}"
     rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"
 )
 _MAY_BE_ORDERED = re.compile(r"[EFNST][A-Za-z]{4,10}(?=[ -][A-Z])|\d{1,3}(?:st|nd|rd|th)\b")
 """What `_ORDERED` begins with. It is slow where nothing matches."""
 
 _ORDERED_ANYWHERE = re.compile(
-    rf"(?P<spelled>(?i:{_ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
+    rf"(?P<spelled>(?i:{ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
     rf"\ (?P<words>{_WORD}(?:\ {_WORD})?)"
 )
+_ITEM = re.compile(
+    rf"^[ \t#>*(\[\"']{{0,8}}(?P<number>\d{{1,3}})(?:[.):\]]{{1,2}}[ \t]|[ \t]+(?={_CAPITAL}))",
+    re.MULTILINE,
+)
+"""The number of an item of a list, a heading, or a reference."""
+
+_LISTED = _PARTS | frozenset(
+    """
+    entry footnote note number point principle recommendation reference requirement source task tip
+    """.split()
+)
+"""Words that a question may use for an item."""
+
 _SECTION = re.compile(rf"§{{1,2}}\s?(?P<number>\d{{1,4}}[a-z]?){_END}")
-_HAN = re.compile(rf"[第제]\s?(?P<number>\d{{1,4}}|{_HAN_NUMBER})\s?(?P<unit>[{UNSPACED}가-힣])")
+_BRACKETED = re.compile(r"\[(?P<number>\d{1,3})\]")
+_HAN = re.compile(rf"[第제]\s?(?P<number>\d{{1,4}}|{HAN_NUMBER})\s?(?P<unit>[{UNSPACED}가-힣])")
 _HAN_IN_QUESTION = re.compile(
-    rf"(?P<number>(?<!\d)\d{{1,4}}|{_HAN_NUMBER})\s?(?P<unit>[条條章节節款项項编編回卷篇课課])"
+    rf"(?P<number>(?<!\d)\d{{1,4}}|{HAN_NUMBER})\s?(?P<unit>[条條章节節款项項编編回卷篇课課])"
     r"(?=(?P<about>[的规規内內讲講说說写寫])?)"
 )
 """A part whose 第 is left out."""
@@ -172,9 +154,12 @@ def find_numbered(text: str) -> Iterator[Numbered]:
         found = _ORDERED.match(text, place.start()) if place.start() >= end else None
         if found is not None and _is_separate(found):
             end = found.end("spelled")
-            yield from _ordered(found)
+            if parts := _ordered(found):
+                yield _numbered(found, *(one + _value(found) for one in parts))
     for match in _SECTION.finditer(text):
         yield _numbered(match, f"{_SIGN}{match['number']}")
+    for match in _ITEM.finditer(text):
+        yield _numbered(match, f"item{int(match['number'])}")
     for match in _HAN.finditer(text):
         yield _numbered(match, _han_form(match))
 
@@ -186,20 +171,21 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
     [('section9', '§9'), ('chapter3',)]
     """
     for match in _NUMBERED_ANYWHERE.finditer(question):
-        name, number = label(match["word"]), _value(match)
         # Henry VIII is a name of the index already, and ranked as one.
-        if _is_numbered(match) and not (match["roman"] and name not in _PARTS):
-            yield _numbered(match, name + number, *([_SIGN + number] if name in _SIGNED else []))
+        if _is_numbered(match) and not (match["roman"] and label(match["word"]) not in _PARTS):
+            yield _numbered(match, *_asked(label(match["word"]), _value(match)))
+    for match in _BRACKETED.finditer(question):
+        yield _numbered(match, f"item{match['number']}")
     for match in _ORDERED_ANYWHERE.finditer(question):
-        if _is_separate(match):
-            yield from _ordered(match)
+        if _is_separate(match) and (parts := _ordered(match)):
+            yield _numbered(match, *chain(*(_asked(one, _value(match)) for one in parts)))
     for match in _SECTION.finditer(question):
         number = match["number"]
-        yield _numbered(match, *(one + number for one in (_SIGN, *_SIGNED)))
+        yield _numbered(match, _SIGN + number, *(one + number for one in (*_SIGNED, "item")))
     for match in _HAN.finditer(question):
         yield _numbered(match, _han_form(match))
     for match in _HAN_IN_QUESTION.finditer(question):
-        if match["about"] or _of_han(match["number"]) >= _MIN_UNMARKED:
+        if match["about"] or value_of_han(match["number"]) >= _MIN_UNMARKED:
             yield _numbered(match, _han_form(match))
 
 
@@ -217,12 +203,18 @@ def _numbered(match: re.Match[str], *forms: str) -> Numbered:
     return Numbered(match.start(), match.end(), tuple(dict.fromkeys(forms)))
 
 
-def _ordered(match: re.Match[str]) -> Iterator[Numbered]:
-    """Yield the part that an ordinal numbers, if one of the words after it is a part."""
-    words = [label(one) for one in match["words"].split()]
-    forms = [one + _value(match) for one in words if one in _PARTS]
-    if forms:
-        yield _numbered(match, *forms)
+def _ordered(match: re.Match[str]) -> list[str]:
+    """Return the parts of which an ordinal is the number, among the words after it."""
+    return [one for one in map(label, match["words"].split()) if one in _PARTS]
+
+
+def _asked(name: str, number: str) -> Iterator[str]:
+    """Yield the forms that a part of a question may have in a text."""
+    yield name + number
+    if name in _SIGNED:
+        yield _SIGN + number
+    if name in _LISTED:
+        yield f"item{number}"
 
 
 def _is_separate(match: re.Match[str]) -> bool:
@@ -250,35 +242,8 @@ def _is_short(word: str) -> bool:
 def _value(match: re.Match[str]) -> str:
     groups = match.groupdict()
     written = groups.get("roman") or groups.get("digits") or match["spelled"]
-    return str(_of_number(written.casefold()))
-
-
-def _of_number(number: str) -> int:
-    """Return the value of a number such as 4, 4th, iv, four or twenty-fourth."""
-    if number[0].isdigit():
-        return int(_NO_DIGIT.sub("", number))
-    words = _BETWEEN.split(number)
-    if words[0] in _VALUES:
-        return sum(_VALUES[one] for one in words)
-    digits = [_ROMAN_DIGITS[one] for one in number]
-    return sum(-a if a < b else a for a, b in pairwise([*digits, 0]))
+    return str(value_of(written.casefold()))
 
 
 def _han_form(match: re.Match[str]) -> str:
-    return f"第{_of_han(match['number'])}{match['unit']}"
-
-
-def _of_han(number: str) -> int:
-    """Return the value of a number such as 二百零三, 二〇三 or 203."""
-    if number.isdecimal():
-        return int(number)
-    if not any(one in _HAN_UNITS for one in number):
-        return int("".join(str(_HAN_DIGITS[one]) for one in number))
-    total, digit = 0, 0
-    for one in number:
-        if one in _HAN_UNITS:
-            total += (digit or 1) * _HAN_UNITS[one]
-            digit = 0
-        else:
-            digit = _HAN_DIGITS[one]
-    return total + digit
+    return f"第{value_of_han(match['number'])}{match['unit']}"

@@ -53,7 +53,8 @@ _CONTINUATIONS = frozenset("，、：；,:;)）的と…—")
 
 _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Messrs|Mme|Mlle|Dr|Prof|Rev|Hon|Capt|Col|Gen|Lt|Sgt|Sir|St|Jr|Sr|Mt|No|Vol"
-    r"|vs|viz|cf|ca|etc|i\.e|e\.g|Inc|Ltd|Co|Corp|Fig|pp?)|\b[A-Z]|(?:\b[A-Za-z]\.)+[A-Za-z])\.$"
+    r"|vs|viz|cf|ca|etc|i\.e|e\.g|Inc|Ltd|Co|Corp|Fig|pp?)|\b[A-Z]|(?:\b[A-Za-z]\.)+[A-Za-z]"
+    r"|(?:\n|\A)[ \t#>*]*(?:\d{1,3}|[a-z]))\.$"  # the number of an item
 )
 _ABBREVIATION_REACH = 16
 """Number of characters, up to and including a period, that are searched for an abbreviation."""

@@ -78,12 +78,12 @@ class CodeMatches:
             at_start: Whether only such chunks are returned.
         """
         empty = np.empty(0, dtype=np.int64)
-        places = [one.chunks[one.starts] if at_start else one.chunks for one in self.found]
+        places = (one.chunks[one.starts] if at_start else one.chunks for one in self.found)
         chunks = np.unique(np.concatenate([empty, *places]))
         scores = np.zeros(len(chunks))
-        for one, own in zip(self.found, places, strict=True):
+        for one in self.found:
             value = max(self._specificity_of(one), _LEAST)
-            scores[np.searchsorted(chunks, own)] += value
+            scores[np.isin(chunks, one.chunks)] += value
             scores[np.isin(chunks, one.chunks[one.starts])] += value / 2
         return chunks, scores
 
