@@ -157,7 +157,7 @@ class DocumentWrites(OpenEngine):
             DuplicateDocumentError: If an id is given twice. Nothing was changed.
             E2GraphRAGError: For the same reasons as `add`.
         """
-        work = partial(update_documents, as_documents(documents), self._index)
+        work = self._updating(documents)
         return self._run(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
 
     async def aupdate(
@@ -170,8 +170,11 @@ class DocumentWrites(OpenEngine):
         wait: bool = True,
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
-        work = partial(update_documents, as_documents(documents), self._index)
+        work = self._updating(documents)
         return await self._arun(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
+
+    def _updating(self, documents: Documents) -> _Write:
+        return partial(update_documents, as_documents(documents), self._index)
 
     def resume(
         self,
@@ -185,7 +188,7 @@ class DocumentWrites(OpenEngine):
         Finished results are not computed again. `max_llm_calls`, `progress` and `engine`, failures
         and errors are handled as in `add`.
         """
-        work = partial(resume_documents, self._index)
+        work = self._resuming()
         return self._run(work, self._run_options(max_llm_calls, progress, engine))
 
     async def aresume(
@@ -196,8 +199,11 @@ class DocumentWrites(OpenEngine):
         engine: EngineArgument | None = None,
     ) -> IndexReport:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
-        work = partial(resume_documents, self._index)
+        work = self._resuming()
         return await self._arun(work, self._run_options(max_llm_calls, progress, engine))
+
+    def _resuming(self) -> _Write:
+        return partial(resume_documents, self._index)
 
     def work(
         self,
