@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def make_summarizer(
-    model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
+    model: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    *,
+    estimate: bool = False,
+    prefix: str = "llm",
 ) -> OpenAISummarizer | None:
     """Return a summarizer for the `--llm-*` options; None means no LLM.
 
@@ -24,12 +29,13 @@ def make_summarizer(
         base_url: Address of an OpenAI-compatible server; None means OpenAI.
         api_key_env: Environment variable that contains the API key; None means `OPENAI_API_KEY`.
         estimate: Whether the summarizer only identifies the model and makes no calls.
+        prefix: What the names of the options begin with.
 
     Raises:
-        InvalidInputError: If the API key is missing, or an option is given without `--llm-model`.
+        InvalidInputError: If the API key is missing, or an option is given without the model.
         MissingDependencyError: If the openai package is not installed.
     """
-    key = _api_key("llm", model, base_url, api_key_env, is_needed=not estimate)
+    key = _api_key(prefix, model, base_url, api_key_env, is_needed=not estimate)
     if model is None:
         return None
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
@@ -41,13 +47,12 @@ def make_enricher(
     model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
 ) -> Enricher | None:
     """Return an enricher for the `--enrich-*` options; see `make_summarizer`."""
-    key = _api_key("enrich", model, base_url, api_key_env, is_needed=not estimate)
-    if model is None:
+    llm = make_summarizer(model, base_url, api_key_env, estimate=estimate, prefix="enrich")
+    if llm is None:
         return None
     from e2graphrag_integrations.enrichment import Enricher
-    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
 
-    return Enricher(OpenAISummarizer(model, base_url=base_url, api_key=key))
+    return Enricher(llm)
 
 
 def make_answers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +12,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.failures import CodedText
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
 from e2graphrag_integrations.errors import BoostError, TagError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.search.fusion import Floats
@@ -163,14 +162,12 @@ def as_boosts(boost: Any) -> Boosts:
     known = [one.name for one in fields(Boosts)]
     for name in boost:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
             raise BoostError(
                 CodedText(
                     "boost_unknown_key",
                     "boost has the unknown key {key}: {hint}",
                     key=short_repr(name),
-                    hint=hint,
+                    hint=closest_or_all(name, known),
                     keys=", ".join(known),
                 )
             )

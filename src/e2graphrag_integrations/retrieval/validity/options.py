@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
 from e2graphrag_integrations.errors import FilterError
 from e2graphrag_integrations.retrieval.validity.moments import parse_period
 from e2graphrag_integrations.types import SUPERSEDES
@@ -104,8 +103,7 @@ def as_validity(as_of: Any) -> Validity:
     known = [one.name for one in fields(Validity)]
     for name in as_of:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
+            hint = closest_or_all(name, known)
             raise FilterError(f"as_of has the unknown key {short_repr(name)}: {hint}")
     return Validity(**as_of)
 
