@@ -22,7 +22,6 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     LLMCallLimitError,
     SettingsMismatchError,
-    ShardsUnsupportedError,
     StoppedError,
 )
 from e2graphrag_integrations.shards import create_shards, open_shards
@@ -308,7 +307,7 @@ def test_exports_leave_it_out(open_index, path, tmp_path):
 
 def test_shards_refuse_an_enricher(tmp_path):
     shards = create_shards(tmp_path / "s.shards.json", 2, embedder="hashing")
-    with pytest.raises(ShardsUnsupportedError, match="an enricher does not work across shards"):
+    with pytest.raises(InvalidInputError, match="an enricher does not work across shards"):
         open_shards(shards, writes=WriteOptions(enricher=Enricher(ToldLLM())))
 
 

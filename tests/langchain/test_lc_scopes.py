@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from e2graphrag_integrations import PaperStrategy, tagged
-from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -124,7 +124,7 @@ def test_filters_use_the_metadata_that_users_see(lc_index_of):
 
 def test_scopes_are_checked_and_narrow(index):
     for where in ({}, lambda _: True, tagged("x"), {"tenant": {"$near": 1}}):
-        with pytest.raises(FilterError):
+        with pytest.raises(InvalidInputError):
             index.scoped(where)
     scope = index.scoped(A, statistics="index")
     inner = scope.scoped({"page": 2})

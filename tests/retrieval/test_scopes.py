@@ -26,9 +26,7 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
-    FilterError,
     InvalidInputError,
-    TagError,
     UnknownDocumentError,
     UnknownEntityError,
 )
@@ -95,7 +93,7 @@ def plain(result):
     ],
 )
 def test_a_scope_that_would_be_everything_or_is_malformed_is_rejected(two_tenants, where):
-    with pytest.raises(FilterError, match=r"where|scope"):
+    with pytest.raises(InvalidInputError, match=r"where|scope"):
         two_tenants.scoped(where)
 
 
@@ -316,7 +314,7 @@ def test_tags_are_shared_but_only_those_of_the_scope_are_listed(two_tenants):
     assert all(counts.values())
     assert reader.retrieve("Who?", where=tagged("zoe")).nodes == ()
     assert reader.retrieve("Who?", boost={"tag": {"zoe": 2.0}}).nodes
-    with pytest.raises(TagError) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         reader.retrieve("Who?", where=tagged("nothing"))
     assert str(caught.value) == "unknown tag 'nothing'"
 

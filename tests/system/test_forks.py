@@ -22,7 +22,7 @@ PRELUDE = """
 import asyncio, contextlib, gc, os, sys, threading, time, traceback, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns about forks with threads
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.errors import ForkedProcessError
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store import forks
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
@@ -57,7 +57,7 @@ def check_exit(*pids):
 def refused(match="open the index again"):
     try:
         yield
-    except ForkedProcessError as error:
+    except StoreError as error:
         assert match in str(error), error
     else:
         raise AssertionError("not refused")

@@ -99,9 +99,8 @@ class DocumentWrites(OpenEngine):
                 called, and nothing was written.
             SettingsMismatchError: If a model differs from the one that built the index.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-            IndexingError: If all documents failed.
-            EngineError: If the cluster of the engine does not answer, or its workers fail. Finished
-                results are kept.
+            IndexingError: If all documents failed, or if the cluster of the engine does not answer,
+                or its workers fail. Finished results are kept.
             NotPicklableError: If a component cannot be sent to the workers of the engine.
             StoppedError: If `stop` or `close` was called.
         """

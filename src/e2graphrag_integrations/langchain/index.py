@@ -545,8 +545,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
             statistics: Whose document frequencies BM25 uses; see `E2GraphRAG.scoped`.
 
         Raises:
-            FilterError: If `where` is empty or invalid.
-            InvalidInputError: If `statistics` is invalid.
+            InvalidInputError: If `where` is empty or invalid, or if `statistics` is invalid.
         """
         return ScopedIndex.of(self, where, statistics)
 

@@ -102,8 +102,7 @@ def open_shards(
         strategy: As in `E2GraphRAG.open`.
 
     Raises:
-        InvalidInputError: If an argument is invalid.
-        ShardsUnsupportedError: If `writes` has an enricher.
+        InvalidInputError: If an argument is invalid, or if `writes` has an enricher.
         NotAnIndexError: If the file does not list shards, or a shard is not an index.
         SettingsMismatchError: If shards were built with different settings or models.
         ShardUnavailableError: If a shard cannot be opened, unless `partial` is true.
@@ -196,7 +195,7 @@ class ShardedIndex(E2GraphRAG):
     copies in the same shard are copies. `max_llm_calls`, `progress` and `engine` must be None.
 
     What needs one file or schema, such as entity edits, reports of communities by a language model
-    and exports, raises a `ShardsUnsupportedError`: open the shard with `E2GraphRAG.open` for it. A
+    and exports, raises an `InvalidInputError`: open the shard with `E2GraphRAG.open` for it. A
     `ShardUnavailableError` says which shards cannot be asked.
     """
 

@@ -22,7 +22,7 @@ from e2graphrag_integrations import (
     TreeTraversalStrategy,
     Validity,
 )
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.validity.options import as_validity
 from e2graphrag_integrations.retrieval.validity.timeline import newest_first
 from fakes import NameExtractor
@@ -167,7 +167,9 @@ def test_a_document_with_an_invalid_date_raises_unless_it_is_excluded(open_index
     rag = open_index()
     rag.add(dated(anna={key: "soon", "bad": True}, bert={}))
     assert len(rag.retrieve(QUESTION).nodes) == 2
-    with pytest.raises(FilterError, match=f"document 'anna' has {key}='soon', which is not a date"):
+    with pytest.raises(
+        InvalidInputError, match=f"document 'anna' has {key}='soon', which is not a date"
+    ):
         rag.retrieve(QUESTION, as_of="2024")
     assert ids(rag.retrieve(QUESTION, as_of="2024", where={"bad": None})) == []
     assert ids(rag.retrieve(QUESTION, as_of="2024", where={"bad": {"$exists": False}})) == ["bert"]
@@ -190,12 +192,12 @@ def test_a_document_with_an_invalid_date_raises_unless_it_is_excluded(open_index
     ids=str,
 )
 def test_an_invalid_date_or_key_raises(open_index, as_of, message):
-    with pytest.raises(FilterError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         open_index().retrieve(QUESTION, as_of=as_of)
 
 
 def test_none_is_no_date():
-    with pytest.raises(FilterError, match="omit it"):
+    with pytest.raises(InvalidInputError, match="omit it"):
         as_validity(None)
 
 
@@ -444,7 +446,7 @@ def test_documents_of_one_source_are_versions_if_their_dates_differ(open_index):
     assert {id_ for id_, newest in marks.items() if newest} == {"anna"}
     assert marks["anna"] == "bert"
     rag.add(dated(gina={"url": "x", "date": "soon"}))
-    with pytest.raises(FilterError, match="document 'gina' has date='soon'"):
+    with pytest.raises(InvalidInputError, match="document 'gina' has date='soon'"):
         rag.retrieve(QUESTION, as_of=Validity(source="url"))
     assert rag.retrieve(QUESTION, as_of="2024").nodes
 

@@ -18,7 +18,6 @@ from e2graphrag_integrations._utils.postgres_urls import parse_postgres_url
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
-    ForkedProcessError,
     IndexGoneError,
     InvalidInputError,
     MissingDependencyError,
@@ -387,7 +386,8 @@ def test_a_forked_process_reads_but_does_not_write(postgres_url, open_index, sto
             result = str(rag.document_ids)
             try:
                 rag.add(numbered(3))
-            except ForkedProcessError:
+            except StoreError as error:
+                assert "open the index again" in str(error)
                 result += " refused"
             os.write(writer, result.encode())
         finally:

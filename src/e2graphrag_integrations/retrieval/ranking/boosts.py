@@ -13,7 +13,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
-from e2graphrag_integrations.errors import BoostError, TagError, UnknownDocumentError
+from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
@@ -67,7 +67,7 @@ class Boosts:
         now: The date from which ages are counted; None means now. A later date has age 0.
 
     Raises:
-        BoostError: If a value is invalid.
+        InvalidInputError: If a value is invalid.
     """
 
     tag: Mapping[str, float] = field(default_factory=dict)
@@ -150,19 +150,19 @@ def as_boosts(boost: Any) -> Boosts:
     """Return boosts, given as an object or as a mapping with its fields.
 
     Raises:
-        BoostError: If the mapping has an unknown key, or a value is invalid.
+        InvalidInputError: If the mapping has an unknown key, or a value is invalid.
     """
     if isinstance(boost, Boosts):
         return boost
     if not isinstance(boost, Mapping):
-        raise BoostError(
+        raise InvalidInputError(
             f"boost={short_repr(boost)} must be Boosts(...), or a mapping such as "
             "{'tag': {'billing': 2.0}}"
         )
     known = [one.name for one in fields(Boosts)]
     for name in boost:
         if name not in known:
-            raise BoostError(
+            raise InvalidInputError(
                 CodedText(
                     "boost_unknown_key",
                     "boost has the unknown key {key}: {hint}",
@@ -184,9 +184,9 @@ class BoostFactors:
             not read, so that no error message shows them.
 
     Raises:
-        TagError: If a tag is unknown.
+        InvalidInputError: If a tag is unknown, or if an admitted node has a value or a date that
+            cannot be used.
         UnknownDocumentError: If a document is unknown.
-        BoostError: If an admitted node has a value or a date that cannot be used.
     """
 
     def __init__(self, boosts: Boosts, snapshot: Snapshot, allowed: Any = None) -> None:
@@ -249,7 +249,7 @@ class BoostFactors:
             return
         self._snapshot.tag_set.rows(self._boosts.tag)
         if self._snapshot.made_with and not has_tag_vectors(self._snapshot):
-            raise TagError(
+            raise InvalidInputError(
                 "the tags were embedded with another model than the documents: call set_tags() "
                 "again"
             )
@@ -354,8 +354,8 @@ def _iso(moment: date | str) -> str:
     return moment.isoformat() if isinstance(moment, date) else moment
 
 
-def _refusal(code: str, template: str, **values: Any) -> BoostError:
-    return BoostError(CodedText(f"boost_{code}", f"boost: {template}", **values))
+def _refusal(code: str, template: str, **values: Any) -> InvalidInputError:
+    return InvalidInputError(CodedText(f"boost_{code}", f"boost: {template}", **values))
 
 
 def _checked_weights(name: str, given: Any) -> dict[str, float]:
@@ -368,7 +368,9 @@ def _checked_weights(name: str, given: Any) -> dict[str, float]:
         )
     for key in given:
         if not isinstance(key, str):
-            raise BoostError(f"boost: {name} has the key {short_repr(key)}, which is not a string")
+            raise InvalidInputError(
+                f"boost: {name} has the key {short_repr(key)}, which is not a string"
+            )
     return {key: _checked_number(f"{name}[{key!r}]", weight) for key, weight in given.items()}
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations._utils.validation import short_repr
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes
 from e2graphrag_integrations.retrieval.validity.moments import INVALID, end_moment, first_moment
@@ -70,7 +70,7 @@ def held_nodes(
         allowed: The nodes that the filter admits; None admits all.
 
     Raises:
-        FilterError: If an admitted node has a value that is not a date.
+        InvalidInputError: If an admitted node has a value that is not a date.
     """
     moment, records = validity.moment, snapshot.records
     used = _records_under(records, allowed)
@@ -188,7 +188,7 @@ def _moments(
     """Return the date of each record in milliseconds; NaN where there is none.
 
     Raises:
-        FilterError: If one of the used records has a value that is not a date.
+        InvalidInputError: If one of the used records has a value that is not a date.
     """
     if key is None:
         return np.full(len(records.values), np.nan)
@@ -196,7 +196,7 @@ def _moments(
     invalid = used[moments[used] == INVALID]
     if len(invalid):
         record = records.values[int(invalid[0])]
-        raise FilterError(
+        raise InvalidInputError(
             f"as_of: document {record.get(PAGE_ID, record[records.id_key])!r} has "
             f"{key}={short_repr(record[key])}, which is not a date such as '2024-05-01', '2024-05' "
             "or '2024-05-01T12:00+02:00': update its metadata, or exclude it with a filter"
