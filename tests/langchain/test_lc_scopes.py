@@ -22,11 +22,9 @@ from e2graphrag_integrations.langchain import (
 from e2graphrag_integrations.langchain.scopes import ScopedIndex
 from e2graphrag_integrations.options import grouped
 from langchain_fakes import SMALL, ToolCallingModel
+from scope_trials import OF_A, OF_B, A, B, secrets_in
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
-
-A, B = {"tenant": "a"}, {"tenant": "b"}
-SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
 
 
 def pages_of(tenant: str, *texts: str, source: str) -> list[Document]:
@@ -42,11 +40,9 @@ def pages_of(tenant: str, *texts: str, source: str) -> list[Document]:
 
 
 def documents() -> list[Document]:
-    own = ("Anna met Bert in Oslo. Bert gave Anna a map.", "Cleo saw Anna in Rome.")
-    other = ("Zoe met Bert in Riga. Bert gave Zoe a map.", "Xenia saw Zoe in Riga.")
     return [
-        *pages_of("a", *own, source="a.pdf"),
-        *pages_of("b", *other, source="b.pdf"),
+        *pages_of("a", *OF_A, source="a.pdf"),
+        *pages_of("b", *OF_B, source="b.pdf"),
         *pages_of("a", "Anna left Oslo with Cleo at noon.", source="shared.pdf"),
         *pages_of("b", "Zoe left Riga with Xenia at night.", source="shared.pdf"),
     ]
@@ -55,10 +51,6 @@ def documents() -> list[Document]:
 @pytest.fixture
 def index(lc_index_of) -> E2GraphRAGIndex:
     return lc_index_of(documents(), split_segments=True)
-
-
-def secrets_in(shown: object) -> list[str]:
-    return [secret for secret in SECRETS if secret.lower() in repr(shown).lower()]
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,9 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.search.dense import DenseIndex
 from fakes import NameExtractor
 from llama_stores import Plain
+from scope_trials import OF_A, OF_B, A, secrets_in
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
-
-A, B = {"tenant": "a"}, {"tenant": "b"}
-SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
 
 
 def pages_of(tenant: str, *texts: str, file: str) -> list[Document]:
@@ -41,11 +39,9 @@ def pages_of(tenant: str, *texts: str, file: str) -> list[Document]:
 
 
 def documents() -> list[Document]:
-    own = ("Anna met Bert in Oslo. Bert gave Anna a map.", "Cleo saw Anna in Rome.")
-    other = ("Zoe met Bert in Riga. Bert gave Zoe a map.", "Xenia saw Zoe in Riga.")
     return [
-        *pages_of("a", *own, file="a.pdf"),
-        *pages_of("b", *other, file="b.pdf"),
+        *pages_of("a", *OF_A, file="a.pdf"),
+        *pages_of("b", *OF_B, file="b.pdf"),
         *pages_of("b", "Zoe left Riga with Xenia at night and took all of her maps.", file="s.pdf"),
         *pages_of("a", "Anna left Oslo with Cleo at noon and took a map.", file="s.pdf"),
     ]
@@ -54,10 +50,6 @@ def documents() -> list[Document]:
 @pytest.fixture
 def index(index_of) -> E2GraphRAGIndex:
     return index_of(documents(), chunk_overlap=0, chunk_size=12)
-
-
-def secrets_in(shown: object) -> list[str]:
-    return [secret for secret in SECRETS if secret.lower() in repr(shown).lower()]
 
 
 def texts_of(found: Any) -> set[str]:

@@ -36,11 +36,9 @@ from e2graphrag_integrations.search.bm25 import build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from fakes import CountingLLM, NameExtractor
-from scope_trials import Trials
+from scope_trials import A, B, Trials
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
-
-A, B = {"tenant": "a"}, {"tenant": "b"}
 
 
 def letters(tenant: str, *names: str) -> list[SourceDocument]:
