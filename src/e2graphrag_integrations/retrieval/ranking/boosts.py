@@ -195,7 +195,7 @@ class BoostFactors:
         self._records: dict[str, Floats] = {}
         self._check_tags()
         self._documents = self._document_weights()
-        used = _records_under(snapshot, allowed)
+        used = snapshot.records.used_by(allowed)
         if boosts.boost_field is not None:
             values = self._numbers(boosts.boost_field, _value, used)
             values = values if boosts.boost_scale == "linear" else 1 + np.log1p(values)
@@ -309,18 +309,6 @@ class BoostFactors:
                 most=_MAX_VALUE,
             )
         return numbers
-
-
-def _records_under(snapshot: Snapshot, allowed: Any) -> IntArray:
-    """Return the metadata records of the admitted nodes."""
-    records = snapshot.records
-    indices = records.indices
-    if allowed is not None:
-        starts = records.starts[allowed]
-        indices = indices[concatenated_ranges(starts, records.ends[allowed] - starts)]
-    is_used = np.zeros(len(records.values), dtype=np.bool_)
-    is_used[indices] = True
-    return np.flatnonzero(is_used)
 
 
 def _means_under(records: MetadataRecords, rows: IntArray, column: Floats) -> Floats:

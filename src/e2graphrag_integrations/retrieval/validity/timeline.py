@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID
@@ -73,7 +73,7 @@ def held_nodes(
         InvalidInputError: If an admitted node has a value that is not a date.
     """
     moment, records = validity.moment, snapshot.records
-    used = _records_under(records, allowed)
+    used = records.used_by(allowed)
     in_group = np.zeros(len(records.values), dtype=np.bool_)
     if versions is not None:
         in_group = versions.have_others[versions.unit_of_record]
@@ -95,7 +95,7 @@ def seen_versions(
         return None
     records = snapshot.records
     seen = np.zeros(len(versions.names), dtype=np.bool_)
-    seen[versions.unit_of_record[_records_under(records, allowed)]] = True
+    seen[versions.unit_of_record[records.used_by(allowed)]] = True
     units = np.flatnonzero(seen & versions.have_others)
     last = np.full(versions.groups, -1, dtype=np.int64)
     np.maximum.at(last, versions.group[units], versions.rank[units])
@@ -159,17 +159,6 @@ def newest_first(
             done.update(lifted)
         order.append((place, place))
     return order
-
-
-def _records_under(records: MetadataRecords, allowed: Mask | None) -> IntArray:
-    """Return the metadata records of the admitted nodes."""
-    indices = records.indices
-    if allowed is not None:
-        starts = records.starts[allowed]
-        indices = indices[concatenated_ranges(starts, records.ends[allowed] - starts)]
-    is_used = np.zeros(len(records.values), dtype=np.bool_)
-    is_used[indices] = True
-    return np.flatnonzero(is_used)
 
 
 def _have_text(records: MetadataRecords, key: str | None) -> Mask:
