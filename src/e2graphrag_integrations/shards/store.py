@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, Self
 
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
@@ -23,8 +24,12 @@ from e2graphrag_integrations.types import Node, Sentences, SourceDocument
 def unsupported(what: str) -> InvalidInputError:
     """Return the error for what works only in an index of one file or schema."""
     return InvalidInputError(
-        f"{what} does not work across shards: open the shards one by one with E2GraphRAG.open, or "
-        "use an index in one file or schema"
+        CodedText(
+            "shards_unsupported",
+            "{what} does not work across shards: open the shards one by one with E2GraphRAG.open, "
+            "or use an index in one file or schema",
+            what=what,
+        )
     )
 
 
