@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_summarizer(
-    model: str | None,
-    base_url: str | None,
-    api_key_env: str | None,
-    *,
-    estimate: bool = False,
-    prefix: str = "llm",
+    model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
 ) -> OpenAISummarizer | None:
     """Return a summarizer for the `--llm-*` options; None means no LLM.
 
@@ -29,30 +24,40 @@ def make_summarizer(
         base_url: Address of an OpenAI-compatible server; None means OpenAI.
         api_key_env: Environment variable that contains the API key; None means `OPENAI_API_KEY`.
         estimate: Whether the summarizer only identifies the model and makes no calls.
-        prefix: What the names of the options begin with.
 
     Raises:
-        InvalidInputError: If the API key is missing, or an option is given without the model.
+        InvalidInputError: If the API key is missing, or an option is given without `--llm-model`.
         MissingDependencyError: If the openai package is not installed.
     """
-    key = _api_key(prefix, model, base_url, api_key_env, is_needed=not estimate)
-    if model is None:
-        return None
-    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
-
-    return OpenAISummarizer(model, base_url=base_url, api_key=key)
+    return _openai("llm", model, base_url, api_key_env, is_called=not estimate)
 
 
 def make_enricher(
     model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
 ) -> Enricher | None:
     """Return an enricher for the `--enrich-*` options; see `make_summarizer`."""
-    llm = make_summarizer(model, base_url, api_key_env, estimate=estimate, prefix="enrich")
+    llm = _openai("enrich", model, base_url, api_key_env, is_called=not estimate)
     if llm is None:
         return None
     from e2graphrag_integrations.enrichment import Enricher
 
     return Enricher(llm)
+
+
+def _openai(
+    prefix: str,
+    model: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    *,
+    is_called: bool,
+) -> OpenAISummarizer | None:
+    key = _api_key(prefix, model, base_url, api_key_env, is_needed=is_called)
+    if model is None:
+        return None
+    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
+
+    return OpenAISummarizer(model, base_url=base_url, api_key=key)
 
 
 def make_answers(
