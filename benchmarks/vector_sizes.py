@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.int8 import Int8Vectors, RescoredSearch
+from e2graphrag_integrations.search.int8 import INT8, Int8Vectors, RescoredSearch
 from e2graphrag_integrations.search.ivf import InvertedLists, load_faiss
 from goals import Goal, finish
 from runs import memory, output_of, parser_of, percentiles, this_run
@@ -68,7 +68,7 @@ def best_rows(vectors: Array, question: Array, count: int) -> Array:
 
 def prepare(vectors: Array, questions: Array, folder: Path) -> None:
     """Write what the processes read."""
-    coded = Int8Vectors.of(vectors)
+    coded = INT8.encoded(vectors)
     np.save(folder / "vectors.npy", vectors)
     np.save(folder / "codes.npy", coded.codes)
     np.save(folder / "scales.npy", coded.scales)

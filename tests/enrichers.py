@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.enrichment import Enricher
+from e2graphrag_integrations.testing import DigestLLM
 
 DOCUMENTS = [
     SourceDocument("lease", "Bert pays four crowns to Dora each spring.", "The mill"),
@@ -22,20 +22,11 @@ ADDED = {
 }
 
 
-class ToldLLM:
-    """Answers by a word of the passage, and counts and records the prompts."""
-
-    def __init__(self) -> None:
-        self.prompts: list[str] = []
-        self._lock = threading.Lock()
-
-    @property
-    def calls(self) -> int:
-        return len(self.prompts)
+class ToldLLM(DigestLLM):
+    """Answers by a word of the passage."""
 
     def answer(self, prompt: str) -> str:
-        with self._lock:
-            self.prompts.append(prompt)
+        super().__call__(prompt)
         passage = re.split(r"\[passage\]", prompt)[-1]
         found = [text for word, text in ADDED.items() if word in passage]
         return found[0] if found else "Keywords: plain"

@@ -44,10 +44,20 @@ from e2graphrag_integrations.views.graph import (
 from e2graphrag_integrations.views.tree import document_tree, node_children
 from fakes import NameExtractor
 
+A, B = {"tenant": "a"}, {"tenant": "b"}
+OF_A = ("Anna met Bert in Oslo. Bert gave Anna a map.", "Cleo saw Anna in Rome.")
+OF_B = ("Zoe met Bert in Riga. Bert gave Zoe a map.", "Xenia saw Zoe in Riga.")
+_SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
+
 TENANTS = ("a", "b")
 SHARED = ("Oslo", "Bert", "Anna", "Rome", "Riga")
 _SYLLABLES = ("vor", "lim", "tas", "dru", "gol", "pem", "zik", "hux", "bram", "nyl", "quo", "fev")
 _PLACES = ("text", "heading", "title", "id", "key", "value", "alias", "tag", "name")
+
+
+def secrets_in(shown: object) -> list[str]:
+    """Return the words of the second tenant's pages, `OF_B`, that are shown."""
+    return [secret for secret in _SECRETS if secret.lower() in repr(shown).lower()]
 
 
 def new_index(path: str = ":memory:") -> E2GraphRAG:

@@ -3,16 +3,12 @@
 ::
 
     E2GraphRAGError
-    ├── InvalidInputError            an invalid argument or document
+    ├── InvalidInputError            an invalid argument, filter, document or metadata
     │   ├── DuplicateDocumentError   an id that is already indexed with different content
     │   ├── UnreadableFileError      a file that cannot be read as text
     │   │   └── FileLimitError       a file that exceeds a limit of `LoaderLimits`
-    │   ├── FilterError              an invalid `where` filter
-    │   ├── BoostError               an invalid boost, or metadata that it cannot use
-    │   ├── TagError                 an invalid tag set, or an unknown tag
     │   ├── EvaluationError          invalid questions or settings of an evaluation
     │   ├── UnknownNodeError         a node id that is not in the index
-    │   ├── ShardsUnsupportedError   something that needs one file or schema, not shards
     │   └── LLMCallLimitError        the summaries need more calls than `max_llm_calls`
     ├── UnknownDocumentError         an id that is not in the index
     ├── UnknownEntityError           a name of no entity in the index
@@ -20,11 +16,10 @@
     ├── RerankError                  a reranker failed or returned invalid scores
     ├── GraphStoreError              a graph store failed, or its graph cannot be updated
     ├── MissingDependencyError       an extra, model or pipeline is not installed
-    ├── IndexingError                a document could not be indexed
+    ├── IndexingError                a document or the workers of an engine failed
     │   ├── SummaryError             the summarizer failed or returned nothing
     │   ├── EmbeddingError           the embedder failed or returned invalid vectors
     │   ├── ExtractionError          the extractor failed or returned invalid mentions
-    │   ├── EngineError              the workers of an engine cannot be used
     │   └── StoppedError             indexing was stopped by close() or a cancelled aadd
     └── StoreError                   an error about the index file
         ├── NotAnIndexError          the file is not an index created by this package
@@ -33,12 +28,10 @@
         ├── SettingsMismatchError    settings or models differ from those of the index
         ├── StoreLockedError         another process is writing to the index
         ├── StoreConnectionError     the database server cannot be reached
-        ├── LeaseLostError           another worker may index the document by now
         ├── ShardUnavailableError    a shard of an index cannot be asked
         ├── VectorIndexError         a vector index is not usable as it is
         ├── CorruptStoreError        stored data is damaged
-        ├── ClosedError              the index is closed
-        └── ForkedProcessError       a forked process uses an index that its parent opened
+        └── ClosedError              the index is closed
 
 Each message names the problem, its place and the remedy.
 """
@@ -66,18 +59,6 @@ class FileLimitError(UnreadableFileError):
     """Raised for a file that exceeds a limit of `LoaderLimits`, for example a zip bomb."""
 
 
-class FilterError(InvalidInputError):
-    """Raised for an invalid `where` filter or `as_of`, or a document with an invalid date."""
-
-
-class BoostError(InvalidInputError):
-    """Raised for an invalid boost, or for metadata that a boost cannot use, such as a bad date."""
-
-
-class TagError(InvalidInputError):
-    """Raised for an invalid tag set, or a tag that is not in the tag set of the index."""
-
-
 class EvaluationError(InvalidInputError):
     """Raised for invalid questions or settings of an evaluation, before any question is asked.
 
@@ -95,10 +76,6 @@ class EvaluationError(InvalidInputError):
 
 class UnknownNodeError(InvalidInputError):
     """Raised for a node id that is not in the index."""
-
-
-class ShardsUnsupportedError(InvalidInputError):
-    """Raised for what works only in an index of one file or schema, not across shards."""
 
 
 class LLMCallLimitError(InvalidInputError):
@@ -183,7 +160,10 @@ class MissingDependencyError(E2GraphRAGError, ImportError):
 
 
 class IndexingError(E2GraphRAGError):
-    """Raised when a document cannot be indexed. Only its finished cache entries are kept."""
+    """Raised when a document cannot be indexed, or the workers of an engine cannot be used.
+
+    Only finished cache entries are kept.
+    """
 
 
 class SummaryError(IndexingError):
@@ -198,16 +178,12 @@ class ExtractionError(IndexingError):
     """Raised when an extractor fails, or returns too few results or spans outside a text."""
 
 
-class EngineError(IndexingError):
-    """Raised when a cluster cannot be reached, or its workers die or cannot do their work."""
-
-
 class StoppedError(IndexingError):
     """Raised when indexing is stopped. Finished documents and cache entries are kept."""
 
 
 class StoreError(E2GraphRAGError):
-    """Base class of errors about an index file."""
+    """Raised for an index file that cannot be used, for example in a forked process."""
 
 
 class NotAnIndexError(StoreError):
@@ -253,17 +229,9 @@ class VectorIndexError(StoreError):
     """Raised when a vector index outside of the index cannot be used until somebody changes it."""
 
 
-class LeaseLostError(StoreError):
-    """Raised when a worker writes a document that it no longer holds; nothing is written."""
-
-
 class CorruptStoreError(StoreError):
     """Raised when stored data is damaged, for example if a row does not match its checksum."""
 
 
 class ClosedError(StoreError):
     """Raised when an index is used after `close()`."""
-
-
-class ForkedProcessError(StoreError):
-    """Raised when a forked process writes to an index that its parent process opened."""

@@ -24,7 +24,7 @@ from e2graphrag_integrations._utils.failures import (
     text_of,
 )
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.errors import EmbeddingError, FilterError, UnknownEntityError
+from e2graphrag_integrations.errors import EmbeddingError, InvalidInputError, UnknownEntityError
 
 
 def test_nothing_is_undone_without_an_error():
@@ -196,14 +196,14 @@ def test_a_message_is_made_from_its_values():
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 def test_a_copy_of_an_error_keeps_the_code(copied):
-    error = copied(FilterError(CodedText("deep", "more than {most} deep", most=50)))
+    error = copied(InvalidInputError(CodedText("deep", "more than {most} deep", most=50)))
     assert (str(error), error.args[0].code) == ("more than 50 deep", "deep")
     assert dict(error.args[0].values) == {"most": 50}
 
 
 def test_the_text_of_an_error_has_a_code_if_its_message_has_one():
     text = CodedText("deep", "more than {most} deep", most=50)
-    assert text_of(FilterError(text)) is text
-    assert text_of(FilterError("plain")) == "plain"
-    assert text_of(FilterError()) == ""
+    assert text_of(InvalidInputError(text)) is text
+    assert text_of(InvalidInputError("plain")) == "plain"
+    assert text_of(InvalidInputError()) == ""
     assert text_of(UnknownEntityError("no entity", "see entities()")) == "no entity: see entities()"

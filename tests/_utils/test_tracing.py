@@ -22,7 +22,7 @@ from e2graphrag_integrations._utils.tracing import (
     recording,
     with_prefix,
 )
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval import pipeline
 from fakes import CountingLLM
 
@@ -107,13 +107,13 @@ def test_no_span_contains_text_of_documents_questions_or_errors(open_index, span
     rag = open_index()
     rag.add([SourceDocument("a", f"Anna met {HIDDEN}.", metadata={"valid_to": HIDDEN})])
     rag.retrieve(f"Who is {HIDDEN}?")
-    with pytest.raises(FilterError, match=HIDDEN):
+    with pytest.raises(InvalidInputError, match=HIDDEN):
         rag.retrieve(f"Who is {HIDDEN}?", as_of="2024")
     found = spans()
     assert all(HIDDEN not in one.to_json() for one in found)
     failed = [one for one in found if not one.status.is_ok and "error.type" in one.attributes]
     assert {one.name.rpartition(".")[2] for one in failed} == {"retrieve", "apply_dates"}
-    assert {one.attributes["error.type"] for one in failed} == {"FilterError"}
+    assert {one.attributes["error.type"] for one in failed} == {"InvalidInputError"}
     assert not any(one.events for one in found)
 
 

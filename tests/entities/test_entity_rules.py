@@ -1,6 +1,7 @@
 """The user's rules complete the names of any extractor."""
 
 import copy
+import pickle
 
 import pytest
 
@@ -117,6 +118,8 @@ def test_rules_work_in_chinese():
         [{"label": "drug", "pattern": [{"IS_DIGIT": 1}]}],
         [{"label": "drug", "pattern": [{"TEXT": "a", "OP": "!"}]}],
         [{"label": "drug", "pattern": [{"TEXT": "a", "OP": "?"}]}],
+        [{"label": "drug", "pattern": [{"IS_ALPHA": True, "OP": "*"}] * 20 + [{"TEXT": "?"}]}],
+        [{"label": "drug", "pattern": [{"IS_ALPHA": True, "OP": "?"}] * 7 + [{"TEXT": "?"}]}],
         [{"label": "drug", "pattern": "a", "id": ""}],
     ],
 )
@@ -150,6 +153,9 @@ def test_extractors_with_rules_are_created_again_by_name(base):
     assert again.fingerprint == ruled.fingerprint == copy.deepcopy(ruled).fingerprint
     assert again.rules == DRUGS
     assert ruled.fingerprint != RuledExtractor(base, EntityRules([])).fingerprint
+    ruled.extract(["Ada took aspirin."])
+    again = pickle.loads(pickle.dumps(ruled))  # noqa: S301 - made here
+    assert again.fingerprint == ruled.fingerprint
 
 
 def test_the_users_own_extractor_is_not_created_again():

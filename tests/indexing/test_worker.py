@@ -21,7 +21,6 @@ from e2graphrag_integrations._utils.postgres_urls import parse_postgres_url
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
-    LeaseLostError,
     SchemaVersionError,
     SettingsMismatchError,
     StoreConnectionError,
@@ -30,6 +29,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.store.postgres.schema import POSTGRES_VERSION
+from e2graphrag_integrations.store.records import LeaseLostError
 from fakes import BlockingLLM, CountingLLM, Failing, NameExtractor, numbered, start_in_thread
 from postgres_server import running_postgres
 

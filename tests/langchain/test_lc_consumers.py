@@ -446,7 +446,7 @@ async def test_a_failed_build_keeps_finished_summaries(lc_index_of, pages, kind)
 async def test_an_llm_response_must_be_text(lc_index_of, pages):
     for kind in ("sync", "async"):
         index = lc_index_of([], llm=RunnableLambda(lambda prompt: {"answer": prompt}))
-        with pytest.raises(SummaryError, match="returned a dict: pass a model"):
+        with pytest.raises(SummaryError, match="returned dict, not a text or a message"):
             await build(kind, index, pages)
 
 

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from e2graphrag_integrations import PaperStrategy, tagged
-from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -22,11 +22,9 @@ from e2graphrag_integrations.langchain import (
 from e2graphrag_integrations.langchain.scopes import ScopedIndex
 from e2graphrag_integrations.options import grouped
 from langchain_fakes import SMALL, ToolCallingModel
+from scope_trials import OF_A, OF_B, A, B, secrets_in
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
-
-A, B = {"tenant": "a"}, {"tenant": "b"}
-SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
 
 
 def pages_of(tenant: str, *texts: str, source: str) -> list[Document]:
@@ -42,11 +40,9 @@ def pages_of(tenant: str, *texts: str, source: str) -> list[Document]:
 
 
 def documents() -> list[Document]:
-    own = ("Anna met Bert in Oslo. Bert gave Anna a map.", "Cleo saw Anna in Rome.")
-    other = ("Zoe met Bert in Riga. Bert gave Zoe a map.", "Xenia saw Zoe in Riga.")
     return [
-        *pages_of("a", *own, source="a.pdf"),
-        *pages_of("b", *other, source="b.pdf"),
+        *pages_of("a", *OF_A, source="a.pdf"),
+        *pages_of("b", *OF_B, source="b.pdf"),
         *pages_of("a", "Anna left Oslo with Cleo at noon.", source="shared.pdf"),
         *pages_of("b", "Zoe left Riga with Xenia at night.", source="shared.pdf"),
     ]
@@ -55,10 +51,6 @@ def documents() -> list[Document]:
 @pytest.fixture
 def index(lc_index_of) -> E2GraphRAGIndex:
     return lc_index_of(documents(), split_segments=True)
-
-
-def secrets_in(shown: object) -> list[str]:
-    return [secret for secret in SECRETS if secret.lower() in repr(shown).lower()]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +116,7 @@ def test_filters_use_the_metadata_that_users_see(lc_index_of):
 
 def test_scopes_are_checked_and_narrow(index):
     for where in ({}, lambda _: True, tagged("x"), {"tenant": {"$near": 1}}):
-        with pytest.raises(FilterError):
+        with pytest.raises(InvalidInputError):
             index.scoped(where)
     scope = index.scoped(A, statistics="index")
     inner = scope.scoped({"page": 2})

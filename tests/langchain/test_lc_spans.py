@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.tracers import BaseTracer
 
 from e2graphrag_integrations import Models
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.retrieval import pipeline
 
@@ -72,7 +72,7 @@ def test_stages_are_runs_below_the_retriever(index, is_async):
 
 def test_a_failed_stage_has_its_error(index):
     recorder = Recorder()
-    with pytest.raises(FilterError):
+    with pytest.raises(InvalidInputError):
         index.as_retriever(as_of="2024").invoke(QUESTION, {"callbacks": [recorder]})
     [run] = recorder.roots
     failed = [one.name for one in run.child_runs[0].child_runs if one.error]

@@ -17,6 +17,7 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 
+import llama_fakes
 from e2graphrag_integrations import (
     E2GraphRAG,
     HashingEmbedder,
@@ -34,7 +35,7 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.hydrate import falling_relevance
 from fakes import STORY, NameExtractor
-from llama_fakes import OTHER, Digests
+from llama_fakes import MODES, OTHER, Digests
 
 CHINESE = (
     "王华在北京遇见了李明。李明给了王华一张港口的地图。陈静从桥上看着他们。"
@@ -47,24 +48,13 @@ QUESTIONS = (
     "what is this about?",
     "王华和李明做了什么？",
 )
-MODES = (("adaptive", "auto"), ("local", "local"), ("global", "global"))
 
-PAGED = SourceDocument(
-    "paged",
-    STORY,
-    title="Pages",
-    metadata={"kind": "pdf", "page": 0},
-    segments=[(0, 90, {"page": 1}), (90, 170, {"page": 2, "odd": False}), (200, 230, {"page": 3})],
-)
 DOCUMENTS = [
-    SourceDocument("story", STORY, title="A Map", metadata={"kind": "tale", "year": 1890}),
-    SourceDocument("other", OTHER, metadata={"kind": "tale", "list": [1, {"a": None}]}),
-    SourceDocument("empty", "", metadata={"kind": "nothing"}),
+    *llama_fakes.DOCUMENTS,
     SourceDocument("blank", " \n", title="Blank"),
     SourceDocument("one", "Zoe sings.", metadata={"title": "of metadata"}),
     SourceDocument("中文", CHINESE, title="地图"),
     SourceDocument("twice", "Ivo ran. " * 60),
-    PAGED,
 ]
 SIZES = {
     "embed_model": "hashing",

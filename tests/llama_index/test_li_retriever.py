@@ -41,7 +41,7 @@ from llama_index.core.vector_stores import (
 )
 
 from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument
-from e2graphrag_integrations.errors import FilterError, InvalidInputError, SettingsMismatchError
+from e2graphrag_integrations.errors import InvalidInputError, SettingsMismatchError
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -488,7 +488,7 @@ def test_a_filter_can_select_chunks_or_summaries(index):
     ],
 )
 def test_filter_values_of_the_wrong_type_raise(index, key, operator, value):
-    with pytest.raises(FilterError, match=f"filters: {key} {operator} "):
+    with pytest.raises(InvalidInputError, match=f"filters: {key} {operator} "):
         index.as_retriever("global", filters=one(key, FilterOperator(operator), value)).retrieve(
             GLOBAL
         )
@@ -501,18 +501,20 @@ def test_filters_are_bounded(index):
     old = MetadataFilter(key="year", operator=FilterOperator.LT, value=1900)
     many = MetadataFilters(filters=[old] * 9_999, condition=FilterCondition.OR)
     assert matching_documents(index, many) == STORY
-    with pytest.raises(FilterError, match=r"more than 10,000 conditions: use FilterOperator\.IN"):
+    with pytest.raises(
+        InvalidInputError, match=r"more than 10,000 conditions: use FilterOperator\.IN"
+    ):
         retrieve(MetadataFilters(filters=[old] * 10_000))  # a group counts as a condition
     deep = MetadataFilters(filters=[old])
     for _ in range(50):
         deep = MetadataFilters(filters=[deep])
     assert matching_documents(index, deep) == STORY
-    with pytest.raises(FilterError, match="nested more than 50 deep"):
+    with pytest.raises(InvalidInputError, match="nested more than 50 deep"):
         retrieve(MetadataFilters(filters=[deep]))
     doubled = MetadataFilters(filters=[old])
     for _ in range(40):
         doubled = MetadataFilters(filters=[doubled, doubled])
-    with pytest.raises(FilterError, match="more than 10,000 conditions"):
+    with pytest.raises(InvalidInputError, match="more than 10,000 conditions"):
         retrieve(doubled)
 
 
@@ -538,7 +540,7 @@ def test_values_of_in_are_looked_up_in_a_set(index):
     unhashable = MetadataFilter.model_construct(
         key="title", operator=FilterOperator.IN, value=[["A Map"]]
     )
-    with pytest.raises(FilterError, match="must be a list of numbers and strings"):
+    with pytest.raises(InvalidInputError, match="must be a list of numbers and strings"):
         matching_documents(index, MetadataFilters(filters=[unhashable]))
     tags = one("tags", FilterOperator.IN, ["sea"])
     assert matching_documents(index, tags) == NONE  # a list is not in a set of strings
@@ -880,7 +882,7 @@ def test_node_ids_select_nodes(index):
         assert {n.node_id for n in retriever.retrieve(LOCAL)} <= set(some)
     found = index.as_retriever("global", node_ids=some, similarity_top_k=50).retrieve("x")
     assert {n.node_id for n in found} == set(some)
-    with pytest.raises(FilterError, match="node_ids"):
+    with pytest.raises(InvalidInputError, match="node_ids"):
         index.as_retriever(node_ids=some[0])
 
 
@@ -925,7 +927,7 @@ def test_metadata_take_precedence_over_document_id_keys(index_of):
 @pytest.mark.parametrize("name", ["where", "filter", "metadata_filters"])
 def test_filters_under_other_names_raise(index, name):
     for create in (index.as_retriever, index.as_query_engine):
-        with pytest.raises(FilterError, match="pass filters="):
+        with pytest.raises(InvalidInputError, match="pass filters="):
             create(**{name: {"year": 1890}})
 
 

@@ -15,16 +15,14 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations import E2GraphRAG, Models, PaperStrategy
-from e2graphrag_integrations.errors import FilterError, InvalidInputError, UnknownEntityError
+from e2graphrag_integrations.errors import InvalidInputError, UnknownEntityError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.search.dense import DenseIndex
 from fakes import NameExtractor
 from llama_stores import Plain
+from scope_trials import OF_A, OF_B, A, secrets_in
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
-
-A, B = {"tenant": "a"}, {"tenant": "b"}
-SECRETS = ("Zoe", "Xenia", "Riga", "b-page", "secretkey")
 
 
 def pages_of(tenant: str, *texts: str, file: str) -> list[Document]:
@@ -41,11 +39,9 @@ def pages_of(tenant: str, *texts: str, file: str) -> list[Document]:
 
 
 def documents() -> list[Document]:
-    own = ("Anna met Bert in Oslo. Bert gave Anna a map.", "Cleo saw Anna in Rome.")
-    other = ("Zoe met Bert in Riga. Bert gave Zoe a map.", "Xenia saw Zoe in Riga.")
     return [
-        *pages_of("a", *own, file="a.pdf"),
-        *pages_of("b", *other, file="b.pdf"),
+        *pages_of("a", *OF_A, file="a.pdf"),
+        *pages_of("b", *OF_B, file="b.pdf"),
         *pages_of("b", "Zoe left Riga with Xenia at night and took all of her maps.", file="s.pdf"),
         *pages_of("a", "Anna left Oslo with Cleo at noon and took a map.", file="s.pdf"),
     ]
@@ -54,10 +50,6 @@ def documents() -> list[Document]:
 @pytest.fixture
 def index(index_of) -> E2GraphRAGIndex:
     return index_of(documents(), chunk_overlap=0, chunk_size=12)
-
-
-def secrets_in(shown: object) -> list[str]:
-    return [secret for secret in SECRETS if secret.lower() in repr(shown).lower()]
 
 
 def texts_of(found: Any) -> set[str]:
@@ -133,7 +125,7 @@ def test_a_query_engine_passes_the_options_of_the_retriever_and_rejects_others(i
     assert len(engine.query("Who met Bert in Oslo?").source_nodes) == 1
     with pytest.raises(InvalidInputError, match="did you mean 'similarity_top_k'"):
         scope.as_query_engine(MockLLM(), top_k=1)
-    with pytest.raises(FilterError, match="filters="):
+    with pytest.raises(InvalidInputError, match="filters="):
         scope.as_query_engine(MockLLM(), where={"tenant": "b"})
     with pytest.raises(InvalidInputError, match="pass similarity_top_k to as_retriever"):
         scope.as_query_engine(MockLLM(), retriever=scope.as_retriever(), similarity_top_k=1)
@@ -194,7 +186,7 @@ def test_changes_of_others_do_not_show(index):
 
 def test_scopes_are_checked_narrow_and_can_be_copied(index):
     for where in ({}, lambda _: True, MetadataFilters(filters=[])):
-        with pytest.raises(FilterError):
+        with pytest.raises(InvalidInputError):
             index.scoped(where)
     scope = index.scoped(A, statistics="index").scoped({"file_name": "s.pdf"})
     [found] = scope.as_retriever().retrieve("Who left?")

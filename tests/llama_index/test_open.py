@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 from llama_index.core import Document, StorageContext
 
+import llama_fakes
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import (
@@ -16,28 +17,17 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex, E2GraphRAGRetri
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.hydrate import falling_relevance
 from fakes import STORY, NameExtractor
-from llama_fakes import OTHER
+from llama_fakes import MODES, OTHER
 
 needs_langchain = pytest.mark.skipif(not find_spec("langchain_core"), reason="needs langchain-core")
 
 QUESTIONS = ("What did Anna give Bert?", "Who built a mill with Fay?", "what is this about?")
-MODES = (("adaptive", "auto"), ("local", "local"), ("global", "global"))
 SIZES = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}
 CORE = {"embedder": "hashing", "extractor": NameExtractor()}
 MODELS = {"embed_model": "hashing", "extractor": NameExtractor()}
-PAGED = SourceDocument(
-    "paged",
-    STORY,
-    title="Pages",
-    metadata={"kind": "pdf", "page": 0},
-    segments=[(0, 90, {"page": 1}), (90, 170, {"page": 2, "odd": False}), (200, 230, {"page": 3})],
-)
 DOCUMENTS = [
-    SourceDocument("story", STORY, title="A Map", metadata={"kind": "tale", "year": 1890}),
-    SourceDocument("other", OTHER, metadata={"kind": "tale", "list": [1, {"a": None}]}),
-    SourceDocument("empty", "", metadata={"kind": "nothing"}),
+    *llama_fakes.DOCUMENTS,
     SourceDocument("中文", "王华在北京遇见了李明。李明给了王华一张港口的地图。"),
-    PAGED,
 ]
 
 

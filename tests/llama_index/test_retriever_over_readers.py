@@ -40,7 +40,6 @@ from e2graphrag_integrations.errors import (
     NotAnIndexError,
     NotPicklableError,
     StoreError,
-    TagError,
 )
 from e2graphrag_integrations.llama_index import (
     E2GraphRAGIndex,
@@ -372,7 +371,7 @@ def test_node_ids_and_tags(faces):
     some = [node.node_id for node in everything[2:5]]
     found = E2GraphRAGRetriever(faces.rag, node_ids=some, similarity_top_k=9).retrieve("x")
     assert {node.node_id for node in found} == set(some)
-    with pytest.raises(TagError):
+    with pytest.raises(InvalidInputError):
         E2GraphRAGRetriever(faces.rag, tags=["Nowhere"]).retrieve("x")
 
 

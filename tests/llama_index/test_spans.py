@@ -12,7 +12,7 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 
 from e2graphrag_integrations import Models
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.spans import spans_of
 from e2graphrag_integrations.retrieval import pipeline
@@ -67,7 +67,7 @@ def test_stages_are_spans_below_the_retriever(index, handler, is_async):
 
 
 def test_a_failed_stage_is_dropped(index, handler):
-    with pytest.raises(FilterError):
+    with pytest.raises(InvalidInputError):
         index.as_retriever(as_of="2024").retrieve(QUESTION)
     dropped = {name_of(one) for one in handler.dropped_spans}
     assert {"e2graphrag.retrieve", "e2graphrag.retrieve.apply_dates"} <= dropped

@@ -12,7 +12,7 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from pydantic import ValidationError
 
 from e2graphrag_integrations import Boosts, E2GraphRAG, Models, SourceDocument, tagged
-from e2graphrag_integrations.errors import BoostError, FilterError, TagError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex as LlamaIndex
@@ -146,17 +146,17 @@ def test_langchain_sets_tags_async_and_options_can_be_pickled(chain):
 
 
 def test_invalid_options_are_rejected_at_once(llama, chain):
-    with pytest.raises(BoostError, match="did you mean 'tag'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'tag'"):
         llama.as_retriever(boost={"tags": {}})
     with pytest.raises(ValidationError, match="did you mean 'tag'"):
         chain.as_retriever(boost={"tags": {}})
-    with pytest.raises(BoostError):
+    with pytest.raises(InvalidInputError):
         chain.as_retriever().invoke(QUESTION, boost={"tag": {"card": -1}})
-    with pytest.raises(FilterError, match="tags='card'"):
+    with pytest.raises(InvalidInputError, match="tags='card'"):
         llama.as_retriever(tags="card")
     boost = {"tag": {"cards": 2.0}}
     for index, search in ((llama, "retrieve"), (chain, "invoke")):
-        with pytest.raises(TagError, match="tags is empty"):
+        with pytest.raises(InvalidInputError, match="tags is empty"):
             index.rag.set_tags([])
-        with pytest.raises(TagError, match="unknown tag"):
+        with pytest.raises(InvalidInputError, match="unknown tag"):
             getattr(index.as_retriever(boost=boost), search)(QUESTION)

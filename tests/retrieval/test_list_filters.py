@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.filters.where import compile_where
 
 TAGS = {"tags": ["Oslo", "Rome"], "years": [1890, 1920], "one": "Oslo"}
@@ -59,7 +59,7 @@ def test_a_condition_on_a_list(where, matches):
     "condition", [{"$all": "Oslo"}, {"$size": -1}, {"$size": True}, {"$icontains": 1}]
 )
 def test_a_wrong_operand_is_rejected(condition):
-    with pytest.raises(FilterError, match="needs a"):
+    with pytest.raises(InvalidInputError, match="needs a"):
         compile_where({"tags": condition})
 
 
@@ -75,5 +75,5 @@ def test_values_that_are_not_empty(value):
 
 
 def test_the_operand_of_empty_is_true_or_false():
-    with pytest.raises(FilterError, match=r"\$empty needs True or False"):
+    with pytest.raises(InvalidInputError, match=r"\$empty needs True or False"):
         compile_where({"key": {"$empty": 1}})

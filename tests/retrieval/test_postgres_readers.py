@@ -155,22 +155,16 @@ def test_a_question_without_results_makes_one_round_trip(opened, statements):
     assert len(statements) == 1
 
 
-def test_an_answer_without_staleness_makes_a_second_round_trip(opened, statements):
+@pytest.mark.parametrize(("max_staleness", "count"), [(0, 2), (60, 1)])
+def test_only_an_answer_without_an_allowed_age_needs_a_second_round_trip(
+    opened, statements, max_staleness, count
+):
     _, reopen = opened
-    reader = reopen(max_staleness=0)
+    reader = reopen(max_staleness=max_staleness)
     found(reader)
     statements.clear()
     found(reader)
-    assert len(statements) == 2
-
-
-def test_an_allowed_age_needs_no_second_round_trip_while_questions_are_asked(opened, statements):
-    _, reopen = opened
-    reader = reopen(max_staleness=60)
-    found(reader)
-    statements.clear()
-    found(reader)
-    assert len(statements) == 1
+    assert len(statements) == count
 
 
 def test_a_refresh_reads_only_the_changed_documents(opened, monkeypatch):

@@ -26,9 +26,7 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
-    FilterError,
     InvalidInputError,
-    TagError,
     UnknownDocumentError,
     UnknownEntityError,
 )
@@ -38,11 +36,9 @@ from e2graphrag_integrations.search.bm25 import build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from fakes import CountingLLM, NameExtractor
-from scope_trials import Trials
+from scope_trials import A, B, Trials
 
 pytestmark = pytest.mark.usefixtures("all_summaries")  # they count all nodes
-
-A, B = {"tenant": "a"}, {"tenant": "b"}
 
 
 def letters(tenant: str, *names: str) -> list[SourceDocument]:
@@ -95,7 +91,7 @@ def plain(result):
     ],
 )
 def test_a_scope_that_would_be_everything_or_is_malformed_is_rejected(two_tenants, where):
-    with pytest.raises(FilterError, match=r"where|scope"):
+    with pytest.raises(InvalidInputError, match=r"where|scope"):
         two_tenants.scoped(where)
 
 
@@ -316,7 +312,7 @@ def test_tags_are_shared_but_only_those_of_the_scope_are_listed(two_tenants):
     assert all(counts.values())
     assert reader.retrieve("Who?", where=tagged("zoe")).nodes == ()
     assert reader.retrieve("Who?", boost={"tag": {"zoe": 2.0}}).nodes
-    with pytest.raises(TagError) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         reader.retrieve("Who?", where=tagged("nothing"))
     assert str(caught.value) == "unknown tag 'nothing'"
 

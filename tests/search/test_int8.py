@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.int8 import Int8Vectors, RescoredSearch
-from e2graphrag_integrations.search.segmented import segmented
+from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex
+from e2graphrag_integrations.search.int8 import INT8, Int8Vectors, RescoredSearch
+from e2graphrag_integrations.search.segmented import segmented, taken_vectors
 from strategies import examples
 
 
@@ -26,7 +26,7 @@ def unit_vectors(count, dimension=48, seed=0):
 )
 def test_each_component_is_within_half_a_step(rows):
     vectors = np.asarray(rows, dtype=np.float32)
-    rounded = Int8Vectors.of(vectors)
+    rounded = INT8.encoded(vectors)
     steps = np.abs(vectors).max(axis=1, keepdims=True) / 127
     assert (np.abs(rounded[:] - vectors) <= 0.5001 * steps + 1e-37).all()
     assert rounded.is_valid
@@ -35,12 +35,12 @@ def test_each_component_is_within_half_a_step(rows):
 
 def test_a_vector_does_not_depend_on_the_others():
     vectors = unit_vectors(40)
-    whole, part = Int8Vectors.of(vectors), Int8Vectors.of(vectors[10:20])
-    assert whole.take(slice(10, 20)).codes.tolist() == part.codes.tolist()
+    whole, part = INT8.encoded(vectors), INT8.encoded(vectors[10:20])
+    assert taken_vectors(whole, slice(10, 20)).codes.tolist() == part.codes.tolist()
     one = Int8Vectors.zeros(1, 48)
     one[0] = vectors[10]
     assert (one.codes[0].tolist(), one.scales[0]) == (part.codes[0].tolist(), part.scales[0])
-    joined = part.followed_by([one])
+    joined = INT8.mapped(lambda *arrays: np.concatenate(arrays), part, one)
     assert np.array_equal(np.asarray(joined), np.concatenate([part[:], one[:]]))
     assert np.array_equal(whole[7], whole[:][7])
     with pytest.raises(ValueError, match="without a copy"):
@@ -55,8 +55,8 @@ def test_the_best_windows_and_their_cosines_are_those_of_the_exact_search(exact_
     vectors, questions = unit_vectors(3000), unit_vectors(3020)[3000:]
     nodes = np.arange(3000) // 3
     exact = DenseIndex(vectors, nodes)
-    own = DenseIndex(Int8Vectors.of(vectors), nodes, exact_limit=exact_limit)
-    assert (own.is_int8, exact.is_int8) == (True, False)
+    own = DenseIndex(INT8.encoded(vectors), nodes, exact_limit=exact_limit)
+    assert (own.kind, exact.kind) == (INT8, FLOAT32)
     search = RescoredSearch(own, lambda windows: vectors[windows])
     mask = np.arange(1000) % 2 == 0 if masked else None
     found = 0
@@ -71,7 +71,7 @@ def test_the_best_windows_and_their_cosines_are_those_of_the_exact_search(exact_
 
 def test_only_many_cosines_are_rounded():
     vectors = unit_vectors(500)
-    own = DenseIndex(Int8Vectors.of(vectors), np.arange(500))
+    own = DenseIndex(INT8.encoded(vectors), np.arange(500))
     read = []
 
     def exact(windows):
@@ -96,14 +96,14 @@ def test_only_many_cosines_are_rounded():
 
 def test_segments_keep_one_byte_per_component():
     vectors = unit_vectors(60)
-    base = DenseIndex(Int8Vectors.of(vectors[:40]), np.arange(40))
-    newer = DenseIndex(Int8Vectors.of(vectors[40:50]), np.arange(10))
+    base = DenseIndex(INT8.encoded(vectors[:40]), np.arange(40))
+    newer = DenseIndex(INT8.encoded(vectors[40:50]), np.arange(10))
     once = segmented(base, newer, (np.arange(40), np.arange(40, 50)), np.arange(50))
-    last = DenseIndex(Int8Vectors.of(vectors[50:]), np.arange(10))
+    last = DenseIndex(INT8.encoded(vectors[50:]), np.arange(10))
     moved = np.arange(50) - 1  # the first window is removed
     twice = segmented(once, last, (moved, np.arange(49, 59)), np.arange(59))
-    whole = DenseIndex(Int8Vectors.of(vectors[1:]), np.arange(59))
-    assert twice.is_int8
+    whole = DenseIndex(INT8.encoded(vectors[1:]), np.arange(59))
+    assert twice.kind is INT8
     assert np.array_equal(np.asarray(twice.vectors), np.asarray(whole.vectors))
     rows, cosines = twice.search_windows(vectors[5], 8)
     expected, cosines_of_whole = whole.search_windows(vectors[5], 8)

@@ -30,7 +30,6 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     NotPicklableError,
     SettingsMismatchError,
-    ShardsUnsupportedError,
     ShardUnavailableError,
     UnknownDocumentError,
 )
@@ -289,7 +288,7 @@ def test_what_needs_one_index_says_so(tmp_path, work):
     create_shards(tmp_path / "x.shards.json", 2, embedder="hashing", settings=SETTINGS)
     with open_shards(tmp_path / "x.shards.json", models=MODELS, summarizer=CountingLLM()) as shards:
         shards.add(DOCUMENTS[:6])
-        with pytest.raises(ShardsUnsupportedError, match="does not work across shards"):
+        with pytest.raises(InvalidInputError, match="does not work across shards"):
             work(shards)
         assert len(shards.document_ids) == 6
 

@@ -18,7 +18,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.search.int8 import Int8Vectors, RescoredSearch
+from e2graphrag_integrations.search.int8 import INT8, Int8Vectors, RescoredSearch
 from e2graphrag_integrations.snapshot import files, incremental
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
 from e2graphrag_integrations.snapshot.build import build_snapshot
@@ -58,7 +58,7 @@ def base_of(rag):
 
 
 def assert_equals_a_build(rag):
-    base, built = base_of(rag), build_snapshot(rag.store, int8=True)
+    base, built = base_of(rag), build_snapshot(rag.store, kind=INT8)
     actual, expected = snapshot_arrays(base), snapshot_arrays(built)
     assert actual.keys() == expected.keys()
     for name, array in expected.items():
@@ -113,7 +113,7 @@ def test_an_index_in_memory_has_one_byte_per_component():
         assert not rag.retrieve("Anna").nodes
         rag.add(DOCUMENTS)
         assert_same_answers(answers(rag), expected)
-        assert base_of(rag).dense.is_int8
+        assert base_of(rag).dense.kind is INT8
 
 
 def test_the_snapshots_of_both_kinds_lie_side_by_side(path):
@@ -221,7 +221,7 @@ def test_other_arrays_are_built_again_and_found_by_verify(path, name):
     save_arrays(folder, floats | {"vectors": whole}, meta)
     with open_int8(path) as rag:
         assert_same_answers(answers(rag), expected)
-        assert base_of(rag).dense.is_int8
+        assert base_of(rag).dense.kind is INT8
 
 
 def test_a_changed_document_is_left_out(path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument, Tag, tagged
-from e2graphrag_integrations.errors import CorruptStoreError, FilterError, TagError
+from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.snapshot.files import find_stale_parts
 from e2graphrag_integrations.snapshot.tags import TAGS_PER_CHUNK, assign_tags
 from e2graphrag_integrations.store.rows import put_manifest
@@ -169,18 +169,18 @@ def test_none_removes_the_tags_and_a_new_set_replaces_them(rag):
 )
 def test_malformed_tag_sets_raise_and_change_nothing(rag, tags, message):
     generation = rag.store.generation
-    with pytest.raises(TagError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         rag.set_tags(tags)
     assert rag.store.generation == generation
     assert len(rag.tag_set()) == 3
 
 
 def test_unknown_tags_in_a_filter_raise(rag):
-    with pytest.raises(TagError, match="unknown tag 'cards'"):
+    with pytest.raises(InvalidInputError, match="unknown tag 'cards'"):
         rag.retrieve("x", where=tagged("cards"))
-    with pytest.raises(FilterError, match="needs names"):
+    with pytest.raises(InvalidInputError, match="needs names"):
         tagged()
-    with pytest.raises(FilterError, match="not an operator"):
+    with pytest.raises(InvalidInputError, match="not an operator"):
         tagged("card", where={"a": {"$near": 1}})
 
 

@@ -22,7 +22,7 @@ PRELUDE = """
 import asyncio, contextlib, gc, os, sys, threading, time, traceback, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns about forks with threads
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.errors import ForkedProcessError
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.store import forks
 from e2graphrag_integrations.testing import CapitalizedWordExtractor
@@ -57,10 +57,25 @@ def check_exit(*pids):
 def refused(match="open the index again"):
     try:
         yield
-    except ForkedProcessError as error:
+    except StoreError as error:
         assert match in str(error), error
     else:
         raise AssertionError("not refused")
+
+def hold(*locks):  # in another thread; the result releases them
+    held, release = threading.Event(), threading.Event()
+
+    def wait():
+        with contextlib.ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            held.set()
+            release.wait()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    held.wait()
+    return lambda: (release.set(), thread.join())
 """
 
 
@@ -306,17 +321,7 @@ index = lc_open()
 index.add_documents([Document("Anna met Bert.", metadata={"source": "a"}, id="a")])
 retriever = index.as_retriever()
 retriever.invoke("Anna")
-locks = (index.corpus._lock, index.corpus._build_lock)
-held, release = threading.Event(), threading.Event()
-
-def hold():
-    with locks[0], locks[1]:
-        held.set()
-        release.wait()
-
-thread = threading.Thread(target=hold, daemon=True)
-thread.start()
-held.wait()
+release = hold(index.corpus._lock, index.corpus._build_lock)
 
 def child():
     assert [d.page_content for d in retriever.invoke("Anna")] == ["Anna met Bert."]
@@ -336,8 +341,7 @@ def child():
     index.close()
 
 check_exit(in_child(child))
-release.set()
-thread.join()
+release()
 assert sorted(index.ids()) == ["a", "d"]
 index.rag.refresh()
 assert any("Dora" in d.page_content for d in retriever.invoke("Dora"))
@@ -361,16 +365,7 @@ for path in (":memory:", PATH):
     )
     retriever = index.as_retriever()
     retriever.retrieve("Anna")
-    held, release = threading.Event(), threading.Event()
-
-    def hold():
-        with index._saved.lock, index._corpus._lock, index._corpus._build_lock:
-            held.set()
-            release.wait()
-
-    thread = threading.Thread(target=hold, daemon=True)
-    thread.start()
-    held.wait()
+    release = hold(index._saved.lock, index._corpus._lock, index._corpus._build_lock)
 
     def child():
         assert [n.text for n in retriever.retrieve("Anna")] == ["Anna met Bert."]
@@ -387,8 +382,7 @@ for path in (":memory:", PATH):
                 write()
 
     check_exit(in_child(child))
-    release.set()
-    thread.join()
+    release()
     index.insert(Document(text="Cleo left.", id_="c"))
     assert len(retriever.retrieve("Who left?")) == 2
     index.close()

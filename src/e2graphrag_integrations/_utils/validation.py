@@ -20,6 +20,9 @@ MAX_COUNT = 10_000_000
 _MAX_SECONDS = 1_000_000
 """Longest accepted duration, in seconds: about eleven days."""
 
+_MAX_NAME = 100
+"""Maximum length of a name for which similar ones are sought."""
+
 _MAX_REPR = 80
 """Maximum number of characters of a value that a message quotes."""
 
@@ -295,6 +298,18 @@ def reject_unknown_arguments(
     parameters = inspect.signature(of).parameters.values()
     own = [p.name for p in parameters if p.name != "self" and p.kind != p.VAR_KEYWORD]
     raise unknown_argument(next(iter(unknown)), own, elsewhere=elsewhere)
+
+
+def closest_or_all(name: object, known: Sequence[str], what: str = "the keys are") -> str:
+    """Return the end of a message about an unknown name: the closest known one, or all of them.
+
+    >>> closest_or_all("tga", ["tag", "document"]), closest_or_all("", ["tag"])
+    ("did you mean 'tag'?", 'the keys are tag')
+    """
+    text = str(name)
+    # Comparing takes longer for longer names.
+    near = difflib.get_close_matches(text, known, 1) if len(text) <= _MAX_NAME else []
+    return f"did you mean {near[0]!r}?" if near else f"{what} {', '.join(known)}"
 
 
 def unknown_argument(

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations.errors import BoostError, InvalidInputError, TagError
+from e2graphrag_integrations.errors import InvalidInputError
 
 
 def parse_weights(option: str, given: Sequence[str]) -> dict[str, float]:
     """Parse weights such as `billing=2`; the last "=" separates a name from its weight.
 
     Raises:
-        BoostError: If one has another form.
+        InvalidInputError: If one has another form.
     """
     weights = {}
     for text in given:
@@ -24,7 +24,7 @@ def parse_weights(option: str, given: Sequence[str]) -> dict[str, float]:
         except ValueError:
             separator = ""
         if not separator or not name:
-            raise BoostError(f"{option} {text!r} must be NAME=WEIGHT, such as billing=2")
+            raise InvalidInputError(f"{option} {text!r} must be NAME=WEIGHT, such as billing=2")
     return weights
 
 
@@ -41,7 +41,7 @@ def read_tags(names: Sequence[str], file: str | None) -> list[Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"{file} cannot be read as JSON: {error}") from error
     if not isinstance(tags, list):
-        raise TagError(
+        raise InvalidInputError(
             f"{file} must contain a JSON list of names or of objects with the keys name, "
             "description and examples"
         )

@@ -29,25 +29,35 @@ def make_summarizer(
         InvalidInputError: If the API key is missing, or an option is given without `--llm-model`.
         MissingDependencyError: If the openai package is not installed.
     """
-    key = _api_key("llm", model, base_url, api_key_env, is_needed=not estimate)
-    if model is None:
-        return None
-    from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
-
-    return OpenAISummarizer(model, base_url=base_url, api_key=key)
+    return _openai("llm", model, base_url, api_key_env, is_called=not estimate)
 
 
 def make_enricher(
     model: str | None, base_url: str | None, api_key_env: str | None, *, estimate: bool = False
 ) -> Enricher | None:
     """Return an enricher for the `--enrich-*` options; see `make_summarizer`."""
-    key = _api_key("enrich", model, base_url, api_key_env, is_needed=not estimate)
-    if model is None:
+    llm = _openai("enrich", model, base_url, api_key_env, is_called=not estimate)
+    if llm is None:
         return None
     from e2graphrag_integrations.enrichment import Enricher
+
+    return Enricher(llm)
+
+
+def _openai(
+    prefix: str,
+    model: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    *,
+    is_called: bool,
+) -> OpenAISummarizer | None:
+    key = _api_key(prefix, model, base_url, api_key_env, is_needed=is_called)
+    if model is None:
+        return None
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
 
-    return Enricher(OpenAISummarizer(model, base_url=base_url, api_key=key))
+    return OpenAISummarizer(model, base_url=base_url, api_key=key)
 
 
 def make_answers(

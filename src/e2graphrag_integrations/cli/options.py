@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import typer
@@ -16,6 +17,17 @@ def flag(name: str, help_text: str) -> Any:
 def number(help_text: str) -> Any:
     """Return an option whose value is shown as `N` in the help."""
     return typer.Option(metavar="N", help=help_text)
+
+
+def _base_url(option: Callable[..., Any]) -> Any:
+    return option(metavar="URL", help="Address of an OpenAI-compatible server.")
+
+
+def _api_key_env(option: Callable[..., Any]) -> Any:
+    return option(
+        metavar="VARIABLE",
+        help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
+    )
 
 
 _llm_option = functools.partial(typer.Option, rich_help_panel="Language model")
@@ -124,17 +136,9 @@ LLMModel = Annotated[
     ),
 ]
 
-LLMBaseURL = Annotated[
-    str | None, _llm_option(metavar="URL", help="Address of an OpenAI-compatible server.")
-]
+LLMBaseURL = Annotated[str | None, _base_url(_llm_option)]
 
-LLMApiKeyEnv = Annotated[
-    str | None,
-    _llm_option(
-        metavar="VARIABLE",
-        help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
-    ),
-]
+LLMApiKeyEnv = Annotated[str | None, _api_key_env(_llm_option)]
 
 _answer_option = functools.partial(typer.Option, rich_help_panel="Answers")
 
@@ -147,17 +151,9 @@ AnswerModel = Annotated[
     ),
 ]
 
-AnswerBaseURL = Annotated[
-    str | None, _answer_option(metavar="URL", help="Address of an OpenAI-compatible server.")
-]
+AnswerBaseURL = Annotated[str | None, _base_url(_answer_option)]
 
-AnswerApiKeyEnv = Annotated[
-    str | None,
-    _answer_option(
-        metavar="VARIABLE",
-        help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
-    ),
-]
+AnswerApiKeyEnv = Annotated[str | None, _api_key_env(_answer_option)]
 
 AnswerMaxTokens = Annotated[
     int | None,
@@ -188,17 +184,9 @@ EnrichModel = Annotated[
     ),
 ]
 
-EnrichBaseURL = Annotated[
-    str | None, _enrich_option(metavar="URL", help="Address of an OpenAI-compatible server.")
-]
+EnrichBaseURL = Annotated[str | None, _base_url(_enrich_option)]
 
-EnrichApiKeyEnv = Annotated[
-    str | None,
-    _enrich_option(
-        metavar="VARIABLE",
-        help="Environment variable that contains the API key (default: OPENAI_API_KEY).",
-    ),
-]
+EnrichApiKeyEnv = Annotated[str | None, _api_key_env(_enrich_option)]
 
 _boost_option = functools.partial(typer.Option, rich_help_panel="Boosts")
 

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import (
     CallerLoop,
@@ -46,6 +46,7 @@ from e2graphrag_integrations.options import TreePer, WriteOptions
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)
@@ -77,19 +78,6 @@ class _IndexedPages:
     owners: Mapping[str, tuple[str, ...]]
 
 
-class RunSummarizer(Protocol):
-    """A summarizer that calls a model of the framework."""
-
-    def for_run(self, config: Any, *, is_async: bool) -> Summarizer:
-        """Return the summarizer of one build.
-
-        Args:
-            config: The framework's configuration of the calls of the build; None if it has none.
-            is_async: Whether `summarize` returns coroutines for the caller to await.
-        """
-        ...
-
-
 class Corpus(Generic[D]):
     """The documents in an index and the builds that index them; thread-safe.
 
@@ -112,7 +100,7 @@ class Corpus(Generic[D]):
         format_: DocumentFormat[D],
         *,
         tree_per: TreePer = "source",
-        summarizer: RunSummarizer | None = None,
+        summarizer: CallableSummarizer | None = None,
         writes: WriteOptions | None = None,
         auto_build: bool = True,
         mirror: VectorStoreMirror | None = None,
@@ -527,7 +515,7 @@ class Corpus(Generic[D]):
     def _index(self, documents: list[SourceDocument], config: Any, run: IndexingRun) -> IndexReport:
         summarizer: Summarizer | None = None
         if self._summarizer is not None:
-            summarizer = self._summarizer.for_run(config, is_async=run.runner is not None)
+            summarizer = replace(self._summarizer, config=config, is_async=run.runner is not None)
         with self._progress() as progress:
             run = replace(
                 run,

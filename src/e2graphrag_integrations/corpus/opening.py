@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations.corpus.corpus import Corpus, RunSummarizer
+from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.trees import DocumentFormat, check_tree_per
 from e2graphrag_integrations.corpus.vector_store_mirror import MirrorStore, VectorStoreMirror
@@ -17,6 +17,7 @@ from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.options import Options
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 
 D = TypeVar("D")
@@ -29,7 +30,7 @@ def open_corpus(
     hooks: FaceHooks,
     *,
     embedder: Embedder | str | None,
-    summarizer: RunSummarizer | None,
+    summarizer: CallableSummarizer | None,
     strategy: Strategy | None,
     vectors: VectorsArgument | None,
     vector_store: MirrorStore | None,

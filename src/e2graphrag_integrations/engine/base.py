@@ -66,7 +66,7 @@ class OpenEngine(IndexReader):
             parts.node_search,
             parts.options.freshness,
             field_loader,
-            int8=parts.int8,
+            kind=parts.kind,
         )
         self._index.after_write = self._session.note_write
 

@@ -156,8 +156,8 @@ class EntityMethods(OpenEngine):
                 `examples`; at most 500. They replace the former tags. None removes all tags.
 
         Raises:
-            TagError: If the set is empty, a name occurs twice, or a tag is invalid. Nothing was
-                written.
+            InvalidInputError: If the set is empty, a name occurs twice, or a tag is invalid.
+                Nothing was written.
             EmbeddingError: If the embedder fails. Nothing was written.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
@@ -206,8 +206,8 @@ class EntityMethods(OpenEngine):
                 `WriteOptions` of the index.
 
         Raises:
-            InvalidInputError: If an argument is invalid, or the index does not have the level.
-            FilterError: If `where` is invalid.
+            InvalidInputError: If an argument is invalid, or the index does not have the level, or
+                if `where` is invalid.
             LLMCallLimitError: If the reports need more than `max_llm_calls` calls. No model was
                 called.
             SummaryError: If the summarizer failed. Finished reports of an LLM are kept.

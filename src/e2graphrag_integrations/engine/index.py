@@ -170,8 +170,7 @@ class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
                 entire `index`, which tell how common the words of the scope are elsewhere.
 
         Raises:
-            FilterError: If `where` is empty or invalid.
-            InvalidInputError: If `statistics` is invalid.
+            InvalidInputError: If `where` is empty or invalid, or if `statistics` is invalid.
         """
         from e2graphrag_integrations.engine.scoped_reader import ScopedReader
         from e2graphrag_integrations.retrieval.scopes import Scope

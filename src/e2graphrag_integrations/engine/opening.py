@@ -21,17 +21,15 @@ from e2graphrag_integrations.options import MayShareChunk, Options
 from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
-from e2graphrag_integrations.search.dense import NodeSearch
+from e2graphrag_integrations.search.dense import FLOAT32, NodeSearch, VectorKind
 from e2graphrag_integrations.settings import Settings, checked_path, resolve_settings
+from e2graphrag_integrations.snapshot.files import vector_kind
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.store import Store
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.vectors.open_vectors import OpenVectors, VectorsArgument
-
-_INT8 = "int8"
-"""The value of `vectors=` that means vectors of one byte per component in memory."""
 
 VectorSearch = Callable[[Snapshot, Store], NodeSearch]
 """Returns the vector search for a snapshot; may also update an external vector store."""
@@ -77,7 +75,7 @@ class IndexParts:
         options: The options with which it was opened.
         node_search: Replaces the built-in vector search, if any.
         vectors: The vector index of `vectors=`, if any.
-        int8: Whether the vectors in memory have one byte per component.
+        kind: The kind of the vectors in memory.
         hooks: What the face of a framework adds.
     """
 
@@ -86,7 +84,7 @@ class IndexParts:
     options: Options
     node_search: Callable[[Snapshot], NodeSearch] | None = None
     vectors: OpenVectors | None = None
-    int8: bool = False
+    kind: VectorKind = FLOAT32
     hooks: FaceHooks = field(default_factory=FaceHooks)
 
 
@@ -121,10 +119,12 @@ def open_parts(
         )
     language = check_language(models.language)
     as_engine(options.writes.engine)
-    if vectors is not None and vectors != _INT8:
+    kind = vector_kind(vectors)
+    server = vectors if kind is FLOAT32 else None
+    if server is not None:
         from e2graphrag_integrations.vectors.open_vectors import as_vectors
 
-        as_vectors(vectors, hooks.parameter_names.get("vectors", "vectors"))
+        as_vectors(server, hooks.parameter_names.get("vectors", "vectors"))
     if vectors is not None and hooks.vector_search is not None:
         raise InvalidInputError("vectors and a vector store exclude each other: pass one")
     strategy = HybridStrategy() if strategy is None else strategy
@@ -160,7 +160,7 @@ def open_parts(
         manifest = store.manifest()
         resolved, components = resolve(manifest, {} if manifest else store.queue_manifest())
         components.check_embedder()
-        opened_vectors = _opened_vectors(vectors, store)
+        opened_vectors = _opened_vectors(server, store)
     planner = DocumentPlanner(
         resolved,
         components.counter,
@@ -172,14 +172,13 @@ def open_parts(
         store, resolved, components, planner, options.writes, language, requested=requested
     )
     node_search = None if opened_vectors is None else opened_vectors.search
-    if vectors == _INT8:
-        from e2graphrag_integrations.snapshot.int8 import rescored_search
+    if kind.rescored is not None:
+        from e2graphrag_integrations.snapshot.rescoring import rescored_search
 
         node_search = lambda snapshot: rescored_search(snapshot, store)  # noqa: E731 - optional
     if (search := hooks.vector_search) is not None:
         node_search = lambda snapshot: search(snapshot, store)  # noqa: E731 - optional
-    int8 = vectors == _INT8
-    return IndexParts(index, strategy, options, node_search, opened_vectors, int8, hooks)
+    return IndexParts(index, strategy, options, node_search, opened_vectors, kind, hooks)
 
 
 def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def arguments_of(names: Mapping[str, Any], *excluded: str) -> dict[str, Any]:
 
 
 def _opened_vectors(vectors: VectorsArgument | None, store: Store) -> OpenVectors | None:
-    if vectors is None or vectors == _INT8:
+    if vectors is None:
         return None
     from e2graphrag_integrations.vectors.open_vectors import open_vectors
 

@@ -93,8 +93,8 @@ class ScopedReader(IndexReader):
             statistics: See `E2GraphRAG.scoped`; None means those of this scope.
 
         Raises:
-            FilterError: If `where` is empty or invalid.
-            InvalidInputError: If `statistics` is invalid or wider than those of this scope.
+            InvalidInputError: If `where` is empty or invalid, or if `statistics` is invalid or
+                wider than those of this scope.
         """
         return self.narrowed(Scope.of(where, statistics, within=self._scope))
 

@@ -99,9 +99,8 @@ class DocumentWrites(OpenEngine):
                 called, and nothing was written.
             SettingsMismatchError: If a model differs from the one that built the index.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-            IndexingError: If all documents failed.
-            EngineError: If the cluster of the engine does not answer, or its workers fail. Finished
-                results are kept.
+            IndexingError: If all documents failed, or if the cluster of the engine does not answer,
+                or its workers fail. Finished results are kept.
             NotPicklableError: If a component cannot be sent to the workers of the engine.
             StoppedError: If `stop` or `close` was called.
         """
@@ -157,7 +156,7 @@ class DocumentWrites(OpenEngine):
             DuplicateDocumentError: If an id is given twice. Nothing was changed.
             E2GraphRAGError: For the same reasons as `add`.
         """
-        work = partial(update_documents, as_documents(documents), self._index)
+        work = self._updating(documents)
         return self._run(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
 
     async def aupdate(
@@ -170,8 +169,11 @@ class DocumentWrites(OpenEngine):
         wait: bool = True,
     ) -> IndexReport:
         """Run `update` in a thread; an async summarizer runs in the caller's event loop."""
-        work = partial(update_documents, as_documents(documents), self._index)
+        work = self._updating(documents)
         return await self._arun(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
+
+    def _updating(self, documents: Documents) -> _Write:
+        return partial(update_documents, as_documents(documents), self._index)
 
     def resume(
         self,
@@ -185,7 +187,7 @@ class DocumentWrites(OpenEngine):
         Finished results are not computed again. `max_llm_calls`, `progress` and `engine`, failures
         and errors are handled as in `add`.
         """
-        work = partial(resume_documents, self._index)
+        work = self._resuming()
         return self._run(work, self._run_options(max_llm_calls, progress, engine))
 
     async def aresume(
@@ -196,8 +198,11 @@ class DocumentWrites(OpenEngine):
         engine: EngineArgument | None = None,
     ) -> IndexReport:
         """Run `resume` in a thread; an async summarizer runs in the caller's event loop."""
-        work = partial(resume_documents, self._index)
+        work = self._resuming()
         return await self._arun(work, self._run_options(max_llm_calls, progress, engine))
+
+    def _resuming(self) -> _Write:
+        return partial(resume_documents, self._index)
 
     def work(
         self,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,11 +16,12 @@ from e2graphrag_integrations._utils.validation import (
     check_text,
     type_name,
 )
-from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
-from e2graphrag_integrations.enrichment.stage import EnrichmentError, EnrichmentStage
+from e2graphrag_integrations.embedders.fingerprints import settings_digest
+from e2graphrag_integrations.enrichment.stage import EnrichmentStage
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer, call_of
 from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts, marker_for
 
@@ -74,7 +74,7 @@ class Enricher:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if not isinstance(self.llm, OpenAISummarizer) and _caller(self.llm) is None:
+        if not isinstance(self.llm, OpenAISummarizer) and call_of(self.llm) is None:
             raise InvalidInputError(
                 f"llm is a {type_name(self.llm)}: pass a function that takes a prompt, an LLM of "
                 "LlamaIndex, a model of LangChain, or an OpenAISummarizer"
@@ -92,28 +92,27 @@ class Enricher:
             raise InvalidInputError("prompt must contain {text}, the place for the chunk")
 
     @property
-    def model(self) -> str:
-        """The name of the model, for messages."""
-        metadata = getattr(self.llm, "metadata", None)
-        names = (
-            self.llm_id,
-            getattr(metadata, "model_name", None),  # of LlamaIndex
-            getattr(self.llm, "model_name", None),
-            getattr(self.llm, "model", None),
-            getattr(self.llm, "__name__", None),
-        )
-        return next((one for one in names if one and isinstance(one, str)), type_name(self.llm))
-
-    @property
     def fingerprint(self) -> str:
         """Identifies the model, its settings and the prompt in the cache.
 
         A function without `llm_id` has a random one, so its answers are reused by this object only.
         """
-        asked = [self.prompt, self.keywords, self.questions, self.context]
-        return (
-            f"enricher:{_identity(self.llm, self.llm_id, self._unnamed)}:{settings_digest(asked)}"
-        )
+        named = self.summarizer().fingerprint
+        prompts = ChunkPrompts(enricher=self)
+        return f"enricher:{named or f'session:{self._unnamed}:{prompts.fingerprint}'}"
+
+    def summarizer(self, *, is_async: bool = False) -> CallableSummarizer | OpenAISummarizer:
+        """Return the model as a summarizer of the title, the beginning and the text of a chunk.
+
+        Args:
+            is_async: Whether the model is awaited, in the event loop of the caller.
+        """
+        prompts = ChunkPrompts(enricher=self)
+        if isinstance(self.llm, OpenAISummarizer):
+            summarizer = copy.copy(self.llm)
+            summarizer.prompts = prompts
+            return summarizer
+        return CallableSummarizer(self.llm, self.llm_id, prompts, is_async=is_async)
 
     def stage(self, summaries: SummaryBuilder, embedder: EmbedderSource) -> EnrichmentStage:
         """Return the stage of a run; see `ChunkStage`.
@@ -122,10 +121,9 @@ class Enricher:
             summaries: The summary builder of the run, whose retries, limits and counts are shared.
             embedder: Embeds the sentences.
         """
-        is_async = isinstance(summaries.runner, CallerLoop)
         asking = replace(
             summaries,
-            summarizer=Asking(self, is_async=is_async),
+            summarizer=self.summarizer(is_async=isinstance(summaries.runner, CallerLoop)),
             fingerprint=self.fingerprint,
             max_tokens=self.max_tokens,
         )
@@ -153,91 +151,23 @@ class Enricher:
         return head + enclosed + tail
 
 
-@dataclass(frozen=True)
-class Asking:
-    """Asks the model of an enricher about a chunk, as a `Summarizer` of its title and texts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkPrompts(Prompts):
+    """The prompts of an enricher.
 
     Attributes:
         enricher: The enricher.
-        is_async: Whether the model is awaited, in the event loop of the caller.
     """
 
     enricher: Enricher
-    is_async: bool = False
 
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        return self.enricher.model
-
-    def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
+    def render(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
         """Return the prompt for the title, the beginning and the text of a chunk."""
         del level, max_tokens
         return self.enricher.render(*texts)
 
-    def summarize(
-        self, texts: Sequence[str], *, level: int, max_tokens: int
-    ) -> str | Awaitable[str]:
-        """Return the answer of the model."""
-        llm = self.enricher.llm
-        prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
-        if isinstance(llm, OpenAISummarizer):
-            plain = copy.copy(llm)
-            plain.prompts = AsGiven()
-            return plain.summarize([prompt], level=level, max_tokens=max_tokens)
-        call = _caller(llm, is_async=self.is_async)
-        if call is None:
-            raise InvalidInputError(f"{type_name(llm)} cannot be called")
-        answer = call(prompt)
-        return _awaited(answer) if isinstance(answer, Awaitable) else _text_of(answer)
-
-
-class AsGiven(Prompts):
-    """Prompts that are the text itself."""
-
-    def render(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
-        """Return the text."""
-        del level, max_tokens
-        return "\n\n".join(texts)
-
-
-def _caller(llm: Any, *, is_async: bool = False) -> Callable[[str], Any] | None:
-    """Return the function of a model that takes a prompt; None if it has none.
-
-    Models of frameworks are recognized by their methods, so that none needs to be imported.
-    """
-    if isinstance(llm, type):
-        return None
-    for name in ("complete", "invoke"):  # of LlamaIndex and of LangChain
-        if callable(getattr(llm, f"a{name}", None)) and callable(getattr(llm, name, None)):
-            method: Callable[[str], Any] = getattr(llm, f"a{name}" if is_async else name)
-            return method
-    return llm if callable(llm) else None
-
-
-async def _awaited(answer: Awaitable[Any]) -> str:
-    return _text_of(await answer)
-
-
-def _text_of(answer: Any) -> str:
-    """Return the text of an answer or of a message."""
-    text = answer if isinstance(answer, str) else getattr(answer, "text", None)
-    if text is None:
-        raise EnrichmentError(f"the llm returned {type_name(answer)}, not a text or a message")
-    return str(text)
-
-
-def _identity(llm: Any, llm_id: str | None, unnamed: str) -> str:
-    """Return what identifies a model and its settings in cache keys."""
-    if llm_id is not None:
-        return f"named:{llm_id}"
-    declared = getattr(llm, "fingerprint", None)
-    if isinstance(declared, str):
-        return hashlib.sha256(declared.encode()).hexdigest()[:16]
-    name = type(llm).__name__
-    settings = getattr(llm, "_identifying_params", None)  # of LangChain
-    if settings is None and callable(getattr(llm, "to_dict", None)):  # of LlamaIndex
-        settings = llm.to_dict()
-    if not settings:
-        return f"session:{unnamed}"
-    return f"{name}:{settings_digest(output_settings(dict(settings)))}"
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with what the enricher asks for."""
+        own = self.enricher
+        return settings_digest([own.prompt, own.keywords, own.questions, own.context])

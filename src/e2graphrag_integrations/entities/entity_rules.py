@@ -19,7 +19,6 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_instance, check_name, short_repr
 from e2graphrag_integrations.entities.entity_types import COMMON_NOUN
 from e2graphrag_integrations.entities.rule_matcher import (
-    FLAGS,
     MATCHING_VERSION,
     MAX_TOKENS,
     TOKEN,
@@ -34,8 +33,13 @@ from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.types import Mention, Sentences
 
 _FIELDS = frozenset({"label", "pattern", "id"})
-_OPERATORS = ("1", "?", "*", "+")
+_TEXTS = frozenset({"TEXT", "ORTH", "LOWER", "SHAPE"})
+_FLAGS = ("IS_ALPHA", "IS_DIGIT", "IS_LOWER", "IS_UPPER", "IS_TITLE", "IS_PUNCT")
+_OPERATORS = ("?", "*", "+")
 _MAX_LABEL = 100
+_MAX_OPERATORS = 6
+_MAX_REPETITIONS = 2
+"""spaCy follows all ways to match a pattern; this keeps them below a second for 60 tokens."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,13 @@ class EntityRules:
 
     The attributes are TEXT (or ORTH), LOWER and SHAPE with a string, `{"IN": [...]}` or
     `{"NOT_IN": [...]}`, IS_ALPHA, IS_DIGIT, IS_LOWER, IS_UPPER, IS_TITLE and IS_PUNCT with true or
-    false, and OP with "?", "*" or "+". A word, a punctuation mark, or a character of a script
-    without spaces is a token; a match has at most 30. A label is a type of its own, unless it is a
-    usual one, such as "ORG".
+    false, and OP with "?", "*" or "+". A pattern has at most 6 tokens with OP, of which 2 may
+    repeat. A word, a punctuation mark, or a character of a script without spaces is a token; a
+    match has at most 30. A label is a type of its own, unless it is a usual one, such as "ORG".
 
     Args:
-        patterns: The rules. Of overlapping matches, the earliest wins, then the longest.
+        patterns: The rules. Of overlapping matches, the one with most tokens wins, then the
+            earliest, then that of the first rule.
 
     Raises:
         InvalidInputError: If a rule is invalid.
@@ -94,6 +99,9 @@ class EntityRules:
                     "in each line"
                 ) from error
         return cls(rules)
+
+    def __reduce__(self) -> tuple[type[EntityRules], tuple[Sequence[Mapping[str, Any]]]]:
+        return type(self), (self.patterns,)
 
     @property
     def fingerprint(self) -> str:
@@ -286,40 +294,39 @@ def _checked_pattern(pattern: Any, where: str) -> str | list[dict[str, Any]]:
             f"the pattern {short_repr(pattern)} of {where} must be a phrase, or a list with the "
             f"attributes of 1 to {MAX_TOKENS} tokens"
         )
-    checked = [_checked_token(token, where) for token in pattern]
-    if all(token.get("OP") in {"?", "*"} for token in checked):
+    for token in pattern:
+        _check_token(token, where)
+    operators = [token["OP"] for token in pattern if "OP" in token]
+    if "+" not in operators and len(operators) == len(pattern):
         raise InvalidInputError(f"the pattern of {where} matches an empty text: require a token")
-    return checked
+    repeating = len(operators) - operators.count("?")
+    if len(operators) > _MAX_OPERATORS or repeating > _MAX_REPETITIONS:
+        raise InvalidInputError(
+            f"the pattern of {where} has {len(operators)} tokens with OP, of which {repeating} may "
+            f"repeat; more than {_MAX_OPERATORS} and {_MAX_REPETITIONS} would take too long: "
+            "divide it into several rules"
+        )
+    return [dict(token) for token in pattern]
 
 
-def _checked_token(token: Any, where: str) -> dict[str, Any]:
+def _check_token(token: Any, where: str) -> None:
     if not isinstance(token, Mapping):
         raise InvalidInputError(f"{short_repr(token)} in {where} must map attributes to values")
-    checked: dict[str, Any] = {}
     for key, value in token.items():
-        name = "TEXT" if key == "ORTH" else key
-        if name == "OP":
-            is_valid = value in _OPERATORS
-        elif name in FLAGS:
-            is_valid = isinstance(value, bool)
-        else:
-            is_valid = name in {"TEXT", "LOWER", "SHAPE"} and _is_text(value)
-        if not is_valid:
+        if not (
+            (key == "OP" and value in _OPERATORS)
+            or (key in _FLAGS and isinstance(value, bool))
+            or (key in _TEXTS and _is_text(value))
+        ):
             raise InvalidInputError(
                 f"{short_repr(key)}: {short_repr(value)} in {where} is not supported: use TEXT, "
-                f"LOWER or SHAPE with a string, IN or NOT_IN, {', '.join(FLAGS)} with true or "
+                f"LOWER or SHAPE with a string, IN or NOT_IN, {', '.join(_FLAGS)} with true or "
                 f"false, or OP with one of {', '.join(_OPERATORS)}"
             )
-        checked[name] = value
-    return checked
 
 
 def _is_text(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        lists = [*value.values()]
-        return (
-            set(value) in ({"IN"}, {"NOT_IN"})
-            and isinstance(lists[0], list | tuple)
-            and all(isinstance(one, str) for one in lists[0])
-        )
+    if isinstance(value, dict) and set(value) in ({"IN"}, {"NOT_IN"}):
+        [texts] = value.values()
+        return isinstance(texts, list | tuple) and all(isinstance(one, str) for one in texts)
     return isinstance(value, str)

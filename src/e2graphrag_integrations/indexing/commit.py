@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.errors import LeaseLostError
 from e2graphrag_integrations.graph.builder import GraphBuilder
 from e2graphrag_integrations.indexing.language_checks import ExtractionFit
 from e2graphrag_integrations.indexing.open_index import IndexingContext
@@ -17,7 +16,7 @@ from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import IndexReport
-from e2graphrag_integrations.store.records import StoredNode
+from e2graphrag_integrations.store.records import LeaseLostError, StoredNode
 from e2graphrag_integrations.text.words import count_words
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node, SourceDocument

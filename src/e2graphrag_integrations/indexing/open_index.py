@@ -214,7 +214,7 @@ class OpenIndex:
         """Reject writes in a forked process, and through an index opened from a pickle.
 
         Raises:
-            ForkedProcessError: If this process is a fork of the one that opened the file.
+            StoreError: If this process is a fork of the one that opened the file.
             SettingsMismatchError: If the pickle did not contain a model that writes need.
         """
         self.store.check_writable()

@@ -19,7 +19,6 @@ from threading import Event
 from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations.errors import (
     ClosedError,
-    LeaseLostError,
     StoppedError,
     StoreConnectionError,
     StoreError,
@@ -49,7 +48,7 @@ from e2graphrag_integrations.store.queue import (
     queued_ids,
     set_queue_status,
 )
-from e2graphrag_integrations.store.records import StoredNode, content_hash
+from e2graphrag_integrations.store.records import LeaseLostError, StoredNode, content_hash
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import SourceDocument
 

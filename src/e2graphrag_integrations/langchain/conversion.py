@@ -148,7 +148,7 @@ def user_filter(
     The result of `tagged` is returned unchanged.
 
     Raises:
-        FilterError: If the filter is invalid.
+        InvalidInputError: If the filter is invalid.
     """
     return where if isinstance(where, NodeMask) else _UserFilter(compile_where(where))
 

@@ -39,7 +39,6 @@ from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
 from e2graphrag_integrations.langchain.conversion import LangChainDocuments
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
-from e2graphrag_integrations.langchain.llm import RunnableSummarizer
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
     OpenOptions,
@@ -76,6 +75,7 @@ from e2graphrag_integrations.reports import (
 )
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Strategy
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument, is_vectors
 
@@ -545,8 +545,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
             statistics: Whose document frequencies BM25 uses; see `E2GraphRAG.scoped`.
 
         Raises:
-            FilterError: If `where` is empty or invalid.
-            InvalidInputError: If `statistics` is invalid.
+            InvalidInputError: If `where` is empty or invalid, or if `statistics` is invalid.
         """
         return ScopedIndex.of(self, where, statistics)
 
@@ -732,7 +731,7 @@ def _with_embedding(options: OpenOptions, embedding: Any) -> OpenOptions:
     return {**options, "embeddings": embedding}
 
 
-def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSummarizer | None:
+def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> CallableSummarizer | None:
     if llm is None:
         return None
     if not isinstance(llm, Runnable):
@@ -740,7 +739,7 @@ def _summarizer(llm: Any, prompts: Prompts, llm_id: str | None) -> RunnableSumma
             f"llm is a {type_name(llm)}: pass a LangChain model such as ChatOpenAI(...), or None "
             "to summarize without a language model"
         )
-    return RunnableSummarizer(llm, prompts, llm_id)
+    return CallableSummarizer(llm, llm_id, prompts)
 
 
 def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.corpus.page import owners_of
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.llama_index.nodes import TREE
 from e2graphrag_integrations.pages import (
@@ -108,11 +108,11 @@ def where_of(
         tags: Names of tags.
 
     Raises:
-        FilterError: If no condition is given, or one is invalid.
+        InvalidInputError: If no condition is given, or one is invalid.
     """
     mask = node_filter(filters, doc_ids, node_ids, tags)
     if mask is None:
-        raise FilterError("where_of() needs a condition: omit where= to read everything")
+        raise InvalidInputError("where_of() needs a condition: omit where= to read everything")
     return NodeMask(mask)
 
 
@@ -133,8 +133,8 @@ def node_filter(
     string, and is neither less nor greater than one.
 
     Raises:
-        FilterError: If an operator is unknown, a value has the wrong type, or the filters exceed
-            10,000 conditions or a nesting of 50.
+        InvalidInputError: If an operator is unknown, a value has the wrong type, or the filters
+            exceed 10,000 conditions or a nesting of 50.
     """
     if filters is None and doc_ids is None and node_ids is None and tags is None:
         return None
@@ -166,7 +166,7 @@ def user_predicate(where: Mapping[str, Any]) -> Predicate:
     """Return a filter of the core as one on the metadata of LlamaIndex documents.
 
     Raises:
-        FilterError: If the filter is invalid.
+        InvalidInputError: If the filter is invalid.
     """
     compiled = cast("Filter", compile_where(where))
     return compiled.with_conditions(lambda one: _with_ids(one, DOCUMENT_ID))
@@ -176,10 +176,10 @@ def as_where(filters: MetadataFilters) -> Mapping[str, Any]:
     """Return filters as a `where` of the core; see `compile_where`.
 
     Raises:
-        FilterError: If the filters are invalid, too many, or nested too deeply.
+        InvalidInputError: If the filters are invalid, too many, or nested too deeply.
     """
     if not isinstance(filters, MetadataFilters):
-        raise FilterError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
+        raise InvalidInputError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
     return _Translator().group(filters)
 
 
@@ -207,7 +207,7 @@ def _check_lists(**lists: object) -> None:
     for name, values in lists.items():
         if isinstance(values, str) or not isinstance(values, Collection | None):
             what = "names" if name == "tags" else "ids"
-            raise FilterError(f"{name}={short_repr(values)} must be a list of {what}")
+            raise InvalidInputError(f"{name}={short_repr(values)} must be a list of {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ class _Translator:
     def group(self, filters: MetadataFilters, depth: int = 0) -> Mapping[str, Any]:
         """Return a group of filters, below `depth` others, as a `where`."""
         if depth > MAX_DEPTH:
-            raise FilterError(f"filters are nested more than {MAX_DEPTH} deep: flatten them")
+            raise InvalidInputError(f"filters are nested more than {MAX_DEPTH} deep: flatten them")
         parts = [
             self.group(part, depth + 1) if isinstance(part, MetadataFilters) else self._one(part)
             for part in filters.filters
@@ -338,7 +338,7 @@ class _Translator:
     def _count(self) -> None:
         self._conditions += 1
         if self._conditions > MAX_CONDITIONS:
-            raise FilterError(
+            raise InvalidInputError(
                 f"filters have more than {MAX_CONDITIONS:,} conditions: use FilterOperator.IN to "
                 "compare a key with many values"
             )
@@ -347,7 +347,7 @@ class _Translator:
 def _check(one: MetadataFilter | ExactMatchFilter, operator: FilterOperator) -> None:
     """Check the operator and the value of a filter."""
     if operator not in _OPERATORS:
-        raise FilterError(f"filters: operator {operator} on {one.key!r} is not supported")
+        raise InvalidInputError(f"filters: operator {operator} on {one.key!r} is not supported")
     needed, value = None, one.value
     if operator in _LIST_OPERATORS and not isinstance(value, list):
         needed = "a list"
@@ -358,4 +358,4 @@ def _check(one: MetadataFilter | ExactMatchFilter, operator: FilterOperator) -> 
         needed = None if is_flat else "a list of numbers and strings"
     if needed:
         where = f"filters: {one.key} {operator.value} {short_repr(value)}"
-        raise FilterError(f"{where}: the value must be {needed}")
+        raise InvalidInputError(f"{where}: the value must be {needed}")

@@ -534,8 +534,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         `EngineOptions` lists the accepted names.
 
         Raises:
-            InvalidInputError: If an argument is unknown or out of range.
-            FilterError: If a filter is invalid, or is passed under a name that other packages use.
+            InvalidInputError: If an argument is unknown or out of range, or if a filter is invalid,
+                or is passed under a name that other packages use.
         """
         known = IndexRetrieverOptions.__annotations__
         reject_retriever_options(name for name in options if name not in known)
@@ -557,8 +557,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 query engines and response synthesizers, such as `response_mode`.
 
         Raises:
-            InvalidInputError: If `llm` is not an LLM, or an option is unknown or out of range.
-            FilterError: If a filter is invalid, or is passed under a name that other packages use.
+            InvalidInputError: If `llm` is not an LLM, or an option is unknown or out of range, or
+                if a filter is invalid, or is passed under a name that other packages use.
         """
         reject_engine_options(options)
         return super().as_query_engine(llm_for_answers(llm, self._callback_manager), **options)
@@ -578,8 +578,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
                 chat engines, such as `memory`.
 
         Raises:
-            InvalidInputError: If `llm` is not an LLM, or an option is unknown or out of range.
-            FilterError: If a filter is invalid, or is passed under a name that other packages use.
+            InvalidInputError: If `llm` is not an LLM, or an option is unknown or out of range, or
+                if a filter is invalid, or is passed under a name that other packages use.
         """
         check_choice("chat_mode", chat_mode, tuple(mode.value for mode in ChatMode))
         reject_engine_options(options)
@@ -622,8 +622,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             statistics: Whose document frequencies BM25 uses; see `E2GraphRAG.scoped`.
 
         Raises:
-            FilterError: If `where` is empty or invalid.
-            InvalidInputError: If `statistics` is invalid.
+            InvalidInputError: If `where` is empty or invalid, or if `statistics` is invalid.
         """
         return ScopedIndex.of(self, where, statistics)
 

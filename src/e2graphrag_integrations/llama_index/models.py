@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations._utils.validation import type_name
-from e2graphrag_integrations.embedders.fingerprints import output_settings, settings_digest
 from e2graphrag_integrations.embedders.framework import FrameworkEmbedder
 from e2graphrag_integrations.entities.extractor_choice import Extractors
 from e2graphrag_integrations.errors import InvalidInputError
@@ -23,6 +22,7 @@ from e2graphrag_integrations.protocols import (
     Summarizer,
     TokenCounter,
 )
+from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts
 
@@ -50,46 +50,12 @@ class EmbedModel(FrameworkEmbedder):
         return np.asarray(self.model.get_query_embedding(text), dtype=np.float32)
 
 
-class LLMSummarizer:
-    """Summarize with any chat or completion model, through `llm.predict` or `llm.apredict`.
+class LLMSummarizer(CallableSummarizer):
+    """Summarizes through `predict` or `apredict`, which add the system prompt of a model."""
 
-    Args:
-        llm: The model.
-        prompts: The prompts.
-        is_async: Whether `summarize` returns coroutines for the caller to await.
-    """
-
-    def __init__(self, llm: LLM, prompts: Prompts, *, is_async: bool = False) -> None:
-        self._llm = llm
-        self._prompts = prompts
-        self._is_async = is_async
-
-    def for_run(self, config: Any, *, is_async: bool) -> LLMSummarizer:
-        """Return a copy for one build; LlamaIndex has no configuration of calls."""
-        del config
-        return LLMSummarizer(self._llm, self._prompts, is_async=is_async)
-
-    @property
-    def fingerprint(self) -> str:
-        """The model's class, the settings that affect its output, and the prompts."""
-        digest = settings_digest(output_settings(self._llm.to_dict()))
-        return f"llama-index:{self._llm.class_name()}:{digest}:{self._prompts.fingerprint}"
-
-    @property
-    def model(self) -> str:
-        """The name of the model, or else its class."""
-        return self._llm.metadata.model_name or self._llm.class_name()
-
-    def prompt(self, texts: Sequence[str], *, level: int, max_tokens: int) -> str:
-        """Return the prompt that `summarize` sends."""
-        return self._prompts.render(texts, level=level, max_tokens=max_tokens)
-
-    def summarize(
-        self, texts: Sequence[str], *, level: int, max_tokens: int
-    ) -> str | Awaitable[str]:
-        """Return the summary, or a coroutine that returns it if `is_async` is set."""
-        predict = self._llm.apredict if self._is_async else self._llm.predict
-        prompt = self.prompt(texts, level=level, max_tokens=max_tokens)
+    def ask(self, prompt: str) -> Any:
+        """Call the model."""
+        predict = self.llm.apredict if self.is_async else self.llm.predict
         return predict(_PLAIN_TEMPLATE, text=prompt)
 
 
@@ -103,7 +69,7 @@ def summarizer_for(
     """
     if not isinstance(llm, LLM) or _is_disabled(llm):
         return ExtractiveSummarizer(counter=counter)
-    return LLMSummarizer(llm, prompts, is_async=is_async)
+    return LLMSummarizer(llm, prompts=prompts, is_async=is_async)
 
 
 def _is_disabled(llm: LLM) -> bool:
@@ -128,7 +94,7 @@ def index_summarizer(
         return None
     if callback_manager is not None:  # LlamaIndex's own indexes pass it on as well
         llm.callback_manager = callback_manager
-    return LLMSummarizer(llm, prompts)
+    return LLMSummarizer(llm, prompts=prompts)
 
 
 def index_embedder(

@@ -14,7 +14,7 @@ from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import type_name, unknown_argument
-from e2graphrag_integrations.errors import FilterError, InvalidInputError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.models import EmbedModelType
 from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Models, WriteOptions
@@ -179,12 +179,12 @@ def reject_retriever_options(
         known: The names of all options, for the message.
 
     Raises:
-        FilterError: If other retrievers use this name for a filter.
-        InvalidInputError: For any other name; the message suggests the closest option.
+        InvalidInputError: If other retrievers use this name for a filter, or for any other name;
+            the message suggests the closest option.
     """
     for name in unknown:
         if name in _FILTER_NAMES:
-            raise FilterError(f"unknown argument {name!r}: pass filters=MetadataFilters(...)")
+            raise InvalidInputError(f"unknown argument {name!r}: pass filters=MetadataFilters(...)")
         error = unknown_argument(name, list(known), elsewhere=_OTHER_NAMES)
         if name not in _DIVERSITY_NAMES:
             raise error
@@ -197,8 +197,8 @@ def reject_engine_options(options: Iterable[str]) -> None:
     """Raise an error for the first name that neither a retriever nor an engine has.
 
     Raises:
-        FilterError: If other retrievers use this name for a filter.
-        InvalidInputError: For any other name; the message suggests the closest option.
+        InvalidInputError: If other retrievers use this name for a filter, or for any other name;
+            the message suggests the closest option.
     """
     known = QueryEngineOptions.__annotations__
     reject_retriever_options((name for name in options if name not in known), known)

@@ -168,9 +168,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         callback_manager, object_map, objects, verbose: See LlamaIndex's `BaseRetriever`.
 
     Raises:
-        InvalidInputError: If an argument is unknown, out of range, or of a wrong type.
-        FilterError: If a filter or `as_of` is invalid.
-        BoostError: If `boost` is invalid. Unknown tags and documents raise at retrieval.
+        InvalidInputError: If an argument is unknown, out of range, or of a wrong type, or if a
+            filter or `as_of` is invalid, or if `boost` is invalid. Unknown tags and documents raise
+            at retrieval.
         StoreError: If the index at the path or URL cannot be opened.
     """
 

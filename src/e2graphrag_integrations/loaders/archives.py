@@ -9,7 +9,7 @@ import io
 import posixpath
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from e2graphrag_integrations.errors import UnreadableFileError
@@ -106,6 +106,16 @@ class Archive:
                         del element.getparent()[0]
         with translate_errors(self._format, self._budget.origin, etree.XMLSyntaxError):
             parser.close()
+
+    def events_outside(self, skipped: Collection[str], name: str) -> Iterator[tuple[str, str, Any]]:
+        """Yield the `events` that are not in elements with some names: event, name and element."""
+        depth = 0
+        for event, element in self.events(name):
+            own = local_name(element)
+            if own in skipped:
+                depth += 1 if event == "start" else -1
+            elif not depth:
+                yield event, own, element
 
     def relations(self, part: str = "") -> dict[str, Relation]:
         """Return the relations of a part of an office file, or of the file itself, by their ids."""

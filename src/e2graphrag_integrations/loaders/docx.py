@@ -56,8 +56,8 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     archive = Archive(data, "DOCX file", budget)
     main_part = archive.main_part()
     body = _Body(_heading_levels(archive, main_part), budget)
-    for event, element in archive.events(main_part):
-        body.add(event, local_name(element), element)
+    for event in archive.events_outside(_SKIPPED, main_part):
+        body.add(*event)
     if not body.found:
         raise archive.refuse("it has no text")
     title = archive.title()
@@ -79,18 +79,10 @@ class _Body:
         self._budget = budget
         self._paragraph: list[str] = []
         self._tables: list[_Table] = []
-        self._skipped = 0
 
     def add(self, event: str, name: str, element: Any) -> None:
         """Add the start or the end of an element."""
-        if name in _SKIPPED:
-            self._skipped += 1 if event == "start" else -1
-        elif self._skipped:
-            return
-        elif event == "start":
-            self._start(name, element)
-        else:
-            self._end(name, element)
+        (self._start if event == "start" else self._end)(name, element)
 
     def _start(self, name: str, element: Any) -> None:
         if name == "body":

@@ -57,8 +57,8 @@ def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     for number, part in enumerate(parts, 1):
         slide = _Slide(budget)
         for name in (part, *_notes(archive, part)):
-            for event, element in archive.events(name):
-                slide.add(event, local_name(element), element)
+            for event in archive.events_outside(_SKIPPED, name):
+                slide.add(*event)
         for offset, title in slide.titles:
             headings.add(start + offset, 1, title)
         text = _SEPARATOR.join(slide.blocks) + _SEPARATOR
@@ -105,7 +105,6 @@ class _Slide:
         self.blocks: list[str] = []
         self.titles: list[tuple[int, str]] = []
         self._budget = budget
-        self._skipped = 0
         self._size = 0
         self._placeholder = ""
         self._paragraph: list[str] = []
@@ -115,14 +114,7 @@ class _Slide:
 
     def add(self, event: str, name: str, element: Any) -> None:
         """Add the start or the end of an element."""
-        if name in _SKIPPED:
-            self._skipped += 1 if event == "start" else -1
-        elif self._skipped:
-            return
-        elif event == "start":
-            self._start(name, element)
-        else:
-            self._end(name, element)
+        (self._start if event == "start" else self._end)(name, element)
 
     def _start(self, name: str, element: Any) -> None:
         if name == "sp":

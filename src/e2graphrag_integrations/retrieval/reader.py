@@ -121,11 +121,9 @@ class IndexReader(abc.ABC):
                 Without it, documents that `supersedes` in the metadata of others names follow them.
 
         Raises:
-            InvalidInputError: If an argument is invalid, or `min_relevance` is given and the
-                relevance of the embedder is not calibrated.
-            FilterError: If `where` or `as_of` is invalid, or a document has an invalid date.
-            BoostError: If `boost` is invalid, or the index has a date or value that it cannot use.
-            TagError: If `boost` or `where` names an unknown tag.
+            InvalidInputError: If an argument is invalid, if `min_relevance` is given and the
+                relevance of the embedder is not calibrated, or if a document has a date or a value
+                that `as_of` or `boost` cannot use.
             UnknownDocumentError: If `boost` names an unknown document.
             CorruptStoreError: If a stored row does not match its checksum.
         """
@@ -275,7 +273,7 @@ class IndexReader(abc.ABC):
 
 
 def _compiled(where: Where) -> NodeFilter:
-    """Return a filter on the nodes of a snapshot; raise FilterError if it is invalid."""
+    """Return a filter on the nodes of a snapshot; raise InvalidInputError if it is invalid."""
     from e2graphrag_integrations.retrieval.filters.where import metadata_filter
 
     return metadata_filter(where)

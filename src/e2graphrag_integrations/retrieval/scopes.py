@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.validation import check_choice, short_repr
-from e2graphrag_integrations.errors import CorruptStoreError, FilterError, InvalidInputError
+from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.filters.pages import all_pass
 from e2graphrag_integrations.retrieval.filters.tree import Filter, Group, KeyCondition, Part
@@ -87,18 +87,18 @@ class Scope:
             adapt: For integrations: compiles a filter on the metadata that users see.
 
         Raises:
-            FilterError: If the filter is invalid, or if a part of it is empty.
-            InvalidInputError: If `statistics` is invalid, or wider than those of `within`.
+            InvalidInputError: If the filter is invalid, or if a part of it is empty, or if
+                `statistics` is invalid, or wider than those of `within`.
         """
         if not isinstance(where, Mapping):
-            raise FilterError(
+            raise InvalidInputError(
                 f"where={short_repr(where)} must map metadata keys to conditions, as in "
                 "{'tenant': 'a'}: a scope cannot be a function, because it must stay the same"
             )
         compiled = compile_where(where)
         given = json.loads(json.dumps(where, default=_plain))
         if not isinstance(compiled, Filter) or _has_empty_part(compiled.root):
-            raise FilterError(
+            raise InvalidInputError(
                 f"where={short_repr(given)} contains an empty filter, which would match every "
                 "document or none: a scope needs conditions on metadata keys, as in {'tenant': 'a'}"
             )

@@ -29,7 +29,7 @@ from e2graphrag_integrations.retrieval.pipeline import retrieve
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, NodeSearch, VectorKind
 from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -115,7 +115,7 @@ class RetrievalSession:
         policy: How old an answer may be.
         field_loader: Returns a function that loads the `ChunkField` of a snapshot, or None if its
             chunks have none.
-        int8: Whether the vectors of the snapshots have one byte per component.
+        kind: The kind of the vectors of the snapshots.
     """
 
     def __init__(
@@ -126,9 +126,9 @@ class RetrievalSession:
         policy: FreshnessPolicy | None = None,
         field_loader: FieldLoader = lambda *_: None,
         *,
-        int8: bool = False,
+        kind: VectorKind = FLOAT32,
     ) -> None:
-        self._int8 = int8
+        self._kind = kind
         self._store = store
         self._components = components
         self._node_search = node_search
@@ -269,7 +269,7 @@ class RetrievalSession:
         with self._scopes_lock:
             if self._scopes is None:
                 # Other vector searches, such as those of servers, are searched through a mask.
-                node_search = self._node_search if self._int8 else None
+                node_search = None if self._kind.rescored is None else self._node_search
                 self._scopes = ScopedSnapshots(node_search=node_search)
             return self._scopes
 
@@ -315,7 +315,7 @@ class RetrievalSession:
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
-        base = load_or_build_snapshot(store, older, int8=self._int8)
+        base = load_or_build_snapshot(store, older, kind=self._kind)
         load_field = self._field_loader(base, store)
         if load_field is not None:
             base = replace(base, field_factory=load_field, prebuilt_bm25=base.loaded_bm25)

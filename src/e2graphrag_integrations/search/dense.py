@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from e2graphrag_integrations.search.ivf import (
     quantized_index,
     search_parameters,
 )
+
+_BLOCK = 1 << 14
+"""Number of vectors that are encoded at a time."""
 
 _EXACT_LIMIT = 20_000
 """Maximum number of windows for which the search is exact. An exact search of this many windows
@@ -152,13 +156,66 @@ class NodeSearch(ABC):
         return []
 
 
+@dataclass(frozen=True)
+class VectorKind:
+    """How vectors are kept in memory and in snapshots.
+
+    The vectors of a kind are read as float32, like an array. They consist of arrays with one row
+    for each window, such as codes and scales, so what moves windows moves the rows of each array.
+    `snapshot/files.py` lists the kinds.
+
+    Attributes:
+        name: The value of `vectors=` that chooses it, and the subfolder of its snapshots.
+        allocate: Returns vectors to be set row by row, given their number and dimension.
+        arrays: Returns the arrays of vectors by file name, without the suffix.
+        restored: The inverse of `arrays`.
+        are_valid: Whether arrays from a file fit together.
+        rescored: Returns the search that computes the cosines of the best windows from the exact
+            vectors, given the search in the own ones; None if the own ones are exact.
+    """
+
+    name: str
+    allocate: Callable[[int, int], Any]
+    arrays: Callable[[Any], Mapping[str, Any]]
+    restored: Callable[[Mapping[str, Any]], Any]
+    are_valid: Callable[[Any], bool]
+    rescored: Callable[[Any, Callable[[IntArray], FloatArray]], NodeSearch] | None = None
+
+    def mapped(self, change: Callable[..., Any], *vectors: Any) -> Any:
+        """Return the vectors whose arrays are made from the arrays of others, one by one."""
+        arrays = [self.arrays(one) for one in vectors]
+        return self.restored({name: change(*(a[name] for a in arrays)) for name in arrays[0]})
+
+    def encoded(self, vectors: Any) -> Any:
+        """Return the vectors of this kind that are nearest to others."""
+        made = self.allocate(len(vectors), vectors.shape[1])
+        for start in range(0, len(vectors), _BLOCK):
+            made[start : start + _BLOCK] = vectors[start : start + _BLOCK]
+        return made
+
+
+FLOAT32 = VectorKind(
+    "",
+    lambda windows, dimension: np.empty((windows, dimension), np.float32),
+    lambda vectors: {"vectors": vectors},
+    lambda arrays: arrays["vectors"],
+    lambda vectors: bool(vectors.dtype == np.float32 and vectors.ndim == 2),  # noqa: PLR2004
+)
+
+
+def kind_of(vectors: Any) -> VectorKind:
+    """Return the kind of vectors."""
+    kind: VectorKind = getattr(vectors, "kind", FLOAT32)
+    return kind
+
+
 class DenseIndex(NodeSearch):
     """Searches vectors in memory: exactly if there are few, otherwise through IVF lists.
 
     IVF candidates are reranked by exact cosine; the recall of the top 200 is 0.98.
 
     Args:
-        vectors: Unit vectors, shape (windows, dimension), as an array of float32 or `Int8Vectors`.
+        vectors: Unit vectors, shape (windows, dimension), of any kind.
         window_nodes: The node of each window, ascending, shape (windows,).
         ivf: Previously trained lists; None trains them on the first search that needs them.
         on_train: Called with newly trained lists, to persist them.
@@ -186,9 +243,9 @@ class DenseIndex(NodeSearch):
         return self.ivf
 
     @property
-    def is_int8(self) -> bool:
-        """Whether the vectors have one byte per component."""
-        return not isinstance(self.vectors, np.ndarray)
+    def kind(self) -> VectorKind:
+        """The kind of the vectors."""
+        return kind_of(self.vectors)
 
     @property
     def dimension(self) -> int:
@@ -241,7 +298,7 @@ class DenseIndex(NodeSearch):
 
     @lazy
     def _flat_index(self) -> Any:
-        if self.is_int8:
+        if self.kind.rescored is not None:
             return quantized_index(self.vectors)
         index = load_faiss().IndexFlatIP(self.vectors.shape[1])
         index.add(np.ascontiguousarray(self.vectors, dtype=np.float32))
@@ -260,7 +317,7 @@ class DenseIndex(NodeSearch):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         parameters = None if mask is None else load_faiss().SearchParameters(sel=_selector(mask))
         fetch = min(usable, count + 1)
-        if self.is_int8:  # FAISS rounds the vectors again
+        if self.kind.rescored is not None:  # FAISS rounds the vectors again
             fetch = min(usable, 2 * count)
             _, [rows] = self._flat_index.search(query[None, :], fetch, params=parameters)
             return self._rerank_exactly(rows[rows >= 0], query, count)

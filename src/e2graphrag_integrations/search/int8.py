@@ -6,7 +6,7 @@ depends on others, and a merged snapshot equals one that is built from all rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -14,16 +14,12 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorKind
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.ivf import VectorRows
 from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors
 
 _MAX_CODE = 127
 """The largest code."""
-
-_BLOCK = 1 << 14
-"""Number of vectors that are quantized at a time."""
 
 _RESCORED = 64
 """Number of the best windows, or of given ones, whose vectors are read from the index for their
@@ -52,13 +48,10 @@ class Int8Vectors:
         """Return vectors to be set one by one."""
         return cls(np.zeros((windows, dimension), np.int8), np.zeros((windows, 1), np.float32))
 
-    @classmethod
-    def of(cls, vectors: VectorRows) -> Self:
-        """Return the nearest vectors of one byte per component."""
-        made = cls.zeros(len(vectors), vectors.shape[1])
-        for start in range(0, len(vectors), _BLOCK):
-            made[start : start + _BLOCK] = vectors[start : start + _BLOCK]
-        return made
+    @property
+    def kind(self) -> VectorKind:
+        """Their kind."""
+        return INT8
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,24 +92,6 @@ class Int8Vectors:
         if copy is False:
             raise ValueError("vectors of one byte cannot become float32 without a copy")
         return np.asarray(self[:], dtype=dtype)
-
-    def take(self, rows: IntArray | NDArray[np.bool_] | slice) -> Int8Vectors:
-        """Return some of the vectors, with the same codes."""
-        return Int8Vectors(self.codes[rows], self.scales[rows])
-
-    def followed_by(self, others: Sequence[Int8Vectors]) -> Int8Vectors:
-        """Return these vectors and those of others, with the same codes."""
-        codes, scales = [self.codes], [self.scales]
-        codes += [other.codes for other in others]
-        scales += [other.scales for other in others]
-        return Int8Vectors(np.concatenate(codes), np.concatenate(scales))
-
-    def with_recent(self, recent: Int8Vectors, places: IntArray) -> Int8Vectors:
-        """Return the vectors of two segments; see `SegmentedVectors`."""
-        return Int8Vectors(
-            SegmentedVectors(self.codes, recent.codes, places),
-            SegmentedVectors(self.scales, recent.scales, places),
-        )
 
 
 ReadVectors = Callable[[IntArray], FloatArray]
@@ -168,3 +143,13 @@ class RescoredSearch(NodeSearch):
     def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
         """Return the cosines of several vectors and some windows. See `NodeSearch`."""
         return self.own.cosines_of(queries, windows)
+
+
+INT8 = VectorKind(
+    "int8",
+    Int8Vectors.zeros,
+    lambda vectors: {"vectors": vectors.codes, "vector_scales": vectors.scales},
+    lambda arrays: Int8Vectors(arrays["vectors"], arrays["vector_scales"]),
+    lambda vectors: vectors.is_valid,
+    RescoredSearch,
+)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorKind, kind_of
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.search.ivf import InvertedLists, VectorRows, assign_lists
 
@@ -92,11 +92,8 @@ class SegmentedIndex(NodeSearch):
         is_kept = base_rows >= 0
         places[base_rows[is_kept]] = np.flatnonzero(is_kept)
         places[recent_rows] = -1 - np.arange(len(recent_rows))
-        vectors: Any = base.vectors
-        self.vectors: VectorRows = (
-            vectors.with_recent(recent, places)
-            if are_int8(vectors)
-            else SegmentedVectors(vectors, recent, places)
+        self.vectors: VectorRows = base.kind.mapped(
+            lambda old, new: SegmentedVectors(old, new, places), base.vectors, recent
         )
         self._n_removed = len(base_rows) - int(is_kept.sum())
 
@@ -117,9 +114,9 @@ class SegmentedIndex(NodeSearch):
         return len(self.window_nodes)
 
     @property
-    def is_int8(self) -> bool:
-        """Whether the vectors have one byte per component."""
-        return self.base.is_int8
+    def kind(self) -> VectorKind:
+        """The kind of the vectors."""
+        return self.base.kind
 
     @property
     def dimension(self) -> int:
@@ -187,27 +184,14 @@ class SegmentedIndex(NodeSearch):
         return nodes
 
 
-def are_int8(vectors: Any) -> bool:
-    """Whether vectors are `Int8Vectors`, whose module is loaded only if they are used."""
-    return hasattr(vectors, "codes")
-
-
 def taken_vectors(vectors: Any, rows: IntArray | NDArray[np.bool_] | slice) -> Any:
-    """Return some vectors, of one byte per component if the others are."""
-    return vectors.take(rows) if are_int8(vectors) else np.asarray(vectors[rows])
+    """Return some vectors, of the same kind."""
+    return kind_of(vectors).mapped(lambda part: np.asarray(part[rows]), vectors)
 
 
 def without_width(vectors: Any) -> Any:
     """Return vectors; if there are none, those of an empty index, whose dimension is unknown."""
-    if len(vectors):
-        return vectors
-    if are_int8(vectors):
-        return vectors.zeros(0, 0)
-    return np.empty((0, 0), dtype=np.float32)
-
-
-def _joined(older: Any, newer: Any) -> Any:
-    return older.followed_by([newer]) if are_int8(older) else np.concatenate([older, newer])
+    return vectors if len(vectors) else kind_of(vectors).allocate(0, 0)
 
 
 def segmented(
@@ -239,7 +223,7 @@ def segmented(
         recent_rows = recent_rows[order]
         recent = taken_vectors(older.recent, kept)
         if len(newer_rows):
-            recent = _joined(recent, newer.vectors)
+            recent = base.kind.mapped(lambda *parts: np.concatenate(parts), recent, newer.vectors)
         recent = taken_vectors(recent, order)
     if not len(recent_rows):
         recent = taken_vectors(base.vectors, np.empty(0, dtype=np.int64))

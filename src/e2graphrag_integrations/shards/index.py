@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial as bound
 from typing import Any, NoReturn, TypeVar
 
@@ -32,6 +32,7 @@ from e2graphrag_integrations.indexing.inputs import (
 )
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.planning import DocumentPlanner
+from e2graphrag_integrations.indexing.run import IndexingRun
 from e2graphrag_integrations.languages.language import LanguageNotices
 from e2graphrag_integrations.options import (
     FreshnessPolicy,
@@ -101,8 +102,7 @@ def open_shards(
         strategy: As in `E2GraphRAG.open`.
 
     Raises:
-        InvalidInputError: If an argument is invalid.
-        ShardsUnsupportedError: If `writes` has an enricher.
+        InvalidInputError: If an argument is invalid, or if `writes` has an enricher.
         NotAnIndexError: If the file does not list shards, or a shard is not an index.
         SettingsMismatchError: If shards were built with different settings or models.
         ShardUnavailableError: If a shard cannot be opened, unless `partial` is true.
@@ -171,13 +171,32 @@ def _manifest(store: ShardedStore, calls: ShardCalls, *, partial: bool) -> Mappi
             return store.manifest()
 
 
+@dataclass(frozen=True)
+class ShardWrite:
+    """A write that the shards do.
+
+    Attributes:
+        write: The write of a run.
+    """
+
+    write: Callable[[IndexingRun], IndexReport]
+
+    def __call__(self, run: IndexingRun) -> IndexReport:
+        """Write."""
+        return self.write(run)
+
+
 class ShardedIndex(E2GraphRAG):
     """An index in several files or schemas; `open_shards` opens it.
 
     It answers as an `E2GraphRAG` with the same documents does. Writes go to the shards of the
-    documents. What needs one file or schema, such as entity edits, reports of communities by a
-    language model and exports, raises a `ShardsUnsupportedError`: open the shard with
-    `E2GraphRAG.open` for it.
+    documents, at the same time. If a shard fails, the documents of the others are written, and the
+    same call continues. In reports, an entity counts once for each shard that has it, and only
+    copies in the same shard are copies. `max_llm_calls`, `progress` and `engine` must be None.
+
+    What needs one file or schema, such as entity edits, reports of communities by a language model
+    and exports, raises an `InvalidInputError`: open the shard with `E2GraphRAG.open` for it. A
+    `ShardUnavailableError` says which shards cannot be asked.
     """
 
     def __init__(self, parts: IndexParts, calls: ShardCalls, *, partial: bool) -> None:
@@ -198,136 +217,54 @@ class ShardedIndex(E2GraphRAG):
 
     # Writes
 
-    def add(
-        self,
-        documents: Documents,
-        *,
-        on_duplicate: OnDuplicate = "error",
-        on_copy: OnCopy = "keep",
-        max_llm_calls: int | None = None,
-        progress: ProgressListener | None = None,
-        engine: EngineArgument | None = None,
-        wait: bool = True,
-    ) -> IndexReport:
-        """Index documents in their shards, at the same time; see `E2GraphRAG.add`.
-
-        If a shard fails, the documents of the others are indexed. Adding the same documents again
-        continues. In the report, an entity counts once for each shard that has it.
-
-        Args:
-            documents: One document, or an iterable of documents.
-            on_duplicate: As in `E2GraphRAG.add`.
-            on_copy: As in `E2GraphRAG.add`; only copies in the same shard are skipped.
-            max_llm_calls: Must be None.
-            progress: Must be None.
-            engine: Must be None.
-            wait: As in `E2GraphRAG.add`.
-
-        Raises:
-            ShardsUnsupportedError: If an argument needs one index.
-            ShardUnavailableError: If a shard cannot be asked. The others have their documents.
-            E2GraphRAGError: For the same reasons as `E2GraphRAG.add`.
-        """
-        _check_unsupported(max_llm_calls, progress, engine)
+    def _adding(
+        self, documents: Documents, on_duplicate: OnDuplicate, on_copy: OnCopy
+    ) -> ShardWrite:
         checked = as_documents(documents, on_duplicate)
-        if on_duplicate == "error":
-            hashes, _ = self._store.hashes_and_languages([one.id for one in checked])
-            for one in checked:
-                if hashes.get(one.id, "") not in ("", content_hash(one)):
-                    raise DuplicateDocumentError(
-                        f"document {one.id!r} is already indexed with different content: call "
-                        "update(), or pass on_duplicate='replace' or 'skip'"
-                    )
-        return self._write(
-            "add", checked, {"on_duplicate": on_duplicate, "on_copy": on_copy, "wait": wait}
-        )
 
-    async def aadd(
-        self,
-        documents: Documents,
-        *,
-        on_duplicate: OnDuplicate = "error",
-        on_copy: OnCopy = "keep",
-        max_llm_calls: int | None = None,
-        progress: ProgressListener | None = None,
-        engine: EngineArgument | None = None,
-        wait: bool = True,
-    ) -> IndexReport:
-        """Run `add` in a thread."""
-        return await run_in_thread(
-            lambda: self.add(
-                documents,
-                on_duplicate=on_duplicate,
-                on_copy=on_copy,
-                max_llm_calls=max_llm_calls,
-                progress=progress,
-                engine=engine,
-                wait=wait,
-            ),
-            self.stop,
-        )
+        def add(run: IndexingRun) -> IndexReport:
+            if on_duplicate == "error":
+                self._check_unchanged(checked)
+            options = {"on_duplicate": on_duplicate, "on_copy": on_copy, "wait": run.wait}
+            return self._write("add", checked, options)
 
-    def update(
-        self,
-        documents: Documents,
-        *,
-        max_llm_calls: int | None = None,
-        progress: ProgressListener | None = None,
-        engine: EngineArgument | None = None,
-        wait: bool = True,
-    ) -> IndexReport:
-        """Replace documents in their shards; see `add` and `E2GraphRAG.update`.
+        return ShardWrite(add)
 
-        Raises:
-            UnknownDocumentError: If an id is not in the index. Nothing was changed.
-            E2GraphRAGError: For the same reasons as `add`.
-        """
-        _check_unsupported(max_llm_calls, progress, engine)
+    def _updating(self, documents: Documents) -> ShardWrite:
         checked = as_documents(documents)
-        self._check_known([one.id for one in checked])
-        return self._write("update", checked, {"wait": wait})
 
-    async def aupdate(
-        self,
-        documents: Documents,
-        *,
-        max_llm_calls: int | None = None,
-        progress: ProgressListener | None = None,
-        engine: EngineArgument | None = None,
-        wait: bool = True,
-    ) -> IndexReport:
-        """Run `update` in a thread."""
-        return await run_in_thread(
-            lambda: self.update(
-                documents, max_llm_calls=max_llm_calls, progress=progress, engine=engine, wait=wait
-            ),
-            self.stop,
-        )
+        def update(run: IndexingRun) -> IndexReport:
+            self._check_known([one.id for one in checked])
+            return self._write("update", checked, {"wait": run.wait})
 
-    def resume(
-        self,
-        *,
-        max_llm_calls: int | None = None,
-        progress: ProgressListener | None = None,
-        engine: EngineArgument | None = None,
-    ) -> IndexReport:
-        """Index the documents in the queues of all shards; see `E2GraphRAG.resume`."""
-        _check_unsupported(max_llm_calls, progress, engine)
+        return ShardWrite(update)
+
+    def _resuming(self) -> ShardWrite:
         request = Request("resume", ({},), writes=True)
-        return self._reported(dict.fromkeys(range(len(self.shards)), request))
+        every = dict.fromkeys(range(len(self.shards)), request)
+        return ShardWrite(lambda _: self._reported(every))
 
-    async def aresume(
+    def _run_options(
         self,
-        *,
-        max_llm_calls: int | None = None,
-        progress: ProgressListener | None = None,
+        max_llm_calls: int | None,
+        progress: ProgressListener | None,
         engine: EngineArgument | None = None,
+        *,
+        wait: bool = True,
+    ) -> IndexingRun:
+        given = {"max_llm_calls": max_llm_calls, "progress": progress, "engine": engine}
+        for name, value in given.items():
+            if value is not None:
+                raise unsupported(f"{name}=")
+        return IndexingRun(wait=check_bool("wait", wait))
+
+    def _run(self, work: Callable[[IndexingRun], IndexReport], run: IndexingRun) -> IndexReport:
+        return work(run) if isinstance(work, ShardWrite) else super()._run(work, run)
+
+    async def _arun(
+        self, work: Callable[[IndexingRun], IndexReport], run: IndexingRun
     ) -> IndexReport:
-        """Run `resume` in a thread."""
-        return await run_in_thread(
-            lambda: self.resume(max_llm_calls=max_llm_calls, progress=progress, engine=engine),
-            self.stop,
-        )
+        return await run_in_thread(lambda: self._run(work, run), self.stop)
 
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Delete documents in their shards: all of them, or after an error only some.
@@ -394,6 +331,15 @@ class ShardedIndex(E2GraphRAG):
         for id_, item in items.items():
             parts.setdefault(shard_of(id_, len(self.shards)), []).append(item)
         return parts
+
+    def _check_unchanged(self, documents: Sequence[SourceDocument]) -> None:
+        hashes, _ = self._store.hashes_and_languages([one.id for one in documents])
+        for one in documents:
+            if hashes.get(one.id, "") not in ("", content_hash(one)):
+                raise DuplicateDocumentError(
+                    f"document {one.id!r} is already indexed with different content: call "
+                    "update(), or pass on_duplicate='replace' or 'skip'"
+                )
 
     def _check_known(self, ids: Sequence[str]) -> None:
         hashes, _ = self._store.hashes_and_languages(ids)
@@ -475,15 +421,6 @@ class ShardedIndex(E2GraphRAG):
 
     def __repr__(self) -> str:
         return f"ShardedIndex({self.path!r}, {len(self.shards)} shards)"
-
-
-def _check_unsupported(
-    max_llm_calls: int | None, progress: ProgressListener | None, engine: EngineArgument | None
-) -> None:
-    given = {"max_llm_calls": max_llm_calls, "progress": progress, "engine": engine}
-    for name, value in given.items():
-        if value is not None:
-            raise unsupported(f"{name}=")
 
 
 def _summed(start: T, reports: Iterable[T]) -> T:

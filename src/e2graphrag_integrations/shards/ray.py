@@ -67,7 +67,7 @@ class RayShards:
 
         Raises:
             MissingDependencyError: If Ray is not installed.
-            EngineError: If the cluster does not answer.
+            IndexingError: If the cluster does not answer.
             NotPicklableError: If an argument of the index cannot be sent to an actor.
         """
         ray = import_ray(self.address)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, Self
 
-from e2graphrag_integrations.errors import ShardsUnsupportedError, UnknownDocumentError
+from e2graphrag_integrations._utils.failures import CodedText
+from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
 from e2graphrag_integrations.shards.host import StaleShardError
@@ -20,11 +21,15 @@ from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument
 
 
-def unsupported(what: str) -> ShardsUnsupportedError:
+def unsupported(what: str) -> InvalidInputError:
     """Return the error for what works only in an index of one file or schema."""
-    return ShardsUnsupportedError(
-        f"{what} does not work across shards: open the shards one by one with E2GraphRAG.open, or "
-        "use an index in one file or schema"
+    return InvalidInputError(
+        CodedText(
+            "shards_unsupported",
+            "{what} does not work across shards: open the shards one by one with E2GraphRAG.open, "
+            "or use an index in one file or schema",
+            what=what,
+        )
     )
 
 
@@ -78,7 +83,7 @@ class _NoLock:
 
 
 class ShardedStore(Store):
-    """Reads the stores of all shards. What needs one database raises a `ShardsUnsupportedError`.
+    """Reads the stores of all shards. What needs one database raises an `InvalidInputError`.
 
     Args:
         path: Name of the shards, for messages.

@@ -23,9 +23,8 @@ from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.titles import SubjectTableBuilder, with_title
 from e2graphrag_integrations.languages.language import ENGLISH
-from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
-from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, VectorKind
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
 from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, NodeTable, Snapshot
 from e2graphrag_integrations.store.records import (
@@ -48,14 +47,14 @@ _BATCH_NODES = 10_000
 
 
 def build_snapshot(
-    store: Store, document_ids: Sequence[str] | None = None, *, int8: bool = False
+    store: Store, document_ids: Sequence[str] | None = None, *, kind: VectorKind = FLOAT32
 ) -> Snapshot:
     """Build the snapshot of the store's current state from all its rows.
 
     Args:
         store: The store.
         document_ids: Ids of the documents to include, ascending; None includes all documents.
-        int8: Whether the vectors get one byte per component.
+        kind: The kind of the vectors.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum or references a missing row.
@@ -63,7 +62,7 @@ def build_snapshot(
     with store.read_transaction():
         headers = store.document_headers(document_ids)
         edits = stored_edits(store)
-        columns = _ColumnBuilder(headers, edits, _float32 if not int8 else _int8)
+        columns = _ColumnBuilder(headers, edits, kind.allocate)
         with invalid_rows(store.path, "a row or one that it references"):
             names, mentions = mention_table(columns.read(store))
         generation, made_with = store.generation, store.manifest()
@@ -117,16 +116,6 @@ def _edited(
     from e2graphrag_integrations.graph.edited_mentions import apply_edits
 
     return apply_edits(names, mentions, edits)
-
-
-def _float32(windows: int, dimension: int) -> FloatArray:
-    return np.empty((windows, dimension), dtype=np.float32)
-
-
-def _int8(windows: int, dimension: int) -> Any:
-    from e2graphrag_integrations.search.int8 import Int8Vectors
-
-    return Int8Vectors.zeros(windows, dimension)
 
 
 class _ColumnBuilder:

@@ -87,7 +87,7 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
         "chunk_nodes": snapshot.chunk_nodes,
         "words": snapshot.chunk_words,
         "named": snapshot.graph.named,
-        **_vector_arrays(dense.vectors),
+        **dense.kind.arrays(dense.vectors),
         "window_nodes": dense.window_nodes,
         "window_spans": snapshot.window_spans,
         "record_first": snapshot.records.starts,
@@ -115,21 +115,6 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
         arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _MATRIX_ARRAYS}
         arrays[f"{name}_shape"] = np.asarray(matrix.shape)
     return arrays
-
-
-def _vector_arrays(vectors: Any) -> dict[str, Any]:
-    if hasattr(vectors, "codes"):
-        return {"vectors": vectors.codes, "vector_scales": vectors.scales}
-    return {"vectors": vectors}
-
-
-def restore_vectors(arrays: Arrays) -> Any:
-    """Return the vectors: an array of float32, or `Int8Vectors`."""
-    if "vector_scales" not in arrays:
-        return arrays["vectors"]
-    from e2graphrag_integrations.search.int8 import Int8Vectors
-
-    return Int8Vectors(arrays["vectors"], arrays["vector_scales"])
 
 
 def restore_snapshot(
@@ -267,9 +252,8 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     # The vectors
     windows = len(dense.window_nodes)
     _, index = snapshot.stored_parts()
-    vectors: Any = index.vectors
-    yield vectors.is_valid if index.is_int8 else _is_matrix(vectors)
-    yield len(vectors) == windows
+    yield index.kind.are_valid(index.vectors)
+    yield len(index.vectors) == windows
     yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
     yield len(np.flatnonzero(np.diff(dense.window_nodes, prepend=-1))) == count
     yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])

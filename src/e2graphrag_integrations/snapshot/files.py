@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, VectorKind
 from e2graphrag_integrations.search.ivf import InvertedLists
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
@@ -40,7 +40,6 @@ from e2graphrag_integrations.snapshot.conversion import (
     is_consistent_ivf,
     restore_bm25,
     restore_snapshot,
-    restore_vectors,
     snapshot_arrays,
     snapshot_meta,
 )
@@ -67,8 +66,21 @@ _WORD_RULES = MappingProxyType({"terms": TERM_RULES})
 """Versions of the rules that derive the BM25 index, which is built again if they change."""
 
 
+_KINDS = ("", "int8")
+"""The names of all kinds of vectors."""
+
+
+def vector_kind(name: object) -> VectorKind:
+    """Return the kind of vectors that a value of `vectors=` chooses, or else float32."""
+    if name == "int8":
+        from e2graphrag_integrations.search.int8 import INT8
+
+        return INT8
+    return FLOAT32
+
+
 def load_or_build_snapshot(
-    store: Store, older: Snapshot | None = None, *, int8: bool = False
+    store: Store, older: Snapshot | None = None, *, kind: VectorKind = FLOAT32
 ) -> Snapshot:
     """Return the snapshot of the store's current generation.
 
@@ -78,29 +90,30 @@ def load_or_build_snapshot(
         store: The store.
         older: A snapshot of a different generation, which avoids reading unchanged documents. If
             None, look for one on disk.
-        int8: Whether the vectors have one byte per component, as those of `older`.
+        kind: The kind of the vectors, which is also that of `older`.
 
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
     if store.snapshot_folder is None:
         bm25 = None if older is None else older.loaded_bm25
-        return update_snapshot(store, older, bm25, int8=int8)
+        return update_snapshot(store, older, bm25, kind=kind)
     if not _GENERATION.fullmatch(store.generation):
         # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
-    files = _SnapshotFiles(store, store.snapshot_folder, int8=int8)
+    files = _SnapshotFiles(store, store.snapshot_folder, kind=kind)
     if older is None or not _is_large(older):  # otherwise, an update takes less time than loading
         loaded = files.load(store.generation)
         if loaded is not None:
             return loaded
     older = older if older is not None else files.load_any()
-    if older is None and int8:
-        converted = _SnapshotFiles(store, store.snapshot_folder).load_quantized(store.generation)
+    if older is None and kind is not FLOAT32:
+        exact = _SnapshotFiles(store, store.snapshot_folder)
+        converted = exact.load_encoded(store.generation, kind)
         if converted is not None:
             return files.save(converted)
     bm25 = None if older is None else older.loaded_bm25 or files.load_bm25(older)
-    updated, newer = _update(store, older, bm25, int8=int8)
+    updated, newer = _update(store, older, bm25, kind=kind)
     if older is not None and newer is not None and updated.has_segments:
         return files.save_segment(updated, newer, older)
     return files.save(updated)
@@ -126,12 +139,16 @@ def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
         from e2graphrag_integrations.snapshot.incremental import merged_segments
 
         return merged_segments(snapshot)
-    files = _SnapshotFiles(store, store.snapshot_folder, int8=snapshot.is_int8)
+    files = _SnapshotFiles(store, store.snapshot_folder, kind=snapshot.kind)
     return files.save_in_one(snapshot)
 
 
 def update_snapshot(
-    store: Store, older: Snapshot | None, bm25: BM25Index | None = None, *, int8: bool = False
+    store: Store,
+    older: Snapshot | None,
+    bm25: BM25Index | None = None,
+    *,
+    kind: VectorKind = FLOAT32,
 ) -> Snapshot:
     """Build a snapshot of the current state, reusing an older snapshot if that is faster.
 
@@ -139,20 +156,20 @@ def update_snapshot(
         store: The store.
         older: A snapshot of a different generation; None builds the snapshot from all rows.
         bm25: The BM25 index of `older`; None leaves the new snapshot without one.
-        int8: Whether the vectors have one byte per component, as those of `older`.
+        kind: The kind of the vectors, which is also that of `older`.
 
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
-    return _update(store, older, bm25, int8=int8)[0]
+    return _update(store, older, bm25, kind=kind)[0]
 
 
 def _update(
-    store: Store, older: Snapshot | None, bm25: BM25Index | None, *, int8: bool
+    store: Store, older: Snapshot | None, bm25: BM25Index | None, *, kind: VectorKind
 ) -> tuple[Snapshot, Snapshot | None]:
     """Return the updated snapshot, and that of the changed documents; None if all were read."""
     if older is None:
-        return build_snapshot(store, int8=int8), None
+        return build_snapshot(store, kind=kind), None
     with store.read_transaction():
         stamps = store.stamps()
         unchanged = {
@@ -166,9 +183,9 @@ def _update(
             edits.homonyms,
         )
         if len(unchanged) < _MIN_UNCHANGED * len(stamps) or not reads_alike:
-            return build_snapshot(store, int8=int8), None
+            return build_snapshot(store, kind=kind), None
         changed = [id_ for id_ in stamps if id_ not in unchanged]
-        newer = build_snapshot(store, changed, int8=int8)
+        newer = build_snapshot(store, changed, kind=kind)
         if bm25 is not None:
             _ = newer.bm25  # reads texts, so it must run in this transaction
     from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
@@ -186,15 +203,15 @@ def find_stale_parts(store: Store) -> list[str]:
     if store.snapshot_folder is None or not _GENERATION.fullmatch(store.generation):
         return []
     folder = store.snapshot_folder
-    kinds = (_SnapshotFiles(store, folder, int8=int8) for int8 in (False, True))
-    return [name for files in kinds for name in _stale_parts(store, files)]
+    every = (_SnapshotFiles(store, folder, kind=vector_kind(kind)) for kind in _KINDS)
+    return [name for files in every for name in _stale_parts(store, files)]
 
 
 def _stale_parts(store: Store, files: _SnapshotFiles) -> list[str]:
     loaded = files.load(store.generation)
     if loaded is None:
         return []
-    built = build_snapshot(store, int8=loaded.is_int8)
+    built = build_snapshot(store, kind=loaded.kind)
     actual, expected = snapshot_arrays(loaded), snapshot_arrays(built)
     stale = [name for name in expected if not np.array_equal(expected[name], actual.get(name, ()))]
     loaded_meta = snapshot_meta(loaded)
@@ -217,14 +234,14 @@ class _SnapshotFiles:
     Args:
         store: The store.
         folder: Their folder.
-        int8: Whether the vectors have one byte per component. Such snapshots have a subfolder of
-            their own, so that readers of both kinds do not replace each other's.
+        kind: The kind of the vectors. Each but float32 has a subfolder of its own, so that readers
+            of two kinds do not replace each other's.
     """
 
-    def __init__(self, store: Store, folder: Path, *, int8: bool = False) -> None:
+    def __init__(self, store: Store, folder: Path, *, kind: VectorKind = FLOAT32) -> None:
         self._store = store
-        self._folder = folder / "int8" if int8 else folder
-        self._int8 = int8
+        self._folder = folder / kind.name
+        self._kind = kind
 
     def load(self, generation: str) -> Snapshot | None:
         """Return the snapshot of a generation, or None if a part is missing or damaged."""
@@ -247,7 +264,7 @@ class _SnapshotFiles:
             return None
         ivf = self._load_part(generation, "cells")
         dense = DenseIndex(
-            restore_vectors(arrays),
+            self._kind.restored(arrays),
             arrays["window_nodes"],
             None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
             lambda ivf: self._save_ivf(generation, ivf),
@@ -264,11 +281,7 @@ class _SnapshotFiles:
             )
         if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
             dense.ivf = None
-        is_valid = (
-            snapshot.generation == generation
-            and dense.is_int8 == self._int8
-            and is_consistent(snapshot)
-        )
+        is_valid = snapshot.generation == generation and is_consistent(snapshot)
         return snapshot if is_valid else None
 
     def _load_segment(self, generation: str) -> Snapshot | None:
@@ -302,14 +315,14 @@ class _SnapshotFiles:
         joined = join_segments([parts[0], recent], deleted, may_segment=True)
         return replace(joined, segments=Segments((*generations, own.generation), deleted))
 
-    def load_quantized(self, generation: str) -> Snapshot | None:
-        """Return the snapshot of a generation with one byte per component, if there is one."""
+    def load_encoded(self, generation: str, kind: VectorKind) -> Snapshot | None:
+        """Return the snapshot of a generation with vectors of another kind, if there is one."""
         loaded = self.load(generation)
         if loaded is None:
             return None
-        from e2graphrag_integrations.snapshot.int8 import quantized
-
-        return replace(quantized(loaded), prebuilt_bm25=self.load_bm25(loaded))
+        _, own = loaded.stored_parts()
+        dense = DenseIndex(kind.encoded(own.vectors), own.window_nodes, own.lists)
+        return replace(loaded, dense=dense, prebuilt_bm25=self.load_bm25(loaded))
 
     def load_any(self) -> Snapshot | None:
         """Return the last valid snapshot of any generation, or None if there is none."""

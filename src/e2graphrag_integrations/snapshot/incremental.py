@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -40,12 +41,11 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.incremental import updated_pairs, weights_of_sentences
 from e2graphrag_integrations.graph.titles import SubjectTable, TitleForms
 from e2graphrag_integrations.search.bm25 import BM25Index, append_bm25, merge_bm25
-from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.dense import DenseIndex, kind_of
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
 from e2graphrag_integrations.search.segmented import (
     SegmentedIndex,
     SegmentedVectors,
-    are_int8,
     segmented,
     taken_vectors,
     without_width,
@@ -311,7 +311,8 @@ class SnapshotMerger:
 
     def _merge_dense(self) -> DenseIndex:
         older, newer = (dense for _, dense in self._parts)
-        vectors = self._gather_vectors(older.vectors, newer.vectors)
+        gather = partial(self._gather, "windows")
+        vectors = kind_of(older.vectors).mapped(gather, older.vectors, newer.vectors)
         ivf = None  # trained on first use
         lists = older.lists
         if lists is not None and lists.suits(len(vectors)):
@@ -319,16 +320,6 @@ class SnapshotMerger:
             assignments = self._gather("windows", lists.assignments, assignments)
             ivf = InvertedLists(lists.centroids, assignments)
         return DenseIndex(without_width(vectors), self._merge_window_nodes(), ivf)
-
-    def _gather_vectors(self, older: Any, newer: Any) -> Any:
-        if not are_int8(older):
-            return self._gather("windows", older, newer)
-        from e2graphrag_integrations.search.int8 import Int8Vectors
-
-        return Int8Vectors(
-            self._gather("windows", older.codes, newer.codes),
-            self._gather("windows", older.scales, newer.scales),
-        )
 
     def _merge_records(self) -> MetadataRecords:
         older, newer = (source.records for source in self._sources)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import (
     IntArray,
+    concatenated_ranges,
     exclusive_sums,
     smallest_int_type,
 )
@@ -120,6 +121,16 @@ class MetadataRecords:
             return np.zeros(len(self.values), dtype=np.int64)
         pages: IntArray = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1]
         return pages.reshape(-1)
+
+    def used_by(self, allowed: NDArray[np.bool_] | None) -> IntArray:
+        """Return the rows of the records of the nodes in a mask; None means all nodes."""
+        indices = self.indices
+        if allowed is not None:
+            starts = self.starts[allowed]
+            indices = indices[concatenated_ranges(starts, self.ends[allowed] - starts)]
+        is_used = np.zeros(len(self.values), dtype=np.bool_)
+        is_used[indices] = True
+        return np.flatnonzero(is_used)
 
     @lazy
     def multi_page_nodes(self) -> IntArray:

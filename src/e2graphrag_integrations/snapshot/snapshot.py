@@ -30,7 +30,7 @@ from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
 from e2graphrag_integrations.graph.titles import SubjectTable, TextTitles, TitleForms
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, NodeSearch, VectorKind
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.snapshot.name_evidence import NameEvidence
 
@@ -253,9 +253,9 @@ class Snapshot:
         return self.own_vectors is not None and not isinstance(self.dense, DenseIndex)
 
     @property
-    def is_int8(self) -> bool:
-        """Whether its own vectors have one byte per component."""
-        return self.own_vectors is not None and self.own_vectors.is_int8
+    def kind(self) -> VectorKind:
+        """The kind of its own vectors."""
+        return FLOAT32 if self.own_vectors is None else self.own_vectors.kind
 
     @property
     def own_vectors(self) -> DenseIndex | SegmentedIndex | None:

@@ -231,7 +231,7 @@ class Database(Protocol):
         """Reject a write in a forked process.
 
         Raises:
-            ForkedProcessError: If this process is a fork of the one that opened the database.
+            StoreError: If this process is a fork of the one that opened the database.
         """
         ...
 

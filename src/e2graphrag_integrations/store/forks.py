@@ -21,7 +21,7 @@ import time
 from typing import Protocol
 from weakref import WeakSet
 
-from e2graphrag_integrations.errors import ForkedProcessError
+from e2graphrag_integrations.errors import StoreError
 
 WAIT_SECONDS = 10.0
 """How long a fork waits for the transactions of other threads."""
@@ -93,9 +93,9 @@ OPEN_DATABASES = _OpenDatabases()
 one set of hooks serves all databases."""
 
 
-def forked_error(path: str, owner: int) -> ForkedProcessError:
+def forked_error(path: str, owner: int) -> StoreError:
     """Return the error of a write in a fork of the process that opened an index."""
-    return ForkedProcessError(
+    return StoreError(
         f"{path} was opened by process {owner}, of which this process is a fork: a forked process "
         "can only read; to write, open the index again in this process"
     )

@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from e2graphrag_integrations._utils.decoding import decompress
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.types import Mention as _Mention
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument, Span
+
+
+class LeaseLostError(StoreError):
+    """Raised when a worker writes a document that it no longer holds; nothing is written."""
 
 
 class StaleSnapshotError(LookupError):

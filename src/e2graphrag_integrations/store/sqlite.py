@@ -18,7 +18,6 @@ from e2graphrag_integrations._utils.files import replace_file
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
-    ForkedProcessError,
     IndexGoneError,
     InvalidInputError,
     NotAnIndexError,
@@ -73,7 +72,7 @@ class SQLiteDatabase:
         NotAnIndexError: If the file is not an index created by this package.
         SchemaVersionError: If the file has another schema version.
         InvalidInputError: If the path is a folder, or if its parent folder does not exist.
-        ForkedProcessError: If this process inherited a connection to the file.
+        StoreError: If this process inherited a connection to the file.
         IndexGoneError: If another file, or none, is at the path of the given identity.
     """
 
@@ -179,7 +178,7 @@ class SQLiteDatabase:
         """Reject a write in a forked process, and to a file that is gone.
 
         Raises:
-            ForkedProcessError: If this process is a fork of the one that opened the database.
+            StoreError: If this process is a fork of the one that opened the database.
             IndexGoneError: If the file was deleted, moved or replaced.
         """
         if self.is_forked:
@@ -222,8 +221,8 @@ class SQLiteDatabase:
         if self._is_given_up:
             raise self._given_up_error()
 
-    def _given_up_error(self) -> ForkedProcessError:
-        return ForkedProcessError(
+    def _given_up_error(self) -> StoreError:
+        return StoreError(
             f"{self.path} was in use when this process was forked, so this process cannot use it: "
             "fork while no thread uses the index, open the index only after the fork, or start "
             "the process with 'spawn'"

@@ -157,7 +157,7 @@ class Store:
         """Reject a write in a forked process.
 
         Raises:
-            ForkedProcessError: If this process is a fork of the one that opened the index.
+            StoreError: If this process is a fork of the one that opened the index.
         """
         self.database.check_writable()
 

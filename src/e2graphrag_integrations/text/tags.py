@@ -16,7 +16,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import exclusive_sums
 from e2graphrag_integrations._utils.validation import check_name, check_text, short_repr
-from e2graphrag_integrations.errors import InvalidInputError, TagError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray
 
 MAX_TAGS = 500
@@ -59,7 +59,7 @@ class Tag:
             more of the right chunks get the tag.
 
     Raises:
-        TagError: If a value is invalid.
+        InvalidInputError: If a value is invalid.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Tag:
 
     def __post_init__(self) -> None:
         if isinstance(self.examples, str) or not isinstance(self.examples, Iterable):
-            raise TagError(
+            raise InvalidInputError(
                 f"tag {short_repr(self.name)}: examples={short_repr(self.examples)} must be a list "
                 "of strings"
             )
@@ -79,17 +79,19 @@ class Tag:
             for example in self.examples:
                 check_name(f"tag {name!r}: an example", example)
         except InvalidInputError as error:
-            raise TagError(str(error)) from error
+            raise InvalidInputError(str(error)) from error
         object.__setattr__(self, "name", name)
         if len(name) > _MAX_NAME:
-            raise TagError(f"tag {short_repr(name)}: the name exceeds {_MAX_NAME} characters")
+            raise InvalidInputError(
+                f"tag {short_repr(name)}: the name exceeds {_MAX_NAME} characters"
+            )
         if len(self.examples) > MAX_EXAMPLES:
-            raise TagError(
+            raise InvalidInputError(
                 f"tag {name!r} has {len(self.examples)} examples, but at most {MAX_EXAMPLES} are "
                 "allowed: keep the most typical ones"
             )
         if any(len(text) > _MAX_TEXT for text in (self.description, *self.examples)):
-            raise TagError(
+            raise InvalidInputError(
                 f"tag {name!r}: a description or an example exceeds {_MAX_TEXT:,} characters: "
                 "use sentences"
             )
@@ -127,7 +129,7 @@ class TagSet:
         """Return the places of tags, given their names.
 
         Raises:
-            TagError: If a name is unknown.
+            InvalidInputError: If a name is unknown.
         """
         places = {name: row for row, name in enumerate(self.names)}
         rows = []
@@ -135,7 +137,7 @@ class TagSet:
             if name not in places:
                 known = ", ".join(map(repr, self.names[:20])) or "none: call set_tags() first"
                 hint = f": the tags of the index are {known}" if self.is_listed else ""
-                raise TagError(f"unknown tag {short_repr(name)}{hint}")
+                raise InvalidInputError(f"unknown tag {short_repr(name)}{hint}")
             rows.append(places[name])
         return rows
 
@@ -158,7 +160,7 @@ class TagSet:
 
         Raises:
             ValueError, KeyError, TypeError: If the text is invalid.
-            TagError: If a tag is invalid.
+            InvalidInputError: If a tag is invalid.
         """
         if not text:
             return cls()
@@ -177,26 +179,30 @@ def as_tags(given: Any) -> tuple[Tag, ...]:
     """Return tags from names, `Tag` objects or mappings with the fields of `Tag`.
 
     Raises:
-        TagError: If the set is empty or has more than 500 tags, a name occurs twice, or an item is
-            invalid. Upper and lower case do not distinguish names.
+        InvalidInputError: If the set is empty or has more than 500 tags, a name occurs twice, or an
+            item is invalid. Upper and lower case do not distinguish names.
     """
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise TagError(
+        raise InvalidInputError(
             f"tags={short_repr(given)} must be a list of names and of Tag(name, description, "
             "examples)"
         )
     tags = []
     for number, item in enumerate(given):
         if number >= MAX_TAGS:
-            raise TagError(f"more than {MAX_TAGS} tags: use fewer, broader ones")
+            raise InvalidInputError(f"more than {MAX_TAGS} tags: use fewer, broader ones")
         tags.append(_as_tag(item, number))
     if not tags:
-        raise TagError("tags is empty: name at least one tag, or pass None to remove the tag set")
+        raise InvalidInputError(
+            "tags is empty: name at least one tag, or pass None to remove the tag set"
+        )
     seen: dict[str, str] = {}
     for tag in tags:
         other = seen.setdefault(tag.name.casefold(), tag.name)
         if other is not tag.name:
-            raise TagError(f"tags contains {other!r} and {tag.name!r}: give each tag one name")
+            raise InvalidInputError(
+                f"tags contains {other!r} and {tag.name!r}: give each tag one name"
+            )
     return tuple(tags)
 
 
@@ -206,14 +212,14 @@ def _as_tag(item: Any, number: int) -> Tag:
     if isinstance(item, str):
         return Tag(item)
     if not isinstance(item, Mapping):
-        raise TagError(
+        raise InvalidInputError(
             f"tags[{number}]={short_repr(item)} must be a name, a Tag or a mapping with the keys "
             "name, description and examples"
         )
     unknown = [key for key in item if key not in ("name", "description", "examples")]
     if unknown or "name" not in item:
         problem = f"the unknown key {short_repr(unknown[0])}" if unknown else "no key 'name'"
-        raise TagError(f"tags[{number}] has {problem}: use name, description and examples")
+        raise InvalidInputError(f"tags[{number}] has {problem}: use name, description and examples")
     return Tag(**item)
 
 

@@ -18,7 +18,7 @@ def llm(monkeypatch):
 
     def summarize(self, texts, *, level, max_tokens):
         assert (self.model, level) == ("m", 0)
-        return llm(*texts)
+        return llm(self.prompt(texts, level=level, max_tokens=max_tokens))
 
     monkeypatch.setattr(OpenAISummarizer, "summarize", summarize)
     return llm

@@ -24,7 +24,7 @@ from e2graphrag_integrations import (
     WorkerResources,
 )
 from e2graphrag_integrations.errors import (
-    EngineError,
+    IndexingError,
     InvalidInputError,
     MissingDependencyError,
     NotPicklableError,
@@ -206,7 +206,7 @@ def test_a_slice_that_kills_each_worker_ends_the_run(cluster, tmp_path):
     documents = [SourceDocument("bad", f"Emil drank {ray_parts.POISON}.")]
     with (
         open_rag(tmp_path / "a.e2g", embedder=ray_parts.FatalEmbedder()) as rag,
-        pytest.raises(EngineError, match=r"embedding failed on the Ray cluster: .*Actor"),
+        pytest.raises(IndexingError, match=r"embedding failed on the Ray cluster: .*Actor"),
     ):
         rag.add(documents, engine=RayEngine(retries=1))
 
@@ -266,7 +266,7 @@ def test_a_stop_request_releases_the_workers(cluster, tmp_path):
 def test_a_stage_without_a_fitting_node_is_rejected(cluster, tmp_path):
     with (
         open_rag(tmp_path / "a.e2g") as rag,
-        pytest.raises(EngineError, match=r"no node .*'GPU': 2.*RayEngine\(extract="),
+        pytest.raises(IndexingError, match=r"no node .*'GPU': 2.*RayEngine\(extract="),
     ):
         rag.add(SourceDocument("d", STORY), engine=RayEngine(extract=WorkerResources(gpus=2)))
 
@@ -335,7 +335,7 @@ def test_a_closed_port_is_reported_at_once(tmp_path, monkeypatch):
         port = server.getsockname()[1]
     with (
         open_rag(tmp_path / "a.e2g") as rag,
-        pytest.raises(EngineError, match=f"no Ray cluster answers at 127.0.0.1:{port}"),
+        pytest.raises(IndexingError, match=f"no Ray cluster answers at 127.0.0.1:{port}"),
     ):
         rag.add(SourceDocument("d", STORY), engine=RayEngine(f"127.0.0.1:{port}"))
 
@@ -346,7 +346,7 @@ def test_a_port_that_never_answers_is_reported_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as server, open_rag(tmp_path / "a.e2g") as rag:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(EngineError, match=r"within 1 s .*does not answer.*connect_timeout="):
+        with pytest.raises(IndexingError, match=r"within 1 s .*does not answer.*connect_timeout="):
             rag.add(SourceDocument("d", STORY), engine=RayEngine(address, connect_timeout=1))
         assert rag.status() == []
 

@@ -302,7 +302,7 @@ def test_an_empty_summary_is_an_error_and_is_not_cached(builder, answer):
 
 
 def test_an_answer_that_is_not_a_string_is_an_error(builder):
-    with pytest.raises(SummaryError, match="returned dict, not str"):
+    with pytest.raises(SummaryError, match="returned dict, not a text"):
         builder(lambda _: {"text": "x"}).build(["a"], 1)
 
 

@@ -20,7 +20,6 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.errors import (
-    FilterError,
     InvalidInputError,
     LLMCallLimitError,
     StoreLockedError,
@@ -159,7 +158,7 @@ def test_invalid_arguments_are_rejected(rag, arguments, message):
 
 
 def test_an_invalid_filter_is_rejected(rag):
-    with pytest.raises(FilterError, match="room"):
+    with pytest.raises(InvalidInputError, match="room"):
         rag.communities(where={"room": {"$near": 1}})
 
 

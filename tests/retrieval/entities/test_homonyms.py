@@ -46,7 +46,7 @@ def open_topics(open_index):
 
 def test_documents_that_introduce_a_name_without_common_context_are_proposed(open_topics):
     rag = open_topics(
-        SourceDocument("runner", RUNNER, TITLE),
+        SourceDocument("runner", RUNNER, TITLE, {"team": "x=y"}),
         SourceDocument("banker", BANKER, TITLE),
         SourceDocument("bank", "The bank of Carlo Conti hired Ada Berg.", "News"),
     )
@@ -57,6 +57,7 @@ def test_documents_that_introduce_a_name_without_common_context_are_proposed(ope
     assert second.document_ids == ("runner",)
     assert "olaf lund" in second.neighbors
     assert "carlo conti" in first.neighbors
+    assert (first.values, second.values) == ((), ("team=x=y",))
     assert not set(first.neighbors) & set(second.neighbors)
     assert proposal.similarity == pytest.approx(0.2)
     json.dumps(proposal.to_dict())

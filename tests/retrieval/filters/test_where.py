@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import HybridStrategy, PaperStrategy, SourceDocument
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import with_pages_of
 from e2graphrag_integrations.retrieval.filters import where as filters
 from e2graphrag_integrations.retrieval.filters.where import allowed_nodes, compile_where
@@ -235,7 +235,7 @@ def nested(depth, name="$not"):
 def test_filters_nest_at_most_fifty_deep(name):
     assert holds(nested(50, name))
     for depth in (51, 100_000):
-        with pytest.raises(FilterError, match="nested more than 50 deep: flatten it"):
+        with pytest.raises(InvalidInputError, match="nested more than 50 deep: flatten it"):
             compile_where(nested(depth, name))
 
 
@@ -243,16 +243,16 @@ def test_a_filter_that_contains_itself_is_rejected():
     for name in ("$and", "$or"):
         circle = {}
         circle[name] = [circle, circle]
-        with pytest.raises(FilterError, match="nested more than 50 deep"):
+        with pytest.raises(InvalidInputError, match="nested more than 50 deep"):
             compile_where(circle)
     circle = {}
     circle["$not"] = circle
-    with pytest.raises(FilterError, match="nested more than 50 deep"):
+    with pytest.raises(InvalidInputError, match="nested more than 50 deep"):
         compile_where(circle)
     values = []
     values.append(values)
     for condition in (values, {"$eq": values}, {"$in": values}, {"$nin": [values]}):
-        with pytest.raises(FilterError, match=r"where\['year'\].* is not a JSON value"):
+        with pytest.raises(InvalidInputError, match=r"where\['year'\].* is not a JSON value"):
             compile_where({"year": condition})
 
 
@@ -336,7 +336,7 @@ class Nameless:
     ids=lambda value: None if isinstance(value, str) else type(value).__name__,
 )
 def test_an_invalid_filter_is_rejected_with_its_path(where, message):
-    with pytest.raises(FilterError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         compile_where(where)
 
 
@@ -351,7 +351,7 @@ def test_an_object_that_raises_when_read_gives_a_filter_error():
         ({"year": Nameless()}, f"{at_key}: no class"),
         ({"$and": [{"year": Nameless()}]}, r"where\['\$and'\]\[0\]\['year'\] could not be read"),
     ):
-        with pytest.raises(FilterError, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             compile_where(where)
 
 
@@ -382,7 +382,7 @@ def test_an_object_that_raises_when_read_gives_a_filter_error():
 )
 def test_a_bound_that_is_not_a_finite_number_or_string_is_rejected(name, bound):
     message = rf"where\['year'\]: \{name} needs a finite number or a string .*, not "
-    with pytest.raises(FilterError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         compile_where({"year": {name: bound}})
 
 
@@ -693,7 +693,7 @@ def test_the_depth_limit_includes_parts_that_were_compiled_before():
     part = nested(30)
     assert holds({"$and": [part, nested(20, "$and")]})
     assert holds({"$and": [part, _wrapped(part, 19)]})
-    with pytest.raises(FilterError, match="nested more than 50 deep"):
+    with pytest.raises(InvalidInputError, match="nested more than 50 deep"):
         compile_where({"$and": [part, _wrapped(part, 20)]})
 
 
@@ -715,7 +715,7 @@ def _wrapped(where, depth):
 )
 def test_a_filter_has_at_most_ten_thousand_conditions(filter_of):
     compile_where(filter_of(10_000))
-    with pytest.raises(FilterError, match="more than 10,000 conditions: use \\$in"):
+    with pytest.raises(InvalidInputError, match="more than 10,000 conditions: use \\$in"):
         compile_where(filter_of(10_002))
 
 
@@ -785,7 +785,7 @@ def test_a_list_of_in_is_bounded(monkeypatch):
     monkeypatch.setattr(filters, "MAX_COUNT", 3)
     assert holds({"year": {"$in": [1, 2, 1895]}})
     for values in ([1, 2, 3, 1895], {1, 2, 3, 4}, range(4)):
-        with pytest.raises(FilterError, match=r"\$in takes up to 3 values"):
+        with pytest.raises(InvalidInputError, match=r"\$in takes up to 3 values"):
             compile_where({"year": {"$in": values}})
 
 
@@ -901,7 +901,7 @@ _nearly_filters = st.recursive(
 def test_any_object_compiles_or_gives_a_filter_error(where, record):
     try:
         test = compile_where(where)
-    except FilterError as error:
+    except InvalidInputError as error:
         assert str(error).startswith("where")  # noqa: PT017 - it may be understood
         str(error).encode()
     else:
@@ -1037,7 +1037,7 @@ def test_injection_strings_are_plain_keys_and_values(open_index, strategy):
         assert found({key: n}) == found({key: {"$exists": True}}) == {f"odd-{n}"}
         assert found({key: {"$gt": n}}) == found({f"{key}'": n}) == set()
     for key in set(INJECTIONS) - set(keys):
-        with pytest.raises(FilterError):
+        with pytest.raises(InvalidInputError):
             found({key: 1})
     assert rag.verify().ok
     assert found(None) == everything

@@ -20,9 +20,7 @@ from e2graphrag_integrations import (
     tagged,
 )
 from e2graphrag_integrations.errors import (
-    BoostError,
     InvalidInputError,
-    TagError,
     UnknownDocumentError,
 )
 from e2graphrag_integrations.retrieval.strategy import Candidate
@@ -190,7 +188,7 @@ def test_boosts_cannot_break_a_filter(rag, strategy, options):
 def test_values_that_a_filter_hides_are_neither_read_nor_shown(rag):
     rag.add(SourceDocument("other-tenant", "A secret.", metadata={"date": "soon", "tenant": 2}))
     boost = {"half_life_days": 30}
-    with pytest.raises(BoostError, match=r"'other-tenant' has date='soon'"):
+    with pytest.raises(InvalidInputError, match=r"'other-tenant' has date='soon'"):
         rag.retrieve(QUESTION, boost=boost)
     assert rag.retrieve(QUESTION, boost=boost, where={"tenant": {"$ne": 2}}).nodes
 
@@ -269,14 +267,14 @@ def test_aretrieve_boosts_too(rag):
     ],
 )
 def test_invalid_boosts_raise_before_anything_is_searched(rag, boost, message):
-    with pytest.raises(BoostError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         rag.retrieve(QUESTION, boost=boost)
 
 
 @pytest.mark.parametrize(
     ("boost", "error", "message"),
     [
-        ({"tag": {"maps": 2}}, TagError, r"unknown tag 'maps'.*'map', 'engine'"),
+        ({"tag": {"maps": 2}}, InvalidInputError, r"unknown tag 'maps'.*'map', 'engine'"),
         ({"documents": {"nobody": 2}}, UnknownDocumentError, "'nobody'"),
     ],
 )
@@ -299,7 +297,7 @@ def test_values_that_do_not_parse_raise_with_document_and_value(open_index, valu
     rag.add(
         [SourceDocument("good", "A map."), SourceDocument("bad", "B.", metadata={"key": value})]
     )
-    with pytest.raises(BoostError) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         rag.retrieve(QUESTION, boost=boost)
     assert f"document 'bad' has key={value!r}" in str(caught.value)
 
@@ -318,5 +316,5 @@ def test_boosts_are_immutable_copies_with_one_class_of_errors():
     assert boosts.tag == {"map": 2.0}
     with pytest.raises(dataclasses.FrozenInstanceError):
         boosts.boost_field = "x"
-    assert issubclass(BoostError, InvalidInputError)
-    assert issubclass(TagError, InvalidInputError)
+    assert issubclass(InvalidInputError, InvalidInputError)
+    assert issubclass(InvalidInputError, InvalidInputError)

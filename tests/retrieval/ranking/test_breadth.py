@@ -305,26 +305,29 @@ COMPARISON = "What weighs more, a blue whale or an elephant?"
 
 
 @pytest.fixture(scope="module")
-def real(real_embedder, real_extractor):
-    with E2GraphRAG.open(
-        ":memory:",
-        embedder=real_embedder,
-        models=Models(extractor=real_extractor),
-        settings=IndexSettings(chunk_size=20, chunk_overlap=0),
-    ) as rag:
+def open_real(real_embedder, real_extractor):
+    def opened(chunk_size):
+        return E2GraphRAG.open(
+            ":memory:",
+            embedder=real_embedder,
+            models=Models(extractor=real_extractor),
+            settings=IndexSettings(chunk_size=chunk_size, chunk_overlap=0),
+        )
+
+    return opened
+
+
+@pytest.fixture(scope="module")
+def real(open_real):
+    with open_real(20) as rag:
         agenda = "\n\n".join(sentence for topic in AGENDA.values() for sentence in topic)
         rag.add(SourceDocument("meeting", agenda, metadata={"kind": "meeting"}))
         yield rag
 
 
 @pytest.fixture(scope="module")
-def animals(real_embedder, real_extractor):
-    with E2GraphRAG.open(
-        ":memory:",
-        embedder=real_embedder,
-        models=Models(extractor=real_extractor),
-        settings=IndexSettings(chunk_size=24, chunk_overlap=0),
-    ) as rag:
+def animals(open_real):
+    with open_real(24) as rag:
         rag.add([SourceDocument(id_, "\n\n".join(parts)) for id_, parts in ANIMALS.items()])
         yield rag
 

@@ -26,7 +26,7 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.retrieval.result import GAP
 from e2graphrag_integrations.retrieval.results.packing import pack_windows
-from fakes import STORY, CountingLLM, LineCounter, NameExtractor
+from fakes import STORY, NameExtractor
 from strategies import WordCounter, counters, examples
 from strategies import texts as odd_texts
 
@@ -79,20 +79,6 @@ sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(
 texts = st.lists(sentences, min_size=1, max_size=14).map(" ".join)
 spoken = texts.filter(lambda text: all(re.search(r"\w", piece) for piece in text.split(". ")))
 questions = st.lists(st.sampled_from([*NAMES, "who", "ran"]), min_size=1, max_size=4).map(" ".join)
-
-
-@pytest.fixture
-def twelve(open_index):
-    """An index of twelve one-line chunks with three summaries over 5, 5 and 2 of them."""
-    rag = open_index(
-        token_counter=LineCounter(),
-        summarizer=CountingLLM(),
-        strategy=PaperStrategy(),
-        chunk_size=1,
-        chunk_overlap=0,
-    )
-    rag.add(SourceDocument("d", "\n".join(f"Row {number} is here." for number in range(12))))
-    return rag
 
 
 def test_a_budget_is_filled_with_as_many_nodes_as_fit_but_at_most_k(twelve):

@@ -22,7 +22,7 @@ from e2graphrag_integrations import (
     TreeTraversalStrategy,
     Validity,
 )
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.validity.options import as_validity
 from e2graphrag_integrations.retrieval.validity.timeline import newest_first
 from fakes import NameExtractor
@@ -44,6 +44,16 @@ def dated(**dates):
         SourceDocument(id_, f"{id_.title()} pays the rent of the hall.", metadata=metadata)
         for id_, metadata in dates.items()
     ]
+
+
+@pytest.fixture
+def open_dated(open_index):
+    def opened(**dates):
+        rag = open_index()
+        rag.add(dated(**dates))
+        return rag
+
+    return opened
 
 
 def ids(result):
@@ -69,60 +79,50 @@ def ids(result):
     ],
     ids=str,
 )
-def test_both_ends_of_a_validity_are_included(open_index, as_of, holds):
-    rag = open_index()
-    rag.add(dated(anna={"valid_from": "2024", "valid_to": "2024-06-30"}, bert={}))
+def test_both_ends_of_a_validity_are_included(open_dated, as_of, holds):
+    rag = open_dated(anna={"valid_from": "2024", "valid_to": "2024-06-30"}, bert={})
     assert sorted(ids(rag.retrieve(QUESTION, as_of=as_of))) == ["anna", "bert"][1 - holds :]
 
 
-def test_an_open_end_is_excluded_on_request(open_index):
-    rag = open_index()
-    rag.add(dated(anna={"valid_to": "2024-07"}, bert={"valid_from": "2024-07"}))
+def test_an_open_end_is_excluded_on_request(open_dated):
+    rag = open_dated(anna={"valid_to": "2024-07"}, bert={"valid_from": "2024-07"})
     assert sorted(ids(rag.retrieve(QUESTION, as_of="2024-07"))) == ["anna", "bert"]
     half_open = Validity("2024-07", closed=False)
     assert ids(rag.retrieve(QUESTION, as_of=half_open)) == ["bert"]
     assert ids(rag.retrieve(QUESTION, as_of=replace(half_open, at="2024-06"))) == ["anna"]
 
 
-def test_a_missing_or_blank_date_leaves_a_side_open(open_index):
-    rag = open_index()
-    rag.add(
-        dated(
-            always={},
-            since={"valid_from": "2020", "valid_to": None},
-            until={"valid_from": "", "valid_to": "2030"},
-            never={"valid_from": "2030", "valid_to": "2020"},
-        )
+def test_a_missing_or_blank_date_leaves_a_side_open(open_dated):
+    rag = open_dated(
+        always={},
+        since={"valid_from": "2020", "valid_to": None},
+        until={"valid_from": "", "valid_to": "2030"},
+        never={"valid_from": "2030", "valid_to": "2020"},
     )
     assert sorted(ids(rag.retrieve(QUESTION, as_of="2025"))) == ["always", "since", "until"]
 
 
-def test_the_user_chooses_the_keys(open_index):
-    rag = open_index()
-    rag.add(dated(anna={"begin": "2020", "end": "2021"}, bert={"valid_to": "1999"}))
+def test_the_user_chooses_the_keys(open_dated):
+    rag = open_dated(anna={"begin": "2020", "end": "2021"}, bert={"valid_to": "1999"})
     keys = {"at": "2020-05", "valid_from": "begin", "valid_to": "end"}
     for as_of in (keys, Validity(**keys)):
         assert sorted(ids(rag.retrieve(QUESTION, as_of=as_of))) == ["anna", "bert"]
     assert ids(rag.retrieve(QUESTION, as_of={**keys, "at": "2022"})) == ["bert"]
 
 
-def test_excluded_documents_use_up_neither_k_nor_a_budget(open_index):
-    rag = open_index()
-    rag.add(dated(**{f"old{n}": {"valid_to": "2020"} for n in range(30)}))
+def test_excluded_documents_use_up_neither_k_nor_a_budget(open_dated):
+    rag = open_dated(**{f"old{n}": {"valid_to": "2020"} for n in range(30)})
     rag.add([SourceDocument("now", "A hall needs a tenant.", metadata={"valid_from": "2021"})])
     for options in ({"k": 1}, {"token_budget": 12}, {"k": 1, "strategy": PaperStrategy()}):
         assert ids(rag.retrieve(QUESTION, as_of="2024", **options)) == ["now"]
 
 
-def test_a_filter_and_a_scope_hold_too(open_index):
-    rag = open_index()
-    rag.add(
-        dated(
-            anna={"tenant": "a", "valid_to": "2020"},
-            bert={"tenant": "a", "year": 1},
-            cleo={"tenant": "b", "valid_to": "bad"},
-            dina={"tenant": "a", "year": 2},
-        )
+def test_a_filter_and_a_scope_hold_too(open_dated):
+    rag = open_dated(
+        anna={"tenant": "a", "valid_to": "2020"},
+        bert={"tenant": "a", "year": 1},
+        cleo={"tenant": "b", "valid_to": "bad"},
+        dina={"tenant": "a", "year": 2},
     )
     scope = rag.scoped({"tenant": "a"})
     assert sorted(ids(scope.retrieve(QUESTION, as_of="2024"))) == ["bert", "dina"]
@@ -130,9 +130,8 @@ def test_a_filter_and_a_scope_hold_too(open_index):
     assert ids(rag.retrieve(QUESTION, as_of="2024", where={"year": 2})) == ["dina"]
 
 
-def test_nothing_held_gives_an_empty_result_with_the_reason(open_index):
-    rag = open_index()
-    rag.add(dated(anna={"valid_from": "2020"}))
+def test_nothing_held_gives_an_empty_result_with_the_reason(open_index, open_dated):
+    rag = open_dated(anna={"valid_from": "2020"})
     result = rag.retrieve(QUESTION, as_of="1999")
     assert result.nodes == ()
     assert result.trace.reason.startswith("as of 1999, 1 node(s) left out; no node passes")
@@ -141,9 +140,8 @@ def test_nothing_held_gives_an_empty_result_with_the_reason(open_index):
     assert open_index().retrieve(QUESTION, as_of="1999").nodes == ()
 
 
-def test_the_reasons_say_why_a_node_holds(open_index):
-    rag = open_index()
-    rag.add(dated(anna={"valid_from": "2020", "valid_to": "2030"}, bert={"valid_from": "2019"}))
+def test_the_reasons_say_why_a_node_holds(open_dated):
+    rag = open_dated(anna={"valid_from": "2020", "valid_to": "2030"}, bert={"valid_from": "2019"})
     reasons = {
         one.document_id: one.reasons[-1] for one in rag.retrieve(QUESTION, as_of="2024").nodes
     }
@@ -163,11 +161,12 @@ def test_a_chunk_over_two_segments_must_hold_in_both(open_index):
 
 
 @pytest.mark.parametrize("key", ["valid_from", "valid_to"])
-def test_a_document_with_an_invalid_date_raises_unless_it_is_excluded(open_index, key):
-    rag = open_index()
-    rag.add(dated(anna={key: "soon", "bad": True}, bert={}))
+def test_a_document_with_an_invalid_date_raises_unless_it_is_excluded(open_dated, key):
+    rag = open_dated(anna={key: "soon", "bad": True}, bert={})
     assert len(rag.retrieve(QUESTION).nodes) == 2
-    with pytest.raises(FilterError, match=f"document 'anna' has {key}='soon', which is not a date"):
+    with pytest.raises(
+        InvalidInputError, match=f"document 'anna' has {key}='soon', which is not a date"
+    ):
         rag.retrieve(QUESTION, as_of="2024")
     assert ids(rag.retrieve(QUESTION, as_of="2024", where={"bad": None})) == []
     assert ids(rag.retrieve(QUESTION, as_of="2024", where={"bad": {"$exists": False}})) == ["bert"]
@@ -190,12 +189,12 @@ def test_a_document_with_an_invalid_date_raises_unless_it_is_excluded(open_index
     ids=str,
 )
 def test_an_invalid_date_or_key_raises(open_index, as_of, message):
-    with pytest.raises(FilterError, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         open_index().retrieve(QUESTION, as_of=as_of)
 
 
 def test_none_is_no_date():
-    with pytest.raises(FilterError, match="omit it"):
+    with pytest.raises(InvalidInputError, match="omit it"):
         as_validity(None)
 
 
@@ -375,26 +374,20 @@ def test_the_newest_is_that_of_the_date(open_index):
     assert node.reasons[-1] == "older version: superseded by 'v2' as of 2022"
 
 
-def test_a_valid_from_replaces_the_date_of_a_version(open_index):
-    rag = open_index()
-    rag.add(
-        dated(
-            anna={"valid_from": "2020", "date": "2030"},
-            bert={"supersedes": "anna", "valid_from": "2022"},
-        )
+def test_a_valid_from_replaces_the_date_of_a_version(open_dated):
+    rag = open_dated(
+        anna={"valid_from": "2020", "date": "2030"},
+        bert={"supersedes": "anna", "valid_from": "2022"},
     )
     assert ids(rag.retrieve(QUESTION, as_of="2021")) == ["anna"]
     assert ids(rag.retrieve(QUESTION, as_of="2022")) == ["bert", "anna"]
 
 
-def test_of_two_successors_the_later_one_is_the_newest(open_index):
-    rag = open_index()
-    rag.add(
-        dated(
-            anna={"date": "2020"},
-            bert={"date": "2022", "supersedes": "anna"},
-            cleo={"date": "2021", "supersedes": ["anna"]},
-        )
+def test_of_two_successors_the_later_one_is_the_newest(open_dated):
+    rag = open_dated(
+        anna={"date": "2020"},
+        bert={"date": "2022", "supersedes": "anna"},
+        cleo={"date": "2021", "supersedes": ["anna"]},
     )
     nodes = rag.retrieve(QUESTION).nodes
     assert {node.document_id: node.superseded_by for node in nodes} == {
@@ -404,14 +397,11 @@ def test_of_two_successors_the_later_one_is_the_newest(open_index):
     }
 
 
-def test_in_a_circle_the_dates_decide_and_one_warning_names_it(open_index, caplog):
-    rag = open_index()
-    rag.add(
-        dated(
-            anna={"date": "2022", "supersedes": "bert"},
-            bert={"date": "2021", "supersedes": "anna"},
-            self={"supersedes": "self"},
-        )
+def test_in_a_circle_the_dates_decide_and_one_warning_names_it(open_dated, caplog):
+    rag = open_dated(
+        anna={"date": "2022", "supersedes": "bert"},
+        bert={"date": "2021", "supersedes": "anna"},
+        self={"supersedes": "self"},
     )
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -425,17 +415,14 @@ def test_in_a_circle_the_dates_decide_and_one_warning_names_it(open_index, caplo
     assert (marks["anna"], marks["cleo"]) == ("cleo", None)
 
 
-def test_documents_of_one_source_are_versions_if_their_dates_differ(open_index):
-    rag = open_index()
-    rag.add(
-        dated(
-            anna={"url": "x", "date": "2020"},
-            bert={"url": "x", "date": "2021"},
-            cleo={"url": "x", "date": "2021"},
-            dina={"url": "x"},
-            emil={"url": "y", "date": "2010"},
-            fred={"date": "2009"},
-        )
+def test_documents_of_one_source_are_versions_if_their_dates_differ(open_dated):
+    rag = open_dated(
+        anna={"url": "x", "date": "2020"},
+        bert={"url": "x", "date": "2021"},
+        cleo={"url": "x", "date": "2021"},
+        dina={"url": "x"},
+        emil={"url": "y", "date": "2010"},
+        fred={"date": "2009"},
     )
     nodes = rag.retrieve(QUESTION, k=10).nodes
     assert {node.superseded_by for node in nodes} == {None}  # a source is often a publisher
@@ -444,7 +431,7 @@ def test_documents_of_one_source_are_versions_if_their_dates_differ(open_index):
     assert {id_ for id_, newest in marks.items() if newest} == {"anna"}
     assert marks["anna"] == "bert"
     rag.add(dated(gina={"url": "x", "date": "soon"}))
-    with pytest.raises(FilterError, match="document 'gina' has date='soon'"):
+    with pytest.raises(InvalidInputError, match="document 'gina' has date='soon'"):
         rag.retrieve(QUESTION, as_of=Validity(source="url"))
     assert rag.retrieve(QUESTION, as_of="2024").nodes
 

@@ -17,7 +17,7 @@ from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument, Validity
 from e2graphrag_integrations.agents.tools import IndexTools, SearchFilters
 from e2graphrag_integrations.agents.toolset import agent_tools
 from e2graphrag_integrations.cli.main import main
-from e2graphrag_integrations.errors import EvaluationError, FilterError
+from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.evaluation.settings import Setting, parse_settings
 from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever, create_e2graphrag_tool
@@ -93,7 +93,7 @@ def test_llama_index_marks_older_versions_outside_of_prompts(llama):
     assert [hit.node.ref_doc_id for hit in engine.query(QUESTION).source_nodes] == ["v1"]
     [hit] = asyncio.run(llama.as_retriever(as_of="2019").aretrieve(QUESTION))
     assert hit.node.ref_doc_id == "v1"
-    with pytest.raises(FilterError, match="as_of='soon' must be a date"):
+    with pytest.raises(InvalidInputError, match="as_of='soon' must be a date"):
         llama.as_retriever(as_of="soon")
 
 
@@ -139,7 +139,7 @@ def test_the_tools_of_agents_take_a_date_and_mark_versions(core):
     ]
     [hit] = tools.search(QUESTION, SearchFilters(as_of="2019", exact=True)).hits
     assert hit.document_id == "v1"
-    with pytest.raises(FilterError, match="as_of='soon'"):
+    with pytest.raises(InvalidInputError, match="as_of='soon'"):
         tools.search(QUESTION, SearchFilters(as_of="soon"))
 
 
@@ -156,7 +156,7 @@ def test_views_and_settings_have_the_date(core):
     for as_of in ("soon", {"zzz": 1}):
         with pytest.raises(EvaluationError, match="as_of"):
             parse_settings([f"bad as_of={json.dumps(as_of)}"])
-    with pytest.raises(FilterError):
+    with pytest.raises(InvalidInputError):
         Setting(as_of="soon")
 
 

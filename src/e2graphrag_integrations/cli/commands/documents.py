@@ -19,7 +19,7 @@ from e2graphrag_integrations.cli.output.documents import (
 from e2graphrag_integrations.cli.output.indexing import print_estimate, print_report
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
-from e2graphrag_integrations.errors import TagError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.store.location import shown_path
 
 command = group(
@@ -194,7 +194,7 @@ def tag(
       e2graphrag documents tag novels.e2g
     """
     if clear and (names or file):
-        raise TagError("--clear removes all tags: run the command again to set new ones")
+        raise InvalidInputError("--clear removes all tags: run the command again to set new ones")
     with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
         if clear:
             rag.set_tags(None)

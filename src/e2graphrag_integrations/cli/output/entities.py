@@ -102,8 +102,9 @@ def print_homonyms(proposals: Sequence[HomonymProposal], *, as_json: bool) -> No
             documents = ", ".join(one.document_ids[:_MAX_DOCUMENTS])
             more = len(one.document_ids) - _MAX_DOCUMENTS
             documents += f" and {more} more" if more > 0 else ""
-            neighbors = f" (with {', '.join(one.neighbors)})" if one.neighbors else ""
-            print_line(f"   {on_one_line(one.meaning)}: {documents}{neighbors}")
+            evidence = ", ".join((*one.neighbors, *one.values))
+            evidence = f" (with {evidence})" if evidence else ""
+            print_line(f"   {on_one_line(one.meaning)}: {documents}{evidence}")
 
 
 def print_communities(communities: Sequence[Community], *, as_json: bool) -> None:

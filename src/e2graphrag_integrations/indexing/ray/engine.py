@@ -33,7 +33,6 @@ from e2graphrag_integrations._utils.validation import (
     type_name,
 )
 from e2graphrag_integrations.errors import (
-    EngineError,
     IndexingError,
     InvalidInputError,
     MissingDependencyError,
@@ -174,7 +173,7 @@ class RayEngine:
 
         Raises:
             MissingDependencyError: If Ray is not installed.
-            EngineError: If the cluster does not answer, or cannot run a stage.
+            IndexingError: If the cluster does not answer, or cannot run a stage.
         """
         ray = import_ray(self.address)
         with connected(ray, self.address, self.connect_timeout):
@@ -236,7 +235,7 @@ def connected(ray: Any, address: str | None, timeout: float) -> Iterator[None]:
     try:
         ray.init(**options)
     except Exception as error:  # Ray raises errors of many classes
-        raise EngineError(
+        raise IndexingError(
             f"cannot use {where}: {type(error).__name__}: {_first_line(error)}. This process must "
             "run on a node of the cluster, with the same versions of Python and Ray"
         ) from error
@@ -289,7 +288,7 @@ def _check_answers(address: str, timeout: float) -> None:
     """Check that a Ray cluster answers, in another process: `ray.init` can wait without end.
 
     Raises:
-        EngineError: If it does not.
+        IndexingError: If it does not.
     """
     failure = (
         f"no Ray cluster answers at {address} within {timeout:g} s ({{}}): check the address, "
@@ -300,7 +299,7 @@ def _check_answers(address: str, timeout: float) -> None:
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
         except OSError as error:
-            raise EngineError(failure.format(error)) from error
+            raise IndexingError(failure.format(error)) from error
     command = [
         sys.executable,
         "-c",
@@ -313,10 +312,10 @@ def _check_answers(address: str, timeout: float) -> None:
             command, capture_output=True, text=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise EngineError(failure.format("the port is open, but Ray does not answer")) from error
+        raise IndexingError(failure.format("the port is open, but Ray does not answer")) from error
     if checked.returncode:
         last = (checked.stderr.strip() or checked.stdout.strip()).splitlines()[-1:]
-        raise EngineError(failure.format(" ".join(last) or "not healthy"))
+        raise IndexingError(failure.format(" ".join(last) or "not healthy"))
 
 
 def _first_line(error: BaseException) -> str:
@@ -402,7 +401,7 @@ class _RayRunner:
         """Return the number of workers for which the cluster has room.
 
         Raises:
-            EngineError: If it has none. Ray would wait for another node without end.
+            IndexingError: If it has none. Ray would wait for another node without end.
         """
         needed = resources.amounts()
         capacity = sum(
@@ -410,7 +409,7 @@ class _RayRunner:
             for node in self._nodes
         )
         if not capacity:
-            raise EngineError(
+            raise IndexingError(
                 f"no node of the Ray cluster has the resources {needed} that a worker for "
                 f"{work.name} needs: start such a node, or pass RayEngine({work.stage}="
                 "WorkerResources(cpus=, gpus=)) with smaller amounts"
@@ -470,7 +469,7 @@ class _RayRunner:
                 if row is _END:
                     return
                 if isinstance(row, BaseException):
-                    raise EngineError(
+                    raise IndexingError(
                         f"{work.name} failed on the Ray cluster: {type(row).__name__}: "
                         f"{_first_line(row)}. Finished results are kept: fix the cause and index "
                         "again"
@@ -536,7 +535,7 @@ def _unusable_node(
         return SettingsMismatchError(
             f"{failure}. Install the same versions of packages and models on every node"
         )
-    return EngineError(
+    return IndexingError(
         f"{failure}. Check this node, or pass a function that creates the {name} there: "
         f"RayEngine({name}=lambda: ...)"
     )

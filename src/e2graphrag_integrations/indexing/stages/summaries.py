@@ -166,7 +166,8 @@ class SummaryBuilder:
         name = type(self.summarizer).__name__
         if not isinstance(answer, str):
             raise SummaryError(
-                f"{name} returned {type(answer).__name__}, not str: return the text of the answer"
+                f"{name} returned {type(answer).__name__}, not a text or a message: "
+                "return the text of the answer"
             )
         # A model may emit lone surrogates, which neither SQLite nor tokenizers accept.
         summary = answer.encode("utf-8", "replace").decode().strip()

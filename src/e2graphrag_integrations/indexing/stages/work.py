@@ -163,7 +163,7 @@ class IndexingEngine(Protocol):
 
         Raises:
             MissingDependencyError: If a package of the engine is not installed.
-            EngineError: If the engine cannot start.
+            IndexingError: If the engine cannot start.
         """
         ...
 

@@ -119,8 +119,7 @@ class CommunitySelection:
         seed: Seed of the detection. Equal indexes have equal communities for equal seeds.
 
     Raises:
-        InvalidInputError: If a number is out of range.
-        FilterError: If `where` is invalid.
+        InvalidInputError: If a number is out of range, or if `where` is invalid.
     """
 
     level: int = 0
@@ -141,8 +140,7 @@ def select_communities(selection: CommunitySelection, snapshot: Snapshot) -> lis
     """Return the visible communities of a level, without reports, heaviest first.
 
     Raises:
-        InvalidInputError: If the graph does not have the level.
-        FilterError: If the filter fails.
+        InvalidInputError: If the graph does not have the level, or if the filter fails.
     """
     found = snapshot.communities(int(selection.seed))
     if selection.level >= len(found.labels):

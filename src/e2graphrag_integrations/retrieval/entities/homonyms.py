@@ -43,7 +43,7 @@ MAX_SHARED = 0.02
 """Maximum share of the documents of an index with a name or a value that counts as context."""
 
 _SHOWN = 5
-"""Maximum number of names that are shown as evidence for an entity."""
+"""Maximum number of names, and of values, that are shown as evidence for an entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,14 @@ class Homonym:
     Attributes:
         meaning: A name that tells it from the others. That of the first one is the shared name.
         document_ids: The documents that mean it.
-        neighbors: Names that occur only with it, the rarest first: the evidence.
+        neighbors: Names that occur only with it, the most frequent first: the evidence.
+        values: Values in the metadata of only its documents, such as "team=x": also evidence.
     """
 
     meaning: str
     document_ids: tuple[str, ...]
     neighbors: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,33 +214,32 @@ class _Contexts:
         entities: list[Homonym] = []
         for own in complete:
             others = [one for one in contexts if one not in own]
-            neighbors = self._evidence(own, others)
+            neighbors, values = self._evidence(own, others)
             meaning = name if not entities else self._meaning(name, own, neighbors, used)
             used.add(normal_form(meaning))
             ids = tuple(self._snapshot.documents[one.document] for one in own)
-            entities.append(Homonym(meaning, ids, neighbors))
+            entities.append(Homonym(meaning, ids, neighbors, values))
         yield HomonymProposal(name, tuple(entities), round(similarity, 4))
 
-    def _evidence(self, own: Sequence[_Context], others: Sequence[_Context]) -> tuple[str, ...]:
-        """Return the names and values that only some contexts have, the most frequent first."""
+    def _evidence(
+        self, own: Sequence[_Context], others: Sequence[_Context]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names and the values that only some contexts have, the most frequent first."""
         elsewhere = frozenset().union(*(one.features for one in others))
         counts = Counter(one for context in own for one in context.features)
-        names = self.view.subjects.names
-        shown = {
-            one if isinstance(one, str) else names[one]: count
-            for one, count in counts.items()
-            if one not in elsewhere
-        }
-        return tuple(sorted(shown, key=lambda one: (-shown[one], one))[:_SHOWN])
+        only = {one: count for one, count in counts.items() if one not in elsewhere}
+        rows = self.view.subjects.names
+        names = {rows[one]: count for one, count in only.items() if not isinstance(one, str)}
+        values = {one: count for one, count in only.items() if isinstance(one, str)}
+        return _most_frequent(names), _most_frequent(values)
 
     def _meaning(
         self, name: str, own: Sequence[_Context], neighbors: Sequence[str], used: AbstractSet[str]
     ) -> str:
         """Return a name for an entity that tells it from the others with the same name."""
         titles = [self._snapshot.titles[one.document] for one in own if one.is_about]
-        words = [one for one in neighbors if "=" not in one]
         candidates = [title for title in titles if title and title_form(title) == name]
-        candidates += [f"{name} ({word})" for word in words]
+        candidates += [f"{name} ({word})" for word in neighbors]
         candidates += [f"{name} ({number})" for number in range(2, len(used) + 3)]
         return next(one for one in candidates if normal_form(one) not in used)
 
@@ -310,6 +311,10 @@ class _Contexts:
             raise TypeError("the snapshot has no vectors")
         windows, _ = snapshot.dense.windows_of(snapshot.chunk_nodes[chunks])
         return _unit(np.asarray(dense.vectors[windows], dtype=np.float32).mean(axis=0))
+
+
+def _most_frequent(counts: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(counts, key=lambda one: (-counts[one], one))[:_SHOWN])
 
 
 def _unit(vector: FloatArray) -> FloatArray:

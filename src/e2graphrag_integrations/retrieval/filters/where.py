@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
 from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes, pages_match
 from e2graphrag_integrations.retrieval.filters.tree import (
@@ -117,9 +117,9 @@ def compile_where(where: Where) -> Predicate:
     True
 
     Raises:
-        FilterError: If the filter is invalid; the message names the key.
+        InvalidInputError: If the filter is invalid; the message names the key.
     """
-    with wrap_errors(FilterError, "where could not be read"):
+    with wrap_errors(InvalidInputError, "where could not be read"):
         if not isinstance(where, Mapping) and callable(where):
             return where
         return Filter(_Compiler().mapping(where, "where", 0))
@@ -143,7 +143,7 @@ def allowed_nodes(
     if isinstance(predicate, RecordsFilter):
         predicate = predicate.for_records(records)
     if isinstance(predicate, Filter):
-        with wrap_errors(FilterError, "where could not be tested on the metadata"):
+        with wrap_errors(InvalidInputError, "where could not be tested on the metadata"):
             mask = _allowed_by_filter(records, predicate)
             if is_chunk is not None and PAGE_ID in predicate.root.keys:
                 mask |= is_chunk & _touching(records, predicate)
@@ -219,7 +219,7 @@ def _separate(
 
 
 def _call(predicate: Predicate, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
-    with wrap_errors(FilterError, "where: the function failed on a node's metadata"):
+    with wrap_errors(InvalidInputError, "where: the function failed on a node's metadata"):
         return np.asarray([bool(predicate(value)) for value in values], dtype=np.bool_)
 
 
@@ -232,7 +232,7 @@ def metadata_filter(where: Where) -> Callable[[Snapshot], NDArray[np.bool_]]:
     """Return a function that computes the mask of matching nodes in a snapshot.
 
     Raises:
-        FilterError: If `where` is invalid.
+        InvalidInputError: If `where` is invalid.
     """
     if isinstance(where, NodeMask):
         return where.build
@@ -287,17 +287,17 @@ def tagged(*names: str, where: Where | None = None) -> NodeMask:
     """Return a filter of the nodes with at least one of some tags; see `E2GraphRAG.set_tags`.
 
     As for other filters, a summary matches only if every chunk under it matches. An unknown tag
-    raises a TagError when the filter is used.
+    raises an InvalidInputError when the filter is used.
 
     Args:
         *names: Names of tags.
         where: A further filter, which must hold, too.
 
     Raises:
-        FilterError: If there is no name, or `where` is invalid.
+        InvalidInputError: If there is no name, or `where` is invalid.
     """
     if not names or not all(isinstance(name, str) for name in names):
-        raise FilterError(f"tagged{short_repr(names)} needs names of tags")
+        raise InvalidInputError(f"tagged{short_repr(names)} needs names of tags")
     if where is not None:
         metadata_filter(where)
     return NodeMask(_TagMask(names, where))
@@ -356,9 +356,9 @@ class _Compiler:
         """Compile one entry of a mapping: a key with a condition, or a logical operator."""
         self._count()
         if not isinstance(key, str):
-            raise FilterError(f"{path}: key {short_repr(key)} must be a string")
+            raise InvalidInputError(f"{path}: key {short_repr(key)} must be a string")
         here = f"{path}[{short_repr(key)}]"
-        with wrap_errors(FilterError, f"{here} could not be read"):
+        with wrap_errors(InvalidInputError, f"{here} could not be read"):
             if key in _LOGICAL:
                 if not isinstance(condition, list | tuple):
                     raise _refusal(
@@ -441,11 +441,11 @@ def _compile_condition(condition: Any, path: str) -> list[ConditionTest]:
     return [_OPERATORS[name](f"{path}: {name}", value) for name, value in condition.items()]
 
 
-def _refusal(code: str, template: str, **values: Any) -> FilterError:
-    return FilterError(CodedText(f"filter_{code}", template, **values))
+def _refusal(code: str, template: str, **values: Any) -> InvalidInputError:
+    return InvalidInputError(CodedText(f"filter_{code}", template, **values))
 
 
-def _needs(code: str, what: str, path: str, value: Any) -> FilterError:
+def _needs(code: str, what: str, path: str, value: Any) -> InvalidInputError:
     template = f"{{path}} needs {what}, not {{value}}"
     return _refusal(f"needs_{code}", template, path=path, value=short_repr(value))
 
@@ -612,7 +612,7 @@ def _checked_key(path: str, value: Any) -> str:
     try:
         return _equality_key(value)
     except _NOT_JSON as error:
-        raise FilterError(
+        raise InvalidInputError(
             f"{path}: {short_repr(value)} is not a JSON value: use str, int, finite float, bool, "
             "None, lists and dicts"
         ) from error

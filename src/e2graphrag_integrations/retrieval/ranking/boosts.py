@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -13,8 +12,8 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.failures import CodedText
-from e2graphrag_integrations._utils.validation import short_repr
-from e2graphrag_integrations.errors import BoostError, TagError, UnknownDocumentError
+from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
+from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
@@ -68,7 +67,7 @@ class Boosts:
         now: The date from which ages are counted; None means now. A later date has age 0.
 
     Raises:
-        BoostError: If a value is invalid.
+        InvalidInputError: If a value is invalid.
     """
 
     tag: Mapping[str, float] = field(default_factory=dict)
@@ -151,26 +150,24 @@ def as_boosts(boost: Any) -> Boosts:
     """Return boosts, given as an object or as a mapping with its fields.
 
     Raises:
-        BoostError: If the mapping has an unknown key, or a value is invalid.
+        InvalidInputError: If the mapping has an unknown key, or a value is invalid.
     """
     if isinstance(boost, Boosts):
         return boost
     if not isinstance(boost, Mapping):
-        raise BoostError(
+        raise InvalidInputError(
             f"boost={short_repr(boost)} must be Boosts(...), or a mapping such as "
             "{'tag': {'billing': 2.0}}"
         )
     known = [one.name for one in fields(Boosts)]
     for name in boost:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
-            raise BoostError(
+            raise InvalidInputError(
                 CodedText(
                     "boost_unknown_key",
                     "boost has the unknown key {key}: {hint}",
                     key=short_repr(name),
-                    hint=hint,
+                    hint=closest_or_all(name, known),
                     keys=", ".join(known),
                 )
             )
@@ -187,9 +184,9 @@ class BoostFactors:
             not read, so that no error message shows them.
 
     Raises:
-        TagError: If a tag is unknown.
+        InvalidInputError: If a tag is unknown, or if an admitted node has a value or a date that
+            cannot be used.
         UnknownDocumentError: If a document is unknown.
-        BoostError: If an admitted node has a value or a date that cannot be used.
     """
 
     def __init__(self, boosts: Boosts, snapshot: Snapshot, allowed: Any = None) -> None:
@@ -198,7 +195,7 @@ class BoostFactors:
         self._records: dict[str, Floats] = {}
         self._check_tags()
         self._documents = self._document_weights()
-        used = _records_under(snapshot, allowed)
+        used = snapshot.records.used_by(allowed)
         if boosts.boost_field is not None:
             values = self._numbers(boosts.boost_field, _value, used)
             values = values if boosts.boost_scale == "linear" else 1 + np.log1p(values)
@@ -252,7 +249,7 @@ class BoostFactors:
             return
         self._snapshot.tag_set.rows(self._boosts.tag)
         if self._snapshot.made_with and not has_tag_vectors(self._snapshot):
-            raise TagError(
+            raise InvalidInputError(
                 "the tags were embedded with another model than the documents: call set_tags() "
                 "again"
             )
@@ -314,18 +311,6 @@ class BoostFactors:
         return numbers
 
 
-def _records_under(snapshot: Snapshot, allowed: Any) -> IntArray:
-    """Return the metadata records of the admitted nodes."""
-    records = snapshot.records
-    indices = records.indices
-    if allowed is not None:
-        starts = records.starts[allowed]
-        indices = indices[concatenated_ranges(starts, records.ends[allowed] - starts)]
-    is_used = np.zeros(len(records.values), dtype=np.bool_)
-    is_used[indices] = True
-    return np.flatnonzero(is_used)
-
-
 def _means_under(records: MetadataRecords, rows: IntArray, column: Floats) -> Floats:
     """Return the mean of a column of the records under each node."""
     starts, ends = records.starts[rows], records.ends[rows]
@@ -357,8 +342,8 @@ def _iso(moment: date | str) -> str:
     return moment.isoformat() if isinstance(moment, date) else moment
 
 
-def _refusal(code: str, template: str, **values: Any) -> BoostError:
-    return BoostError(CodedText(f"boost_{code}", f"boost: {template}", **values))
+def _refusal(code: str, template: str, **values: Any) -> InvalidInputError:
+    return InvalidInputError(CodedText(f"boost_{code}", f"boost: {template}", **values))
 
 
 def _checked_weights(name: str, given: Any) -> dict[str, float]:
@@ -371,7 +356,9 @@ def _checked_weights(name: str, given: Any) -> dict[str, float]:
         )
     for key in given:
         if not isinstance(key, str):
-            raise BoostError(f"boost: {name} has the key {short_repr(key)}, which is not a string")
+            raise InvalidInputError(
+                f"boost: {name} has the key {short_repr(key)}, which is not a string"
+            )
     return {key: _checked_number(f"{name}[{key!r}]", weight) for key, weight in given.items()}
 
 

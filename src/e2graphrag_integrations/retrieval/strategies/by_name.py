@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import check_choice, short_repr
+from e2graphrag_integrations._utils.validation import check_choice, closest_or_all, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
@@ -19,9 +18,6 @@ STRATEGIES: Mapping[str, Any] = MappingProxyType(
     {"hybrid": HybridStrategy, "paper": PaperStrategy, "tree": TreeTraversalStrategy}
 )
 """The classes of the built-in strategies."""
-
-_MAX_NAME = 100
-"""Maximum length of a name for which similar ones are sought."""
 
 
 def make_strategy(name: str, parameters: Mapping[str, Any] | None = None) -> Strategy:
@@ -38,10 +34,7 @@ def make_strategy(name: str, parameters: Mapping[str, Any] | None = None) -> Str
     known = [field.name for field in fields(STRATEGIES[name])]
     for parameter in parameters or ():
         if parameter not in known:
-            near = []
-            if len(parameter) <= _MAX_NAME:  # comparing takes longer for longer names
-                near = difflib.get_close_matches(parameter, known, 1, 0.6)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            hint = closest_or_all(parameter, known, "it has")
             raise InvalidInputError(
                 f"the strategy {name!r} has no parameter {short_repr(parameter)}: {hint}"
             )

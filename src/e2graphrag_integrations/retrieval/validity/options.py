@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import short_repr
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.validity.moments import parse_period
 from e2graphrag_integrations.types import SUPERSEDES
 
@@ -42,7 +41,7 @@ class Validity:
             `valid_to`. False ends it just before.
 
     Raises:
-        FilterError: If the date or a key is invalid.
+        InvalidInputError: If the date or a key is invalid.
     """
 
     at: Moment | None = None
@@ -57,16 +56,20 @@ class Validity:
         for name in ("valid_from", "valid_to", "date", "supersedes", "source"):
             key = getattr(self, name)
             if key is not None and not (isinstance(key, str) and key.strip()):
-                raise FilterError(f"as_of: {name}={short_repr(key)} must be a metadata key or None")
+                raise InvalidInputError(
+                    f"as_of: {name}={short_repr(key)} must be a metadata key or None"
+                )
         if not isinstance(self.closed, bool):
-            raise FilterError(f"as_of: closed={short_repr(self.closed)} must be True or False")
+            raise InvalidInputError(
+                f"as_of: closed={short_repr(self.closed)} must be True or False"
+            )
         if self.at is not None:
             try:
                 period = parse_period(self.at)
             except (ValueError, OverflowError):
                 period = None
             if period is None:
-                raise FilterError(
+                raise InvalidInputError(
                     f"as_of={short_repr(self.at)} must be a date, or ISO 8601 text such as "
                     "'2024-05-01', '2024-05' or '2024-05-01T12:00+02:00'"
                 )
@@ -93,20 +96,19 @@ def as_validity(as_of: Any) -> Validity:
     """Return the options of `as_of`, given as a date, an object, or a mapping with its fields.
 
     Raises:
-        FilterError: If the mapping has an unknown key, or a value is invalid.
+        InvalidInputError: If the mapping has an unknown key, or a value is invalid.
     """
     if isinstance(as_of, Validity):
         return as_of
     if not isinstance(as_of, Mapping):
         if as_of is None:
-            raise FilterError("as_of=None must be a date: omit it to search without one")
+            raise InvalidInputError("as_of=None must be a date: omit it to search without one")
         return Validity(as_of)
     known = [one.name for one in fields(Validity)]
     for name in as_of:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
-            raise FilterError(f"as_of has the unknown key {short_repr(name)}: {hint}")
+            hint = closest_or_all(name, known)
+            raise InvalidInputError(f"as_of has the unknown key {short_repr(name)}: {hint}")
     return Validity(**as_of)
 
 
@@ -114,6 +116,6 @@ def options_of(as_of: AsOf | None) -> tuple[Validity, ...]:
     """Return the `Query.options` of an `as_of`; none if it is None.
 
     Raises:
-        FilterError: If it is invalid.
+        InvalidInputError: If it is invalid.
     """
     return () if as_of is None else (as_validity(as_of),)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.validation import short_repr
-from e2graphrag_integrations.errors import FilterError
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes
 from e2graphrag_integrations.retrieval.validity.moments import INVALID, end_moment, first_moment
@@ -70,10 +70,10 @@ def held_nodes(
         allowed: The nodes that the filter admits; None admits all.
 
     Raises:
-        FilterError: If an admitted node has a value that is not a date.
+        InvalidInputError: If an admitted node has a value that is not a date.
     """
     moment, records = validity.moment, snapshot.records
-    used = _records_under(records, allowed)
+    used = records.used_by(allowed)
     in_group = np.zeros(len(records.values), dtype=np.bool_)
     if versions is not None:
         in_group = versions.have_others[versions.unit_of_record]
@@ -95,7 +95,7 @@ def seen_versions(
         return None
     records = snapshot.records
     seen = np.zeros(len(versions.names), dtype=np.bool_)
-    seen[versions.unit_of_record[_records_under(records, allowed)]] = True
+    seen[versions.unit_of_record[records.used_by(allowed)]] = True
     units = np.flatnonzero(seen & versions.have_others)
     last = np.full(versions.groups, -1, dtype=np.int64)
     np.maximum.at(last, versions.group[units], versions.rank[units])
@@ -161,17 +161,6 @@ def newest_first(
     return order
 
 
-def _records_under(records: MetadataRecords, allowed: Mask | None) -> IntArray:
-    """Return the metadata records of the admitted nodes."""
-    indices = records.indices
-    if allowed is not None:
-        starts = records.starts[allowed]
-        indices = indices[concatenated_ranges(starts, records.ends[allowed] - starts)]
-    is_used = np.zeros(len(records.values), dtype=np.bool_)
-    is_used[indices] = True
-    return np.flatnonzero(is_used)
-
-
 def _have_text(records: MetadataRecords, key: str | None) -> Mask:
     """Return which records have text under a key."""
     if key is None:
@@ -188,7 +177,7 @@ def _moments(
     """Return the date of each record in milliseconds; NaN where there is none.
 
     Raises:
-        FilterError: If one of the used records has a value that is not a date.
+        InvalidInputError: If one of the used records has a value that is not a date.
     """
     if key is None:
         return np.full(len(records.values), np.nan)
@@ -196,7 +185,7 @@ def _moments(
     invalid = used[moments[used] == INVALID]
     if len(invalid):
         record = records.values[int(invalid[0])]
-        raise FilterError(
+        raise InvalidInputError(
             f"as_of: document {record.get(PAGE_ID, record[records.id_key])!r} has "
             f"{key}={short_repr(record[key])}, which is not a date such as '2024-05-01', '2024-05' "
             "or '2024-05-01T12:00+02:00': update its metadata, or exclude it with a filter"

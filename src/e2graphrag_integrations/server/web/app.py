@@ -85,7 +85,7 @@ def make_app(rag: E2GraphRAG, options: WebOptions = WebOptions()) -> FastAPI:  #
     Sessions and jobs are kept in one process: a second worker of the same server does not start.
 
     Raises:
-        FilterError: If the filter of a client is invalid.
+        InvalidInputError: If the filter of a client is invalid.
     """
     service = Service(rag, options)
 

@@ -46,8 +46,7 @@ class Client:
         answer: Whether the client may let the model of `WebOptions.answers` write answers.
 
     Raises:
-        InvalidInputError: If an argument is invalid.
-        FilterError: If `where` is invalid.
+        InvalidInputError: If an argument is invalid, or if `where` is invalid.
     """
 
     name: str

@@ -143,7 +143,7 @@ class Service:
                 f"the index is in {self.shards} shards, so this server can only delete documents: "
                 f"add files with `{ADD_TO_SHARDS}`"
             )
-            raise Problem(400, "ShardsUnsupportedError", message)
+            raise Problem(400, "InvalidInputError", message, "shards_unsupported")
 
     @property
     def writers_take_turns(self) -> bool:

@@ -26,9 +26,9 @@ from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations.errors import (
     ClosedError,
-    ForkedProcessError,
     IndexGoneError,
     StoreConnectionError,
+    StoreError,
 )
 from e2graphrag_integrations.store.database import LeaseHolder, NewestGeneration, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
@@ -176,7 +176,7 @@ class PostgresDatabase:
         """Reject a write in a forked process.
 
         Raises:
-            ForkedProcessError: If this process is a fork of the one that opened the database.
+            StoreError: If this process is a fork of the one that opened the database.
         """
         if self.is_forked:
             self._check_usable()
@@ -370,7 +370,7 @@ class PostgresDatabase:
         """Open a connection for other transactions than those of the store, and close it.
 
         Raises:
-            ForkedProcessError: If this process is a fork of the one that opened the database.
+            StoreError: If this process is a fork of the one that opened the database.
         """
         self._check_usable()
         self.check_writable()
@@ -383,7 +383,7 @@ class PostgresDatabase:
     def _held_connection(self) -> Connection | None:
         self._check_usable()
         if getattr(self._held, "is_inherited", False):
-            raise ForkedProcessError(
+            raise StoreError(
                 f"{self.path} was being read when this process was forked, so this process cannot "
                 "continue: fork outside of a read transaction"
             )

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
-from e2graphrag_integrations.errors import LeaseLostError, StoreError
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.postgres.connection import (
     Connection,
@@ -27,6 +27,7 @@ from e2graphrag_integrations.store.postgres.connection import (
     translate_error,
 )
 from e2graphrag_integrations.store.postgres.lock import lock_key
+from e2graphrag_integrations.store.records import LeaseLostError
 
 _MAX_DOCUMENTS = 32
 """Maximum number of documents that a worker claims at once."""

@@ -1,24 +1,14 @@
-"""Snapshots whose vectors have one byte per component; see `search/int8.py`."""
+"""The search of a snapshot whose vectors are not exact; see `search/dense.py`."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.int8 import Int8Vectors, RescoredSearch
+from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.store import Store
-
-
-def quantized(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot with vectors of one byte per component."""
-    _, dense = snapshot.stored_parts()
-    vectors = Int8Vectors.of(dense.vectors)
-    return replace(snapshot, dense=DenseIndex(vectors, dense.window_nodes, dense.lists))
 
 
 def rescored_search(snapshot: Snapshot, store: Store) -> NodeSearch:
@@ -39,4 +29,4 @@ def rescored_search(snapshot: Snapshot, store: Store) -> NodeSearch:
                 vectors[row] = np.frombuffer(encoded, dtype="<f4")
         return vectors
 
-    return RescoredSearch(own, read)
+    return own if own.kind.rescored is None else own.kind.rescored(own, read)
