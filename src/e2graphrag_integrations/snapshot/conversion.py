@@ -21,6 +21,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.ivf import ROW_BYTES, InvertedLists, ListCodes, stored_rows
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
 from e2graphrag_integrations.snapshot.metadata import (
@@ -32,7 +33,6 @@ from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, NodeTable, Sn
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.search.ivf import InvertedLists
     from e2graphrag_integrations.search.segmented import SegmentedVectors
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
@@ -222,6 +222,20 @@ def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
         and centroids.shape[1] == vectors.shape[1]
         and 0 < len(centroids) <= max(1, len(vectors))
         and _are_rows(ivf.assignments, len(centroids), len(vectors))
+    )
+
+
+def is_consistent_codes(codes: ListCodes, lists: InvertedLists) -> bool:
+    """Return whether quantized vectors fit IVF lists, whose rows follow the codes of each list."""
+    data, count = np.asarray(codes.data), len(lists.assignments)
+    if data.dtype != np.uint8 or data.shape != (count, lists.centroids.shape[1] + ROW_BYTES):
+        return False
+    rows = stored_rows(data, lists.sizes)
+    return (
+        codes.quantizer.dtype == np.float32
+        and codes.quantizer.shape == (2,)
+        and _are_rows(rows, count)
+        and np.array_equal(lists.assignments[rows], np.repeat(np.arange(lists.nlist), lists.sizes))
     )
 
 

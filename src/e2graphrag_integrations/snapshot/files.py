@@ -1,8 +1,8 @@
 """The snapshot on disk, in the folder `<index>.snapshot/<generation>/`.
 
 A snapshot can always be derived from the store, so a missing, incomplete or damaged folder is
-rebuilt. The BM25 index, the IVF lists and the tags of the chunks are built on first use and stored
-in the subfolders `words`, `cells` and `tags`.
+rebuilt. The BM25 index, the IVF lists, their quantized vectors and the tags of the chunks are built
+on first use and stored in the subfolders `words`, `cells`, `codes` and `tags`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import InvertedLists
+from e2graphrag_integrations.search.ivf import InvertedLists, ListCodes
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
+    ArraysToSave,
     Part,
+    array_file,
     load_arrays,
     newest_version,
     remove_temporary_folders,
@@ -37,6 +39,7 @@ from e2graphrag_integrations.snapshot.conversion import (
     has_current_forms,
     is_consistent,
     is_consistent_bm25,
+    is_consistent_codes,
     is_consistent_ivf,
     restore_bm25,
     restore_snapshot,
@@ -245,11 +248,11 @@ class _SnapshotFiles:
         """Return the snapshot of the documents in one folder, or None if it is not valid."""
         if not has_current_forms(meta):
             return None
-        ivf = self._load_part(generation, "cells")
+        vectors = restore_vectors(arrays)
         dense = DenseIndex(
-            restore_vectors(arrays),
+            vectors,
             arrays["window_nodes"],
-            None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
+            self._load_ivf(generation, vectors),
             lambda ivf: self._save_ivf(generation, ivf),
         )
         snapshot = replace(
@@ -262,8 +265,6 @@ class _SnapshotFiles:
             snapshot = replace(
                 snapshot, tags=TagSet.from_json(tags), tags_factory=self._load_or_assign_tags
             )
-        if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
-            dense.ivf = None
         is_valid = (
             snapshot.generation == generation
             and dense.is_int8 == self._int8
@@ -444,8 +445,27 @@ class _SnapshotFiles:
     def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
         self._save_part(generation, "words", bm25_arrays(bm25), _WORD_RULES)
 
+    def _load_ivf(self, generation: str, vectors: Any) -> InvertedLists | None:
+        """Return the IVF lists of some vectors, or None if they are missing or damaged."""
+        arrays = self._load_part(generation, "cells")
+        if arrays is None:
+            return None
+        ivf = InvertedLists(arrays["centroids"], arrays["of_vector"])
+        if not is_consistent_ivf(ivf, vectors):
+            return None
+        stored = self._load_part(generation, "codes")
+        if stored is None:
+            return ivf
+        folder = newest_version(newest_version(self._folder / generation) / "codes")
+        codes = ListCodes(stored["data"], stored["quantizer"], array_file(folder, "data"))
+        return replace(ivf, codes=codes) if is_consistent_codes(codes, ivf) else ivf
+
     def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
-        self._save_part(generation, "cells", _ivf_arrays(ivf))
+        if ivf.codes is None:
+            self._save_part(generation, "cells", _ivf_arrays(ivf))
+        else:
+            codes = {"data": ivf.codes.data, "quantizer": ivf.codes.quantizer}
+            self._save_part(generation, "codes", codes)
 
     def _load_part(
         self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
@@ -455,7 +475,7 @@ class _SnapshotFiles:
         return None if content is None or content[1] != rules else content[0]
 
     def _save_part(
-        self, generation: str, name: str, arrays: Arrays, rules: Mapping[str, int] = _NO_RULES
+        self, generation: str, name: str, arrays: ArraysToSave, rules: Mapping[str, int] = _NO_RULES
     ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
             save_arrays(newest_version(self._folder / generation) / name, arrays, rules)
