@@ -583,3 +583,14 @@ def test_lists_are_retrained_for_far_fewer_or_far_more_vectors(path, open_index,
             assert trainings[-1] == len(dense.window_nodes)
             assert dense.ivf.nlist == int(4 * trainings[-1] ** 0.5)
     assert len(trainings) == 3
+
+
+def test_verify_notices_codes_of_other_vectors(path, open_index):
+    assert open_index(path, **CHUNKING).verify().problems == ()
+    folder = lists_folder(path).parent / "codes"
+    arrays, meta = array_files.load_arrays(folder)
+    changed = np.array(arrays["data"])
+    changed[0, 0] ^= 1  # the first component in the first list
+    array_files.save_arrays(folder, {**arrays, "data": changed}, meta)
+    [problem] = open_index(path, **CHUNKING).verify().problems
+    assert "codes" in str(problem)

@@ -213,6 +213,16 @@ class InvertedLists:
         lists.this.disown()
         return index
 
+    def has_codes_of(self, vectors: VectorRows) -> bool:
+        """Return whether the codes on disk, if there are any, are those of some vectors."""
+        if self.codes is None:
+            return True
+        expected, stored = CodeBytes(self.faiss_index(vectors)), self.codes.data
+        return all(
+            np.array_equal(expected[start : start + _BATCH], stored[start : start + _BATCH])
+            for start in range(0, len(vectors), _BATCH)
+        )
+
     def _mapped_lists(self, path: Path) -> Any:
         faiss = load_faiss()
         lists = faiss.OnDiskInvertedLists()

@@ -35,6 +35,7 @@ from e2graphrag_integrations.snapshot.array_files import (
 )
 from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot, stored_edits
 from e2graphrag_integrations.snapshot.conversion import (
+    INVALID,
     bm25_arrays,
     has_current_forms,
     is_consistent,
@@ -55,11 +56,12 @@ _MIN_UNCHANGED = 0.1
 """Minimum share of unchanged documents at which merging an older snapshot is faster than a full
 build (measured 2026-11-22)."""
 
-_INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
-"""Errors that invalid arrays cause; the snapshot is then rebuilt."""
-
 _MAX_SEGMENTS = 8
 """Maximum number of folders of a snapshot. One more, and those of recent changes become one."""
+
+_MIN_KEPT = 20_000
+"""Minimum number of nodes at which what the first question computes is kept. In a smaller index,
+computing it takes no longer than checking the files."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _FOLDER = re.compile(rf"({_GENERATION.pattern})(?:\.\d+)?")
@@ -208,6 +210,11 @@ def _stale_parts(store: Store, files: _SnapshotFiles) -> list[str]:
         words, built_words = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
         if not all(np.array_equal(words[name], built_words[name]) for name in built_words):
             stale.append("words")
+    if loaded.kept is not None:
+        stale += loaded.kept.stale(built)
+    dense = loaded.dense
+    if isinstance(dense, DenseIndex) and dense.ivf and not dense.ivf.has_codes_of(dense.vectors):
+        stale.append("codes")
     tags = None if built.tags is None else files.load_tags(built)
     if tags is not None and not np.array_equal(tags, built.chunk_tags):
         stale.append("tags")
@@ -237,11 +244,13 @@ class _SnapshotFiles:
         arrays, meta = content
         try:
             own = self._restore(generation, arrays, meta)
-            if own is None or not meta.get("segments"):
-                return own
+            if own is None:
+                return None
+            if not meta.get("segments"):
+                return self._with_kept_parts(own)
             generations = [str(one) for one in meta["segments"]]
             return self._join(own, generations, frozenset(map(str, meta["deleted"])))
-        except _INVALID:
+        except INVALID:
             return None
 
     def _restore(self, generation: str, arrays: Arrays, meta: dict[str, Any]) -> Snapshot | None:
@@ -271,6 +280,22 @@ class _SnapshotFiles:
             and is_consistent(snapshot)
         )
         return snapshot if is_valid else None
+
+    def _with_kept_parts(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot that keeps what questions compute, if it is large."""
+        if len(snapshot.nodes.ids) < _MIN_KEPT:
+            return snapshot
+        from e2graphrag_integrations.snapshot.kept_parts import KeptParts
+
+        folder = self._folder / snapshot.generation
+        return replace(
+            snapshot,
+            kept=KeptParts(
+                snapshot.graph,
+                lambda name: load_arrays(newest_version(folder) / name),
+                lambda *part: self._save_part(snapshot.generation, *part),
+            ),
+        )
 
     def _load_segment(self, generation: str) -> Snapshot | None:
         """Return the documents in the folder of one generation; None without its BM25 index."""
@@ -412,7 +437,7 @@ class _SnapshotFiles:
             windows = len(snapshot.dense.window_nodes)
             bm25 = restore_bm25(arrays, windows)
             return bm25 if is_consistent_bm25(bm25, windows) else None
-        except _INVALID:
+        except INVALID:
             return None
 
     def _load_or_build_bm25(self, snapshot: Snapshot) -> BM25Index:
@@ -475,7 +500,7 @@ class _SnapshotFiles:
         return None if content is None or content[1] != rules else content[0]
 
     def _save_part(
-        self, generation: str, name: str, arrays: ArraysToSave, rules: Mapping[str, int] = _NO_RULES
+        self, generation: str, name: str, arrays: ArraysToSave, rules: Mapping[str, Any] = _NO_RULES
     ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
             save_arrays(newest_version(self._folder / generation) / name, arrays, rules)

@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.arrays import (
 from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
-from e2graphrag_integrations.entities.matching.aliases import Aliases
+from e2graphrag_integrations.entities.matching.aliases import Aliases, NameIndexes
 from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.graph.communities import Communities
     from e2graphrag_integrations.search.segmented import SegmentedIndex
     from e2graphrag_integrations.snapshot.entity_types import EntityTypes
+    from e2graphrag_integrations.snapshot.kept_parts import KeptParts
     from e2graphrag_integrations.text.tags import TagSet
 
 
@@ -169,6 +170,7 @@ class Snapshot:
         question_languages: The languages whose extractors read questions; None means all of the
             index.
         field_factory: Loads what chunks contain beside their texts (`ChunkField`) on first use.
+        kept: Keeps what questions compute beside a large snapshot on disk; None computes it.
     """
 
     generation: str
@@ -197,6 +199,7 @@ class Snapshot:
     partial_documents: Sequence[int] = ()
     question_languages: frozenset[str] | None = None
     field_factory: Callable[[Snapshot], Any] = _no_field
+    kept: KeptParts | None = None
 
     @lazy
     def chunk_field(self) -> Any:
@@ -314,6 +317,17 @@ class Snapshot:
     @lazy
     def subjects(self) -> Subjects:
         """Return the entities, including those that occur only as the subject of a document."""
+        parts = self._kept_parts
+        return self.choose_subjects() if parts is None else parts.subjects(self)
+
+    @property
+    def _kept_parts(self) -> KeptParts | None:
+        """What is kept; None if it belongs to another snapshot, of which this one is a part."""
+        is_own = self.kept is not None and self.kept.graph is self.graph
+        return self.kept if is_own else None
+
+    def choose_subjects(self) -> Subjects:
+        """Return the subjects, computed anew."""
         records, chunks = self.records, self.chunk_nodes
         records_of_chunks = records.starts[chunks], records.ends[chunks], records.indices
         names = names_in_metadata(
@@ -337,6 +351,11 @@ class Snapshot:
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank for the entity graph, prepared on first use."""
+        parts = self._kept_parts
+        return self.prepare_pagerank() if parts is None else parts.pagerank(self)
+
+    def prepare_pagerank(self) -> PersonalizedPageRank:
+        """Return personalized PageRank, computed anew."""
         return PersonalizedPageRank.from_graph(self.graph, self.subjects, self.chunk_documents)
 
     @lazy
@@ -424,7 +443,10 @@ class Snapshot:
         """Return the aliases of entities, for names that match no entity exactly."""
         only_subjects = len(self.subjects.names) - len(self.graph.names)
         named = np.concatenate([self.graph.named, np.ones(only_subjects, dtype=np.bool_)])
-        return Aliases(self.subjects.names, named, self.personalized_pagerank.doc_freq, self.edits)
+        doc_freq = self.personalized_pagerank.doc_freq
+        parts = self._kept_parts
+        indexes = NameIndexes() if parts is None else parts
+        return Aliases(self.subjects.names, named, doc_freq, self.edits, indexes)
 
     @lazy
     def level_window_starts(self) -> IntArray:
