@@ -210,8 +210,7 @@ def _stale_parts(store: Store, files: _SnapshotFiles) -> list[str]:
         words, built_words = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
         if not all(np.array_equal(words[name], built_words[name]) for name in built_words):
             stale.append("words")
-    if loaded.kept is not None:
-        stale += loaded.kept.stale(built)
+    stale += loaded.preparation.stale(built)
     dense = loaded.dense
     if isinstance(dense, DenseIndex) and dense.ivf and not dense.ivf.has_codes_of(dense.vectors):
         stale.append("codes")
@@ -247,7 +246,7 @@ class _SnapshotFiles:
             if own is None:
                 return None
             if not meta.get("segments"):
-                return self._with_kept_parts(own)
+                return self._with_preparation(own)
             generations = [str(one) for one in meta["segments"]]
             return self._join(own, generations, frozenset(map(str, meta["deleted"])))
         except INVALID:
@@ -281,16 +280,16 @@ class _SnapshotFiles:
         )
         return snapshot if is_valid else None
 
-    def _with_kept_parts(self, snapshot: Snapshot) -> Snapshot:
+    def _with_preparation(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot that keeps what questions compute, if it is large."""
         if len(snapshot.nodes.ids) < _MIN_KEPT:
             return snapshot
-        from e2graphrag_integrations.snapshot.kept_parts import KeptParts
+        from e2graphrag_integrations.snapshot.kept_preparation import KeptPreparation
 
         folder = self._folder / snapshot.generation
         return replace(
             snapshot,
-            kept=KeptParts(
+            preparation=KeptPreparation(
                 snapshot.graph,
                 lambda name: load_arrays(newest_version(folder) / name),
                 lambda *part: self._save_part(snapshot.generation, *part),

@@ -6,7 +6,7 @@ order, so that the chunks under any node form a contiguous range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.graph.communities import Communities
     from e2graphrag_integrations.search.segmented import SegmentedIndex
     from e2graphrag_integrations.snapshot.entity_types import EntityTypes
-    from e2graphrag_integrations.snapshot.kept_parts import KeptParts
     from e2graphrag_integrations.text.tags import TagSet
 
 
@@ -135,6 +134,26 @@ class Segments:
     deleted: frozenset[str] = frozenset()
 
 
+class Preparation(NameIndexes):
+    """Prepares what questions need of a snapshot beside its arrays: computes it."""
+
+    def of(self, snapshot: Snapshot) -> Preparation:  # noqa: ARG002 - for `KeptPreparation`
+        """Return the preparation of a snapshot, which may have been made from another one."""
+        return self
+
+    def subjects(self, snapshot: Snapshot) -> Subjects:
+        """Return the subjects of the snapshot."""
+        return snapshot.choose_subjects()
+
+    def pagerank(self, snapshot: Snapshot) -> PersonalizedPageRank:
+        """Return personalized PageRank for the snapshot."""
+        return snapshot.prepare_pagerank()
+
+    def stale(self, built: Snapshot) -> Iterable[str]:  # noqa: ARG002 - for `KeptPreparation`
+        """Return the names of what is stored, but differs from a fresh build."""
+        return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """All arrays derived from one generation of the store.
@@ -170,7 +189,7 @@ class Snapshot:
         question_languages: The languages whose extractors read questions; None means all of the
             index.
         field_factory: Loads what chunks contain beside their texts (`ChunkField`) on first use.
-        kept: Keeps what questions compute beside a large snapshot on disk; None computes it.
+        preparation: Prepares what questions need beside the arrays.
     """
 
     generation: str
@@ -199,7 +218,7 @@ class Snapshot:
     partial_documents: Sequence[int] = ()
     question_languages: frozenset[str] | None = None
     field_factory: Callable[[Snapshot], Any] = _no_field
-    kept: KeptParts | None = None
+    preparation: Preparation = field(default_factory=Preparation)
 
     @lazy
     def chunk_field(self) -> Any:
@@ -317,14 +336,7 @@ class Snapshot:
     @lazy
     def subjects(self) -> Subjects:
         """Return the entities, including those that occur only as the subject of a document."""
-        parts = self._kept_parts
-        return self.choose_subjects() if parts is None else parts.subjects(self)
-
-    @property
-    def _kept_parts(self) -> KeptParts | None:
-        """What is kept; None if it belongs to another snapshot, of which this one is a part."""
-        is_own = self.kept is not None and self.kept.graph is self.graph
-        return self.kept if is_own else None
+        return self.preparation.of(self).subjects(self)
 
     def choose_subjects(self) -> Subjects:
         """Return the subjects, computed anew."""
@@ -351,8 +363,7 @@ class Snapshot:
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank for the entity graph, prepared on first use."""
-        parts = self._kept_parts
-        return self.prepare_pagerank() if parts is None else parts.pagerank(self)
+        return self.preparation.of(self).pagerank(self)
 
     def prepare_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank, computed anew."""
@@ -444,9 +455,8 @@ class Snapshot:
         only_subjects = len(self.subjects.names) - len(self.graph.names)
         named = np.concatenate([self.graph.named, np.ones(only_subjects, dtype=np.bool_)])
         doc_freq = self.personalized_pagerank.doc_freq
-        parts = self._kept_parts
-        indexes = NameIndexes() if parts is None else parts
-        return Aliases(self.subjects.names, named, doc_freq, self.edits, indexes)
+        names = self.subjects.names
+        return Aliases(names, named, doc_freq, self.edits, self.preparation.of(self))
 
     @lazy
     def level_window_starts(self) -> IntArray:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.matching.alias_index import AliasIndex
-from e2graphrag_integrations.entities.matching.aliases import NameIndexes
 from e2graphrag_integrations.entities.matching.name_keys import NameCodes, NameKeys
 from e2graphrag_integrations.entities.matching.similar_names import NameWords
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
@@ -24,9 +23,7 @@ from e2graphrag_integrations.graph.subjects import Subject, SubjectChoice, Subje
 from e2graphrag_integrations.graph.titles import Section
 from e2graphrag_integrations.snapshot.array_files import Arrays, ArraysToSave, Part
 from e2graphrag_integrations.snapshot.conversion import INVALID, are_rows, are_strings, is_sparse
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.snapshot import Preparation, Snapshot
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -55,12 +52,12 @@ class _Kind(Generic[S, T]):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptParts(NameIndexes):
-    """Keeps values beside one snapshot.
+class KeptPreparation(Preparation):
+    """Keeps what was computed of one snapshot on disk beside it.
 
     Attributes:
-        graph: The graph of the snapshot. A snapshot with another one, such as that of a scope,
-            computes its own values.
+        graph: The graph of the snapshot. For one with another graph, such as that of a scope, all
+            is computed.
         load: Returns the arrays and JSON values in a subfolder; None if they are missing or
             damaged.
         save: Stores these, if the folder is writable.
@@ -70,21 +67,25 @@ class KeptParts(NameIndexes):
     load: Callable[[str], tuple[Arrays, dict[str, Any]] | None]
     save: Callable[[str, ArraysToSave, Mapping[str, Any]], None]
 
+    def of(self, snapshot: Snapshot) -> Preparation:
+        """Return the preparation of a snapshot. See `Preparation`."""
+        return self if snapshot.graph is self.graph else Preparation()
+
     def subjects(self, snapshot: Snapshot) -> Subjects:
         """Return the subjects of the snapshot."""
-        return self._get(_SUBJECTS, snapshot, snapshot.choose_subjects)
+        return self._get(_SUBJECTS, snapshot, super().subjects)
 
     def pagerank(self, snapshot: Snapshot) -> PersonalizedPageRank:
         """Return personalized PageRank for the snapshot."""
-        return self._get(_RANKS, snapshot, snapshot.prepare_pagerank)
+        return self._get(_RANKS, snapshot, super().pagerank)
 
     def by_letters(self, names: NameCodes) -> AliasIndex:
-        """Return the names of the snapshot by their letters; see `NameIndexes`."""
-        return self._get(_NAME_KEYS, names, lambda: NameIndexes.by_letters(self, names))
+        """Return the names of the snapshot by their letters. See `NameIndexes`."""
+        return self._get(_NAME_KEYS, names, super().by_letters)
 
     def words(self, names: NameCodes) -> NameWords:
         """Return the words of the names of the snapshot."""
-        return self._get(_NAME_WORDS, names, lambda: NameIndexes.words(self, names))
+        return self._get(_NAME_WORDS, names, super().words)
 
     def stale(self, built: Snapshot) -> Iterator[str]:
         """Yield the names of the stored parts that differ from those of a fresh build."""
@@ -104,12 +105,12 @@ class KeptParts(NameIndexes):
             ):
                 yield kind.name
 
-    def _get(self, kind: _Kind[S, T], source: S, compute: Callable[[], T]) -> T:
+    def _get(self, kind: _Kind[S, T], source: S, compute: Callable[[S], T]) -> T:
         """Return a stored value, or compute and store it."""
         stored = self._restored(kind, source)
         if stored is not None:
             return stored
-        value = compute()
+        value = compute(source)
         arrays, meta = kind.arrays(source, value)
         self.save(kind.name, arrays, {**meta, "rules": kind.rules})
         return value

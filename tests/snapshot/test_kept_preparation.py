@@ -13,9 +13,9 @@ from e2graphrag_integrations.entities.matching.aliases import NameIndexes
 from e2graphrag_integrations.graph.subjects import SubjectChoice, Subjects
 from e2graphrag_integrations.graph.titles import Section
 from e2graphrag_integrations.snapshot import files as snapshot_files
-from e2graphrag_integrations.snapshot import kept_parts
+from e2graphrag_integrations.snapshot import kept_preparation
 from e2graphrag_integrations.snapshot.array_files import load_arrays, save_arrays
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.snapshot import Preparation, Snapshot
 from e2graphrag_integrations.snapshot.subset import with_edits
 from fakes import damage_file
 
@@ -136,10 +136,12 @@ def test_damaged_parts_are_computed_again(path, open_index, computed, part, dama
 @pytest.mark.parametrize("part", PARTS)
 def test_parts_of_other_rules_are_computed_again(path, open_index, computed, monkeypatch, part):
     kinds = {
-        name: kind for name, kind in vars(kept_parts).items() if getattr(kind, "name", "") == part
+        name: kind
+        for name, kind in vars(kept_preparation).items()
+        if getattr(kind, "name", "") == part
     }
     [(name, kind)] = kinds.items()
-    monkeypatch.setattr(kept_parts, name, replace(kind, rules=kind.rules + 1))
+    monkeypatch.setattr(kept_preparation, name, replace(kind, rules=kind.rules + 1))
     use(snapshot_of(open_index(path)))
     use(snapshot_of(open_index(path)))
     assert computed == [part]
@@ -216,7 +218,7 @@ def test_sections_are_kept(path, open_index, tmp_path):
     choice = SubjectChoice(snapshot.subjects.choice.of_documents, sections, frozenset({"section"}))
     columns = [np.array(one, dtype=np.int64) for one in ([row], [1], [row, row], [0, 1])]
     subjects = Subjects.of(snapshot.graph, ["zermatt"], columns, choice)
-    kind = kept_parts._SUBJECTS
+    kind = kept_preparation._SUBJECTS
     save_arrays(tmp_path / "part", *kind.arrays(snapshot, subjects))
     restored = kind.restore(snapshot, *load_arrays(tmp_path / "part"))
     assert vars(restored.choice) == vars(choice)
@@ -228,5 +230,5 @@ def test_sections_are_kept(path, open_index, tmp_path):
 def test_a_snapshot_with_another_graph_computes_its_own(path, open_index, computed):
     snapshot = snapshot_of(open_index(path))
     other = with_edits(snapshot, snapshot.edits)
-    assert use(other) == use(replace(other, kept=None))
+    assert use(other) == use(replace(other, preparation=Preparation()))
     assert set(computed) == {*PARTS}
