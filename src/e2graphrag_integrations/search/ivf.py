@@ -77,8 +77,8 @@ class VectorRows(Protocol):
         ...
 
 
-ROW_BYTES = 8
-"""Size of the row of a vector; the rows of a list follow its codes."""
+ROW_TYPE = np.dtype(np.int64)
+"""The type in which FAISS stores the rows of vectors, after the codes of their list."""
 
 
 class CodeBytes:
@@ -94,7 +94,7 @@ class CodeBytes:
 
     def __init__(self, index: Any) -> None:
         self._index = index
-        self._width = index.code_size + ROW_BYTES
+        self._width = index.code_size + ROW_TYPE.itemsize
         sizes = [index.invlists.list_size(number) for number in range(index.nlist)]
         self._bounds = exclusive_sums(np.asarray(sizes, dtype=np.int64))
         self.shape = (int(self._bounds[-1]), self._width)
@@ -230,7 +230,7 @@ class InvertedLists:
         lists.filename, lists.read_only = str(path), True
         lists.totsize = path.stat().st_size
         lists.prefetch_nthread = 0  # otherwise, each search starts threads
-        width = lists.code_size + ROW_BYTES
+        width = lists.code_size + ROW_TYPE.itemsize
         start = lists.totsize - len(self.assignments) * width  # after the header of the file
         place = faiss.OnDiskOneList()
         for size in self.sizes.tolist():
@@ -267,7 +267,7 @@ def stored_rows(codes: NDArray[np.uint8], sizes: IntArray) -> IntArray:
     data, ends = codes.reshape(-1), np.cumsum(sizes) * codes.shape[1]
     pieces = [np.empty(0, dtype=np.int64)]
     for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
-        pieces.append(data[end - size * ROW_BYTES : end].view(np.int64))
+        pieces.append(data[end - size * ROW_TYPE.itemsize : end].view(ROW_TYPE))
     return np.concatenate(pieces)
 
 

@@ -21,7 +21,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import ROW_BYTES, InvertedLists, ListCodes, stored_rows
+from e2graphrag_integrations.search.ivf import ROW_TYPE, InvertedLists, ListCodes, stored_rows
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
 from e2graphrag_integrations.snapshot.metadata import (
@@ -231,7 +231,10 @@ def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
 def is_consistent_codes(codes: ListCodes, lists: InvertedLists) -> bool:
     """Return whether quantized vectors fit IVF lists, whose rows follow the codes of each list."""
     data, count = np.asarray(codes.data), len(lists.assignments)
-    if data.dtype != np.uint8 or data.shape != (count, lists.centroids.shape[1] + ROW_BYTES):
+    if data.dtype != np.uint8 or data.shape != (
+        count,
+        lists.centroids.shape[1] + ROW_TYPE.itemsize,
+    ):
         return False
     rows = stored_rows(data, lists.sizes)
     return (
