@@ -423,8 +423,8 @@ def test_faiss_without_mapped_lists_builds_them_in_memory(tmp_path, monkeypatch)
 )
 def test_codes_that_do_not_fit_the_lists_are_recognized(tmp_path, change):
     lists = stored_codes(tmp_path)
-    assert is_consistent_codes(lists.codes, lists)
-    assert not is_consistent_codes(change(lists.codes), lists)
+    assert is_consistent_codes(lists)
+    assert not is_consistent_codes(replace(lists, codes=change(lists.codes)))
 
 
 @pytest.fixture

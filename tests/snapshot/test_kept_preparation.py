@@ -19,7 +19,7 @@ from e2graphrag_integrations.snapshot.snapshot import Preparation, Snapshot
 from e2graphrag_integrations.snapshot.subset import with_edits
 from fakes import damage_file
 
-PARTS = ("keys", "name_words", "ranks", "subjects")
+PARTS = ("keys", "name_words", "ranks", "shares", "subjects")
 
 DOCUMENTS = [
     SourceDocument("a", "Anna Arndt met Bert Brecht in Oslo.", title="Anna Arndt"),
@@ -66,6 +66,8 @@ def use(snapshot):
         "sections": (subjects.section_entities.tolist(), subjects.section_chunks.tolist()),
         "choice": vars(subjects.choice),
         "ranks": [one.toarray().tolist() for one in (ranks.chunk_entities, ranks.entity_chunks)],
+        "sums": [one.tolist() for one in (*ranks.sums, ranks.return_probability)],
+        "shares": snapshot.shares_named.tolist(),
         "keys": keys,
         "similar": [aliases.words.one_typo_from(word) for word in ("brechd", "clarc", "zebra")],
     }
@@ -97,6 +99,7 @@ def computed(monkeypatch):
 
     record(Snapshot, "choose_subjects", "subjects")
     record(Snapshot, "prepare_pagerank", "ranks")
+    record(Snapshot, "count_named", "shares")
     record(NameIndexes, "by_letters", "keys")
     record(NameIndexes, "words", "name_words")
     return names
@@ -178,6 +181,11 @@ CRAFTED = [
     ("ranks", put("chunk_entities_indices", [9_999])),
     ("ranks", put("entity_chunks_indptr", [0])),
     ("ranks", drop("entity_chunks_data")),
+    ("ranks", put("chunk_sums", [1.0])),
+    ("ranks", put("entity_sums", [1])),
+    ("ranks", put("returns", [[1.0]])),
+    ("shares", put("shares", [1.0])),
+    ("shares", drop("shares")),
     ("keys", put("names", [-1])),
     ("keys", put("names", np.full(3, 1 << 63, dtype=np.uint64) | np.uint64(15))),
     ("keys", set_meta("bits", dict.fromkeys(("names", "aliases", "parts", "words"), 64))),
@@ -203,6 +211,7 @@ def test_verify_names_parts_that_differ_from_a_build(path, open_index, part):
     changes = {
         "subjects": set_meta("trusted", ["title"]),
         "ranks": lambda arrays, _: arrays["chunk_entities_data"].__imul__(2),
+        "shares": lambda arrays, _: arrays["shares"].__imul__(0),
         "keys": lambda arrays, _: arrays.update(names=arrays["names"][:1]),
         "name_words": lambda arrays, _: arrays["letters"].__imul__(0),
     }

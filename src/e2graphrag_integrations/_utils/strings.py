@@ -119,8 +119,8 @@ _MULTIPLIER = np.uint32(2654435761)  # Knuth's constant for multiplicative hashi
 _LOW_32 = 0xFFFFFFFF
 """Mask for arithmetic modulo 2 ** 32."""
 
-_MAX_BYTES = 1 << 22
-"""Number of bytes that are hashed at a time, which limits memory."""
+_MAX_BYTES = 1 << 17
+"""Number of bytes that are hashed at a time. More do not fit into the cache of a processor."""
 
 
 def index_strings(strings: Sequence[str]) -> Mapping[str, int]:
@@ -151,7 +151,7 @@ class StringIndex(Mapping[str, int]):
     def __init__(self, strings: StringArray) -> None:
         self._strings = strings
         hashes = _hashes(strings)
-        self._rows = np.argsort(hashes, kind="stable").astype(np.int32)
+        self._rows = np.argsort(hashes).astype(np.int32)
         self._hashes = hashes[self._rows]
 
     def find(self, strings: Sequence[str]) -> IntArray:

@@ -21,7 +21,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.ivf import ROW_TYPE, InvertedLists, ListCodes, stored_rows
+from e2graphrag_integrations.search.ivf import ROW_TYPE, InvertedLists, stored_rows
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
 from e2graphrag_integrations.snapshot.metadata import (
@@ -196,6 +196,9 @@ def restore_snapshot(
 _FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 """The bits that mark a byte within a character in UTF-8."""
 
+_BLOCK = 1 << 16
+"""Number of pairs that are checked at a time."""
+
 _LOW_32 = 0xFFFFFFFF
 """Mask for the second of two rows packed into one integer."""
 
@@ -228,8 +231,11 @@ def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
     )
 
 
-def is_consistent_codes(codes: ListCodes, lists: InvertedLists) -> bool:
-    """Return whether quantized vectors fit IVF lists, whose rows follow the codes of each list."""
+def is_consistent_codes(lists: InvertedLists) -> bool:
+    """Return whether the quantized vectors of IVF lists have the rows that are assigned to them."""
+    codes = lists.codes
+    if codes is None:
+        return True
     data, count = np.asarray(codes.data), len(lists.assignments)
     if data.dtype != np.uint8 or data.shape != (
         count,
@@ -336,14 +342,24 @@ def _are_pairs(pairs: PairWeights | None, entities: int) -> bool:
     """Return whether weights are positive, and their keys are ascending pairs of rows."""
     if pairs is None:
         return True
-    keys = pairs.keys
-    return (
-        are_rows(keys, entities << 32)
-        and bool((keys[1:] > keys[:-1]).all())
-        and bool(((keys >> 32) < (keys & _LOW_32)).all())
-        and bool(((keys & _LOW_32) < entities).all())
-        and are_rows(pairs.units - 1, None, len(keys))
-    )
+    keys, units = pairs.keys, pairs.units
+    if not (_are_integers(keys) and _are_integers(units) and len(keys) == len(units)):
+        return False
+    # In blocks, because arrays of millions of pairs do not fit into the cache of a processor.
+    for start in range(0, len(keys), _BLOCK):
+        own = keys[start : start + _BLOCK + 1]
+        first, second = own >> 32, own & _LOW_32
+        if not (
+            bool((own[1:] > own[:-1]).all())
+            and bool(((first >= 0) & (first < second) & (second < entities)).all())
+            and bool((units[start : start + _BLOCK] > 0).all())
+        ):
+            return False
+    return True
+
+
+def _are_integers(array: Any) -> bool:
+    return bool(array.dtype.kind in "iu" and array.ndim == 1)
 
 
 def _are_sizes(array: Any, total: int) -> bool:

@@ -482,7 +482,8 @@ class _SnapshotFiles:
             return ivf
         folder = newest_version(newest_version(self._folder / generation) / "codes")
         codes = ListCodes(stored["data"], stored["quantizer"], array_file(folder, "data"))
-        return replace(ivf, codes=codes) if is_consistent_codes(codes, ivf) else ivf
+        with_codes = replace(ivf, codes=codes)
+        return with_codes if is_consistent_codes(with_codes) else ivf
 
     def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
         if ivf.codes is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from e2graphrag_integrations._utils.strings import StringArray
@@ -79,6 +80,10 @@ class KeptPreparation(Preparation):
         """Return personalized PageRank for the snapshot."""
         return self._get(_RANKS, snapshot, super().pagerank)
 
+    def shares_named(self, snapshot: Snapshot) -> NDArray[np.float32]:
+        """Return the share of the mentions of each subject that are names."""
+        return self._get(_SHARES, snapshot, super().shares_named)
+
     def by_letters(self, names: NameCodes) -> AliasIndex:
         """Return the names of the snapshot by their letters. See `NameIndexes`."""
         return self._get(_NAME_KEYS, names, super().by_letters)
@@ -93,6 +98,7 @@ class KeptPreparation(Preparation):
         values: list[tuple[_Kind[Any, Any], Any, Any]] = [
             (_SUBJECTS, built, built.subjects),
             (_RANKS, built, built.personalized_pagerank),
+            (_SHARES, built, built.shares_named),
             (_NAME_KEYS, names, built.aliases.index),
             (_NAME_WORDS, names, built.aliases.words),
         ]
@@ -174,11 +180,14 @@ def _restore_subjects(
 
 def _rank_arrays(_: Snapshot, pagerank: PersonalizedPageRank) -> Part:
     matrices = {name: getattr(pagerank, name) for name in _MATRICES}
-    return {
+    arrays = {
         f"{name}_{part}": getattr(matrix, part)
         for name, matrix in matrices.items()
         for part in _MATRIX_ARRAYS
-    }, {}
+    }
+    chunk_sums, entity_sums = pagerank.sums
+    returns = pagerank.return_probability
+    return {**arrays, "chunk_sums": chunk_sums, "entity_sums": entity_sums, "returns": returns}, {}
 
 
 def _restore_ranks(
@@ -189,13 +198,33 @@ def _restore_ranks(
         csr_array(tuple(arrays[f"{name}_{part}"] for part in _MATRIX_ARRAYS), shape=own)
         for name, own in zip(_MATRICES, (shape, shape[::-1]), strict=True)
     )
+    sums = arrays["chunk_sums"], arrays["entity_sums"]
+    returns = arrays["returns"]
     fits = (
         is_sparse(chunk_entities, *shape)
         and is_sparse(entity_chunks, *shape[::-1])
         and chunk_entities.data.dtype == entity_chunks.data.dtype == np.float64
         and chunk_entities.nnz == entity_chunks.nnz
+        and all(one.dtype == np.float64 for one in (*sums, returns))
+        and (sums[0].shape, sums[1].shape, returns.shape) == (shape[:1], shape[1:], shape[:1])
     )
-    return PersonalizedPageRank(chunk_entities, entity_chunks) if fits else None
+    if not fits:
+        return None
+    return PersonalizedPageRank(
+        chunk_entities, entity_chunks, known_sums=sums, known_returns=returns
+    )
+
+
+def _share_arrays(_: Snapshot, shares: NDArray[np.float32]) -> Part:
+    return {"shares": shares}, {}
+
+
+def _restore_shares(
+    snapshot: Snapshot, arrays: Arrays, _: Mapping[str, Any]
+) -> NDArray[np.float32] | None:
+    shares = arrays["shares"]
+    fits = shares.dtype == np.float32 and shares.shape == (len(snapshot.subjects.names),)
+    return shares if fits else None
 
 
 def _key_arrays(_: NameCodes, index: AliasIndex) -> Part:
@@ -228,5 +257,6 @@ def _restore_words(names: NameCodes, arrays: Arrays, _: Mapping[str, Any]) -> Na
 
 _SUBJECTS = _Kind("subjects", 1, _subject_arrays, _restore_subjects)
 _RANKS = _Kind("ranks", 1, _rank_arrays, _restore_ranks)
+_SHARES = _Kind("shares", 1, _share_arrays, _restore_shares)
 _NAME_KEYS = _Kind("keys", 1, _key_arrays, _restore_keys)
 _NAME_WORDS = _Kind("name_words", 1, _word_arrays, _restore_words)

@@ -149,6 +149,10 @@ class Preparation(NameIndexes):
         """Return personalized PageRank for the snapshot."""
         return snapshot.prepare_pagerank()
 
+    def shares_named(self, snapshot: Snapshot) -> NDArray[np.float32]:
+        """Return the share of the mentions of each subject that are names."""
+        return snapshot.count_named()
+
     def stale(self, built: Snapshot) -> Iterable[str]:  # noqa: ARG002 - for `KeptPreparation`
         """Return the names of what is stored, but differs from a fresh build."""
         return ()
@@ -410,7 +414,7 @@ class Snapshot:
         total = np.bincount(entities, minlength=len(subjects.names))
         own = np.bincount(entities[is_own], minlength=len(subjects.names))
         is_about = own >= np.maximum(1, _MIN_SHARE_NAMED * total)
-        mask: NDArray[np.bool_] = (self._shares_named >= _MIN_SHARE_NAMED) | is_about
+        mask: NDArray[np.bool_] = (self.shares_named >= _MIN_SHARE_NAMED) | is_about
         return mask
 
     @lazy
@@ -435,12 +439,16 @@ class Snapshot:
             self.nodes.first_leaf,
             self.dense.window_nodes,
             self.nodes.level,
-            self._shares_named,
+            self.shares_named,
         )
 
     @lazy
-    def _shares_named(self) -> NDArray[np.float32]:
+    def shares_named(self) -> NDArray[np.float32]:
         """The share of the mentions of each subject that are names, not common nouns."""
+        return self.preparation.of(self).shares_named(self)
+
+    def count_named(self) -> NDArray[np.float32]:
+        """Return these shares, computed anew."""
         count = len(self.graph.names)
         mentions = self._edited_mentions()
         named = np.bincount(mentions.entities[mentions.named], minlength=count)
