@@ -252,7 +252,7 @@ def test_return_probability_is_the_diagonal_of_the_transition_matrix(seed):
     rows = [random.integers(0, 12, random.integers(0, 5)) for _ in range(9)]
     pagerank, _ = pagerank_of(build_graph([[[(f"e{n}", "other") for n in row]] for row in rows]))
     np.testing.assert_allclose(
-        pagerank._return_probability, np.diag(pagerank._transitions), atol=1e-12
+        pagerank.return_probability, np.diag(pagerank._transitions), atol=1e-12
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2graphrag_integrations._utils.strings import StringArray, StringIndex
 from e2graphrag_integrations.search.bm25 import (
     BM25Index,
     BM25Part,
@@ -18,7 +19,7 @@ from e2graphrag_integrations.search.bm25 import (
     build_bm25,
     merge_bm25,
 )
-from e2graphrag_integrations.search.term_postings import read_postings
+from e2graphrag_integrations.search.term_postings import TermPostings, read_postings
 from e2graphrag_integrations.text.words import terms_of
 
 TEXTS = ["Anna met Bert.", "Bert saw Bert.", "Cleo"]
@@ -280,3 +281,11 @@ def test_an_index_of_several_parts_knows_which_texts_contain_which_terms():
     assert index.contain(["anna", "ben", "carl"], rows).tolist() == expected
     assert (index.saturations(["anna", "ben", "carl"], rows) > 0).tolist() == expected
     assert index.score_rows([], rows).tolist() == [0, 0, 0, 0]
+
+
+def test_terms_of_many_are_found_without_a_dictionary():
+    postings = build_bm25([" ".join(f"term{n}" for n in range(25_000))]).postings
+    stored = TermPostings(StringArray.of(postings.vocabulary), postings.counts, postings.lengths)
+    assert isinstance(stored.columns, StringIndex)
+    for term in ("term0", "term24999", "absent"):
+        assert stored.column_of(term) == postings.columns.get(term)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from e2graphrag_integrations.search import dense as dense_module
 from e2graphrag_integrations.search import ivf as ivf_module
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists, least_nprobe
+from e2graphrag_integrations.snapshot import array_files
+from e2graphrag_integrations.snapshot.conversion import is_consistent_codes
 from fakes import damage_file, numbered
 from strategies import quick
 
@@ -321,16 +324,107 @@ def test_lists_suit_a_quarter_to_four_times_as_many_vectors(n_vectors, expected)
 def test_lists_are_trained_on_the_first_large_search_and_persisted(monkeypatch):
     vectors, nodes, queries = clustered()
     persisted = []
-    index = DenseIndex(vectors, nodes, on_train=persisted.append, exact_limit=1_000)
+    index = DenseIndex(vectors, nodes, on_build=persisted.append, exact_limit=1_000)
     index.search_windows(queries[0], 5, np.arange(COUNT // 3) < 10)  # few allowed windows
     assert (persisted, index.ivf) == ([], None)
     found = [index.search_windows(query, 50)[0].tolist() for query in queries]
-    [lists] = persisted
+    lists, quantized = persisted
     assert index.ivf is lists
+    assert quantized.codes.data.shape == (COUNT, 24 + 8)
     forbid_training(monkeypatch)
     reloaded = DenseIndex(vectors, nodes, lists, persisted.append, exact_limit=1_000)
     assert [reloaded.search_windows(query, 50)[0].tolist() for query in queries] == found
-    assert len(persisted) == 1
+    assert len(persisted) == 3  # the quantized vectors again
+
+
+def forbid_building(monkeypatch):
+    def build(*_):
+        raise AssertionError("vectors were quantized")
+
+    monkeypatch.setattr(InvertedLists, "faiss_index", build)
+
+
+def stored_codes(folder, lists=None):
+    """Return trained lists with quantized vectors in a file."""
+    vectors, nodes, _ = clustered()
+    persisted = []
+    lists = trained() if lists is None else lists
+    DenseIndex(
+        vectors[: len(lists.assignments)], nodes, lists, persisted.append, exact_limit=0
+    ).prepare()
+    codes = persisted[0].codes
+    array_files.save_arrays(folder / "codes", {"data": codes.data}, {})
+    file = array_files.array_file(folder / "codes", "data")
+    return replace(lists, codes=replace(codes, data=np.load(file), path=file))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1 << 14])
+def test_mapped_lists_answer_like_those_in_memory(tmp_path, monkeypatch, rows):
+    vectors, nodes, queries = clustered()
+    built = ivf_index()
+    built.prepare()
+    monkeypatch.setattr(array_files, "_BLOCK_ROWS", rows)
+    lists = stored_codes(tmp_path)
+    forbid_building(monkeypatch)
+    mapped = DenseIndex(vectors, nodes, lists, exact_limit=0)
+    masks = None, np.arange(COUNT // 3) % 2 == 0
+    for query in queries:
+        for allowed in masks:
+            expected = built.search_windows(query, 50, allowed)
+            found = mapped.search_windows(query, 50, allowed)
+            assert found[0].tolist() == expected[0].tolist()
+            assert found[1].tolist() == expected[1].tolist()
+
+
+def test_lists_without_vectors_can_be_mapped(tmp_path, monkeypatch):
+    vectors, nodes, queries = clustered()
+    centroids = np.concatenate([trained().centroids, unit(np.ones((2, 24)))])
+    lists = stored_codes(tmp_path, InvertedLists(centroids, trained().assignments))
+    forbid_building(monkeypatch)
+    mapped = DenseIndex(vectors, nodes, lists, exact_limit=0)
+    rows, _ = mapped.search_windows(queries[0], COUNT)
+    assert sorted(rows.tolist()) == list(range(COUNT))
+
+
+def test_codes_whose_file_cannot_be_mapped_are_computed_again(tmp_path, caplog):
+    vectors, nodes, queries = clustered()
+    lists = stored_codes(tmp_path)
+    lists.codes.path.unlink()
+    missing = DenseIndex(vectors, nodes, lists, exact_limit=0)
+    expected = ivf_index().search_windows(queries[0], 50)[0]
+    assert missing.search_windows(queries[0], 50)[0].tolist() == expected.tolist()
+    assert str(lists.codes.path) in caplog.text
+
+
+def test_faiss_without_mapped_lists_builds_them_in_memory(tmp_path, monkeypatch):
+    vectors, nodes, queries = clustered()
+    lists = stored_codes(tmp_path)
+    expected = ivf_index().search_windows(queries[0], 50)[0]
+    monkeypatch.delattr(faiss, "OnDiskInvertedLists")
+    persisted = []
+    index = DenseIndex(vectors, nodes, lists, persisted.append, exact_limit=0)
+    assert index.search_windows(queries[0], 50)[0].tolist() == expected.tolist()
+    assert persisted == []
+    DenseIndex(vectors, nodes, trained(), persisted.append, exact_limit=0).prepare()
+    assert persisted == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda codes: replace(codes, data=codes.data[1:]),
+        lambda codes: replace(codes, data=codes.data.astype(np.int8)),
+        lambda codes: replace(codes, data=codes.data.reshape(-1, 16)),
+        lambda codes: replace(codes, data=np.full_like(codes.data, 255)),
+        lambda codes: replace(codes, data=np.zeros_like(codes.data)),
+        lambda codes: replace(codes, quantizer=codes.quantizer[:1]),
+        lambda codes: replace(codes, quantizer=codes.quantizer.astype(np.float64)),
+    ],
+)
+def test_codes_that_do_not_fit_the_lists_are_recognized(tmp_path, change):
+    lists = stored_codes(tmp_path)
+    assert is_consistent_codes(lists)
+    assert not is_consistent_codes(replace(lists, codes=change(lists.codes)))
 
 
 @pytest.fixture
@@ -386,6 +480,26 @@ def test_persisted_lists_are_reused_by_other_processes(path, open_index, trainin
     assert trainings == [102, 102]
     names = sorted(file.name for file in lists_folder(path).iterdir())
     assert names == ["centroids.npy", "meta.json", "of_vector.npy"]
+    codes = sorted(file.name for file in (lists_folder(path).parent / "codes").iterdir())
+    assert codes == ["data.npy", "meta.json", "quantizer.npy"]
+
+
+def test_other_processes_map_the_codes_instead_of_computing_them(path, open_index, monkeypatch):
+    forbid_building(monkeypatch)
+    assert results(open_index(path, **CHUNKING))
+
+
+@pytest.mark.parametrize("name", ["data.npy", "quantizer.npy", "meta.json"])
+@pytest.mark.parametrize("damage", ["gone", "flipped"])
+def test_damaged_codes_are_computed_again_without_training(
+    path, open_index, trainings, monkeypatch, name, damage
+):
+    expected = results(open_index(path, **CHUNKING))
+    damage_file(lists_folder(path).parent / "codes" / name, damage)
+    assert results(open_index(path, **CHUNKING)) == expected
+    forbid_building(monkeypatch)
+    assert results(open_index(path, **CHUNKING)) == expected
+    assert trainings == [102]
 
 
 @pytest.mark.fast_cases(4)
@@ -469,3 +583,14 @@ def test_lists_are_retrained_for_far_fewer_or_far_more_vectors(path, open_index,
             assert trainings[-1] == len(dense.window_nodes)
             assert dense.ivf.nlist == int(4 * trainings[-1] ** 0.5)
     assert len(trainings) == 3
+
+
+def test_verify_notices_codes_of_other_vectors(path, open_index):
+    assert open_index(path, **CHUNKING).verify().problems == ()
+    folder = lists_folder(path).parent / "codes"
+    arrays, meta = array_files.load_arrays(folder)
+    changed = np.array(arrays["data"])
+    changed[0, 0] ^= 1  # the first component in the first list
+    array_files.save_arrays(folder, {**arrays, "data": changed}, meta)
+    [problem] = open_index(path, **CHUNKING).verify().problems
+    assert "codes" in str(problem)

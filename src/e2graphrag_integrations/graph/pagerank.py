@@ -71,11 +71,15 @@ class PersonalizedPageRank:
         chunk_entities: Weight of each entity in each chunk, shape (chunks, entities).
         entity_chunks: The transpose, shape (entities, chunks).
         exact_limit: Maximum number of chunks for which each iteration covers the whole graph.
+        known_sums, known_returns: The values of `sums` and `return_probability`, if they were
+            computed before.
     """
 
     chunk_entities: csr_array
     entity_chunks: csr_array
     exact_limit: int = _EXACT_LIMIT
+    known_sums: tuple[FloatVector, FloatVector] | None = None
+    known_returns: FloatVector | None = None
 
     @classmethod
     def from_graph(cls, graph: EntityGraph, entities: Subjects, chunk_documents: IntArray) -> Self:
@@ -159,16 +163,20 @@ class PersonalizedPageRank:
         return reached, scores[reached]
 
     @lazy
-    def _sums(self) -> tuple[FloatVector, FloatVector]:
+    def sums(self) -> tuple[FloatVector, FloatVector]:
         """The total weight of each chunk and of each entity; totals of 0 are replaced by 1."""
+        if self.known_sums is not None:
+            return self.known_sums
         chunk_sums = np.asarray(self.chunk_entities.sum(axis=1)).ravel()
         entity_sums = np.asarray(self.chunk_entities.sum(axis=0)).ravel()
         return np.where(chunk_sums > 0, chunk_sums, 1), np.where(entity_sums > 0, entity_sums, 1)
 
     @lazy
-    def _return_probability(self) -> FloatVector:
+    def return_probability(self) -> FloatVector:
         """The probability of returning from a chunk to itself through one entity, per chunk."""
-        chunk_sums, entity_sums = self._sums
+        if self.known_returns is not None:
+            return self.known_returns
+        chunk_sums, entity_sums = self.sums
         matrix = self.chunk_entities
         squares = csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
         probability: FloatVector = (squares @ (1 / entity_sums)) / chunk_sums
@@ -182,7 +190,7 @@ class PersonalizedPageRank:
         """
         if self.chunk_entities.shape[0] > _MATRIX_LIMIT:
             return None
-        chunk_sums, entity_sums = self._sums
+        chunk_sums, entity_sums = self.sums
         weights = self.chunk_entities @ diags_array(1 / entity_sums) @ self.entity_chunks
         transitions: FloatVector = weights.toarray() / chunk_sums
         return transitions
@@ -191,7 +199,7 @@ class PersonalizedPageRank:
         self, entities: IntArray, weights: FloatVector, damping: float, n_iter: int
     ) -> FloatVector:
         """Return the score of every chunk, iterating over the whole graph."""
-        chunk_sums, entity_sums = self._sums
+        chunk_sums, entity_sums = self.sums
         first = np.zeros(len(chunk_sums))
         for entity, flow in zip(entities, weights / entity_sums[entities], strict=True):
             chunks, entity_weights = row_entries(self.entity_chunks, entity)
@@ -224,7 +232,7 @@ class PersonalizedPageRank:
             (rows.data, columns[: rows.nnz], rows.indptr), shape=(len(chunks), len(entities))
         )
         local_transposed = local.T
-        chunk_sums, entity_sums = self._sums[0][chunks], self._sums[1][entities]
+        chunk_sums, entity_sums = self.sums[0][chunks], self.sums[1][entities]
         restart = np.zeros(len(entities))
         restart[columns[rows.nnz :]] = weights
         flow = restart / entity_sums  # probability that each entity sends per unit of weight
@@ -277,7 +285,7 @@ class PersonalizedPageRank:
             damping: As for `rank`.
             allowed: As for `rank`.
         """
-        flow = weights / self._sums[1][entities]
+        flow = weights / self.sums[1][entities]
         chunks, scores = _propagate(self.entity_chunks, entities, flow)
         if len(chunks) <= max_chunks:
             return chunks, scores
@@ -287,7 +295,7 @@ class PersonalizedPageRank:
 
     def spread(self, chunks: IntArray, scores: FloatVector) -> tuple[IntArray, FloatVector]:
         """Return the entities in some chunks, ascending, and the weight that reaches each."""
-        flow = scores / self._sums[0][chunks]
+        flow = scores / self.sums[0][chunks]
         return _propagate(self.chunk_entities, chunks, flow)
 
     def _within_edge_budget(
@@ -319,7 +327,7 @@ class PersonalizedPageRank:
         Initially, a frequent entity gives all its chunks about the same score. The final score is
         predicted from the return probability r alone: p = (1 - d) first + d r p.
         """
-        predicted = scores / np.maximum(1 - damping * self._return_probability[chunks], _EPSILON)
+        predicted = scores / np.maximum(1 - damping * self.return_probability[chunks], _EPSILON)
         top = _largest(predicted, max_chunks)
         if allowed is None:
             return np.sort(top)

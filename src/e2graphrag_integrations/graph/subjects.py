@@ -254,12 +254,37 @@ class Subjects:
             for chunk in range(section.first, section.end)
         }
         in_sections = np.asarray(sorted(pairs), dtype=np.int64).reshape(-1, 2)
-        return cls(
-            _joined(graph.names, new),
+        columns = (
             np.asarray([*chain.from_iterable(of_documents)], dtype=np.int64),
             np.repeat(np.arange(len(of_documents)), [len(some) for some in of_documents]),
             np.ascontiguousarray(in_sections[:, 1]),
             np.ascontiguousarray(in_sections[:, 0]),
+        )
+        return cls.of(graph, new, columns, choice)
+
+    @classmethod
+    def of(
+        cls,
+        graph: EntityGraph,
+        new: Sequence[str],
+        columns: Sequence[IntArray],
+        choice: SubjectChoice,
+    ) -> Self:
+        """Return the subjects with these attributes.
+
+        Args:
+            graph: The entity graph.
+            new: The names that are not in the graph.
+            columns: The attributes `entities` to `section_chunks`.
+            choice: Where the subjects come from.
+        """
+        entities, documents, section_entities, section_chunks = columns
+        return cls(
+            _joined(graph.names, new),
+            entities,
+            documents,
+            section_entities,
+            section_chunks,
             choice,
             ExtendedIndex(graph.index, new),
         )

@@ -79,7 +79,7 @@ class BM25Part:
 
     def find(self, term: str) -> tuple[IntArray, IntArray]:
         """Return the rows of the texts that contain a term, ascending, and how often they do."""
-        column = self.postings.columns.get(term)
+        column = self.postings.column_of(term)
         if column is None:
             return _NO_ROWS, _NO_ROWS
         texts, counts = self.postings.of(column)
@@ -93,14 +93,14 @@ class BM25Part:
 
     def doc_freq(self, term: str) -> int:
         """Return the number of texts in the index that contain a term."""
-        column = self.postings.columns.get(term)
+        column = self.postings.column_of(term)
         if column is None:
             return 0
         return self.postings.doc_freq(column) - self.dropped.get(column, 0)
 
     def shortest(self, term: str) -> tuple[IntArray, IntArray]:
         """Return the distinct frequencies of a term, and a lower bound for the lengths of each."""
-        column = self.postings.columns.get(term)
+        column = self.postings.column_of(term)
         return (_NO_ROWS, _NO_ROWS) if column is None else self.postings.shortest(column)
 
     def texts_at(self, rows: IntArray) -> IntArray:
@@ -116,7 +116,7 @@ class BM25Part:
             term: The term.
             own: The result of `texts_at`. Texts of other parts get the count 0.
         """
-        column = self.postings.columns.get(term)
+        column = self.postings.column_of(term)
         if column is None:
             return None
         texts, counts = self.postings.of(column)
@@ -127,7 +127,7 @@ class BM25Part:
 
     def are_in(self, term: str, own: IntArray) -> NDArray[np.bool_] | None:
         """Return which texts contain a term; None if no text of this part does. See `counts_in`."""
-        column = self.postings.columns.get(term)
+        column = self.postings.column_of(term)
         if column is None:
             return None
         texts, _ = self.postings.of(column)

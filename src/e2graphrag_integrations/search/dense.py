@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.search.ivf import (
     NPROBE,
     InvertedLists,
+    ListCodes,
     VectorRows,
+    can_map_lists,
     least_nprobe,
     load_faiss,
     quantized_index,
@@ -218,7 +220,8 @@ class DenseIndex(NodeSearch):
         vectors: Unit vectors, shape (windows, dimension), of any kind.
         window_nodes: The node of each window, ascending, shape (windows,).
         ivf: Previously trained lists; None trains them on the first search that needs them.
-        on_train: Called with newly trained lists, to persist them.
+        on_build: Called to persist lists that were trained, and again when their vectors were
+            quantized.
         exact_limit: Maximum number of windows for which the search is exact.
     """
 
@@ -227,14 +230,14 @@ class DenseIndex(NodeSearch):
         vectors: VectorRows,
         window_nodes: NDArray[np.int64],
         ivf: InvertedLists | None = None,
-        on_train: Callable[[InvertedLists], None] | None = None,
+        on_build: Callable[[InvertedLists], None] | None = None,
         *,
         exact_limit: int = _EXACT_LIMIT,
     ) -> None:
         self.vectors = vectors
         self.ivf = ivf
         self.window_nodes = window_nodes
-        self._on_train = on_train
+        self._on_build = on_build
         self._exact_limit = exact_limit
 
     @property
@@ -308,9 +311,15 @@ class DenseIndex(NodeSearch):
     def _ivf_index(self) -> Any:
         if self.ivf is None:
             self.ivf = InvertedLists.train(self.vectors)
-            if self._on_train is not None:
-                self._on_train(self.ivf)
-        return self.ivf.faiss_index(self.vectors)
+            if self._on_build is not None:
+                self._on_build(self.ivf)
+        mapped = self.ivf.mapped_index()
+        if mapped is not None:
+            return mapped
+        built = self.ivf.faiss_index(self.vectors)
+        if self._on_build is not None and self.ivf.codes is None and can_map_lists():
+            self._on_build(replace(self.ivf, codes=ListCodes.of(built)))
+        return built
 
     def _search_flat(
         self, query: FloatArray, count: int, mask: NDArray[np.bool_] | None, usable: int

@@ -27,7 +27,7 @@ from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.files import OUTDATED, discard_folder, rename_new
 
-FORMAT = 9
+FORMAT = 10
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"
@@ -41,10 +41,10 @@ _BLOCK_ROWS = 1 << 14
 _BLOCK = 1 << 20
 """Number of bytes read at a time."""
 
-_LARGE, _LARGE_STEP = 1 << 31, 1 << 24
-"""Of a file with more than 2 GiB, such as the vectors of millions of windows, only one block of
-every 16 MiB is checked: reading 15 GB whenever an index is opened would take half a minute.
-`verify()` compares all of it with the store."""
+_LARGE, _LARGE_STEP = 1 << 24, 1 << 24
+"""Of a file with more than 16 MiB, only one block of every 16 MiB is checked: reading the 2.8 GB of
+a million windows whenever an index is opened would take longer than the first question. `verify()`
+compares all of it with the store."""
 
 _TEMPORARY = re.compile(r"new-[0-9a-f]{32}")
 """Names of temporary folders."""
@@ -105,10 +105,10 @@ def save_arrays(
     temporary.mkdir()
     with on_error(lambda _: shutil.rmtree(temporary, ignore_errors=True)):
         for name, array in arrays.items():
-            _save(_file(temporary, name), array)
+            _save(array_file(temporary, name), array)
         for name, (arrays_of_part, meta_of_part) in parts.items():
             save_arrays(temporary / name, arrays_of_part, meta_of_part)
-        checksums = {name: _crc(_file(temporary, name)) for name in arrays}
+        checksums = {name: _crc(array_file(temporary, name)) for name in arrays}
         text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
@@ -148,9 +148,11 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
         if wrapped["format"] != FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
             return None
         content = json.loads(text)
-        if any(_crc(_file(folder, name)) != crc for name, crc in content["arrays"].items()):
+        if any(_crc(array_file(folder, name)) != crc for name, crc in content["arrays"].items()):
             return None
-        return {name: _load(_file(folder, name)) for name in content["arrays"]}, content["meta"]
+        return {name: _load(array_file(folder, name)) for name in content["arrays"]}, content[
+            "meta"
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
         return None
     except SystemError:
@@ -171,7 +173,8 @@ def remove_temporary_folders(folder: Path) -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def _file(folder: Path, name: str) -> Path:
+def array_file(folder: Path, name: str) -> Path:
+    """Return the file of an array in a folder."""
     return folder / f"{name}.npy"
 
 

@@ -21,6 +21,7 @@ from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.ivf import ROW_TYPE, InvertedLists, stored_rows
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
 from e2graphrag_integrations.snapshot.metadata import (
@@ -32,8 +33,10 @@ from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, NodeTable, Sn
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.search.ivf import InvertedLists
     from e2graphrag_integrations.search.segmented import SegmentedVectors
+
+INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
+"""Errors that invalid arrays cause; what they contain is then computed again."""
 
 _META_FIELDS = ("generation", "made_with", "documents", "titles", "stamps")
 _MENTION_ARRAYS = ("entities", "label_numbers", "sentence_sizes", "chunk_sizes")
@@ -178,6 +181,9 @@ def restore_snapshot(
 _FIRST_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 """The bits that mark a byte within a character in UTF-8."""
 
+_BLOCK = 1 << 16
+"""Number of pairs that are checked at a time."""
+
 _LOW_32 = 0xFFFFFFFF
 """Mask for the second of two rows packed into one integer."""
 
@@ -192,10 +198,10 @@ def is_consistent_bm25(bm25: BM25Index, windows: int) -> bool:
     postings = bm25.postings
     words, counts = postings.vocabulary, postings.counts
     return (
-        _are_strings(words)
-        and _is_sparse(counts, len(words), windows)
-        and _are_rows(counts.data, None, len(counts.indices))
-        and _are_rows(postings.lengths, None, windows)
+        are_strings(words)
+        and is_sparse(counts, len(words), windows)
+        and are_rows(counts.data, None, len(counts.indices))
+        and are_rows(postings.lengths, None, windows)
     )
 
 
@@ -206,45 +212,65 @@ def is_consistent_ivf(ivf: InvertedLists, vectors: Any) -> bool:
         _is_matrix(centroids)
         and centroids.shape[1] == vectors.shape[1]
         and 0 < len(centroids) <= max(1, len(vectors))
-        and _are_rows(ivf.assignments, len(centroids), len(vectors))
+        and are_rows(ivf.assignments, len(centroids), len(vectors))
+    )
+
+
+def is_consistent_codes(lists: InvertedLists) -> bool:
+    """Return whether the quantized vectors of IVF lists have the rows that are assigned to them."""
+    codes = lists.codes
+    if codes is None:
+        return True
+    data, count = np.asarray(codes.data), len(lists.assignments)
+    if data.dtype != np.uint8 or data.shape != (
+        count,
+        lists.centroids.shape[1] + ROW_TYPE.itemsize,
+    ):
+        return False
+    rows = stored_rows(data, lists.sizes)
+    return (
+        codes.quantizer.dtype == np.float32
+        and codes.quantizer.shape == (2,)
+        and are_rows(rows, count)
+        and np.array_equal(lists.assignments[rows], np.repeat(np.arange(lists.nlist), lists.sizes))
     )
 
 
 def _checks(snapshot: Snapshot) -> Iterator[bool]:
     nodes, graph, dense = snapshot.nodes, snapshot.graph, snapshot.dense
     documents, count = len(snapshot.documents), len(nodes.ids)
-    yield _are_strings(nodes.ids)
-    yield _are_strings(graph.names)
+    yield are_strings(nodes.ids)
+    yield are_strings(graph.names)
     yield _is_list_of(snapshot.documents, str)
     yield _is_list_of(snapshot.titles, str | None, documents)
     yield _is_list_of(snapshot.stamps, str, documents)
     yield all(isinstance(value, str) for value in dict(snapshot.made_with).values())
     for name in NODE_ARRAYS:
-        yield _are_rows(getattr(nodes, name), None, count)
+        yield are_rows(getattr(nodes, name), None, count)
     chunks = len(snapshot.chunk_nodes)
-    yield _are_rows(nodes.document, documents, count)
+    yield are_rows(nodes.document, documents, count)
     yield _ascends(nodes.document)
     yield bool((nodes.position <= np.arange(count)).all())
     yield bool((nodes.start <= nodes.end).all())
     yield bool((nodes.first_leaf < nodes.end_leaf).all())
-    yield _are_rows(nodes.end_leaf, chunks + 1, count)
-    yield _are_rows(snapshot.chunk_nodes, count)
+    yield are_rows(nodes.end_leaf, chunks + 1, count)
+    yield are_rows(snapshot.chunk_nodes, count)
     yield np.array_equal(snapshot.chunk_nodes, np.flatnonzero(nodes.level == 0))
-    yield _are_rows(snapshot.chunk_words, None, chunks)
+    yield are_rows(snapshot.chunk_words, None, chunks)
     # The graph
     entities = len(graph.names)
     yield graph.named.dtype == np.bool_ and graph.named.shape == (entities,)
-    yield graph.edges.shape == (entities, entities) and _is_sparse(graph.edges, entities, entities)
+    yield graph.edges.shape == (entities, entities) and is_sparse(graph.edges, entities, entities)
     yield graph.postings.shape == (entities, chunks)
-    yield _is_sparse(graph.postings, entities, chunks)
+    yield is_sparse(graph.postings, entities, chunks)
     yield graph.edges.data.dtype.kind == "f"
-    yield _are_rows(graph.postings.data, None)
+    yield are_rows(graph.postings.data, None)
     yield _are_pairs(graph.pairs, entities)
     mentions, _ = snapshot.stored_parts()
-    yield _are_strings(snapshot.unedited_names)
-    yield _are_rows(mentions.entities, len(snapshot.unedited_names))
+    yield are_strings(snapshot.unedited_names)
+    yield are_rows(mentions.entities, len(snapshot.unedited_names))
     yield _is_list_of(mentions.labels, str)
-    yield _are_rows(mentions.label_numbers, len(mentions.labels) + 1, len(mentions.entities))
+    yield are_rows(mentions.label_numbers, len(mentions.labels) + 1, len(mentions.entities))
     yield _are_sizes(mentions.sentence_sizes, len(mentions.entities))
     yield _are_sizes(mentions.chunk_sizes, len(mentions.sentence_sizes))
     yield len(mentions.chunk_sizes) == chunks
@@ -254,7 +280,7 @@ def _checks(snapshot: Snapshot) -> Iterator[bool]:
     _, index = snapshot.stored_parts()
     yield index.kind.are_valid(index.vectors)
     yield len(index.vectors) == windows
-    yield _are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
+    yield are_rows(dense.window_nodes, count) and _ascends(dense.window_nodes)
     yield len(np.flatnonzero(np.diff(dense.window_nodes, prepend=-1))) == count
     yield not windows or snapshot.made_with.get("dimension") == str(index.vectors.shape[1])
     spans = snapshot.window_spans
@@ -268,24 +294,24 @@ def _checks_of_metadata(records: MetadataRecords, documents: int, nodes: int) ->
     yield _is_list_of(records.values, dict)
     languages = dict(records.languages)
     yield _is_list_of([*languages, *languages.values()], str)
-    yield _are_rows(records.indices, values)
-    yield _are_rows(records.starts, None, nodes) and bool((records.starts <= records.ends).all())
-    yield _are_rows(records.ends, len(records.indices) + 1, nodes)
+    yield are_rows(records.indices, values)
+    yield are_rows(records.starts, None, nodes) and bool((records.starts <= records.ends).all())
+    yield are_rows(records.ends, len(records.indices) + 1, nodes)
     for name in SECTION_ARRAYS:
-        yield _are_rows(getattr(sections, name), None, len(sections.documents))
-    yield _are_rows(sections.documents, documents) and _ascends(sections.documents)
-    yield _are_rows(sections.records, values)
+        yield are_rows(getattr(sections, name), None, len(sections.documents))
+    yield are_rows(sections.documents, documents) and _ascends(sections.documents)
+    yield are_rows(sections.records, values)
 
 
 def _checks_of_subjects(table: SubjectTable, chunks: int) -> Iterator[bool]:
     candidates = len(table.names)
-    yield _are_strings(table.names) or table.names == ()
-    yield _are_rows(table.chunks, chunks, candidates) and _ascends(table.chunks)
-    yield _are_rows(table.levels + 1, MAX_LEVEL + 2, candidates)
-    yield _are_rows(table.starts, None, candidates)
+    yield are_strings(table.names) or table.names == ()
+    yield are_rows(table.chunks, chunks, candidates) and _ascends(table.chunks)
+    yield are_rows(table.levels + 1, MAX_LEVEL + 2, candidates)
+    yield are_rows(table.starts, None, candidates)
 
 
-def _are_rows(array: Any, end: int | None, length: int | None = None) -> bool:
+def are_rows(array: Any, end: int | None, length: int | None = None) -> bool:
     """Return whether an array contains integers from 0 to `end` - 1."""
     return bool(
         array.dtype.kind in "iu"
@@ -300,18 +326,28 @@ def _are_pairs(pairs: PairWeights | None, entities: int) -> bool:
     """Return whether weights are positive, and their keys are ascending pairs of rows."""
     if pairs is None:
         return True
-    keys = pairs.keys
-    return (
-        _are_rows(keys, entities << 32)
-        and bool((keys[1:] > keys[:-1]).all())
-        and bool(((keys >> 32) < (keys & _LOW_32)).all())
-        and bool(((keys & _LOW_32) < entities).all())
-        and _are_rows(pairs.units - 1, None, len(keys))
-    )
+    keys, units = pairs.keys, pairs.units
+    if not (_are_integers(keys) and _are_integers(units) and len(keys) == len(units)):
+        return False
+    # In blocks, because arrays of millions of pairs do not fit into the cache of a processor.
+    for start in range(0, len(keys), _BLOCK):
+        own = keys[start : start + _BLOCK + 1]
+        first, second = own >> 32, own & _LOW_32
+        if not (
+            bool((own[1:] > own[:-1]).all())
+            and bool(((first >= 0) & (first < second) & (second < entities)).all())
+            and bool((units[start : start + _BLOCK] > 0).all())
+        ):
+            return False
+    return True
+
+
+def _are_integers(array: Any) -> bool:
+    return bool(array.dtype.kind in "iu" and array.ndim == 1)
 
 
 def _are_sizes(array: Any, total: int) -> bool:
-    return _are_rows(array, total + 1) and int(array.sum(dtype=np.float64)) == total
+    return are_rows(array, total + 1) and int(array.sum(dtype=np.float64)) == total
 
 
 def _ascends(array: Any) -> bool:
@@ -322,20 +358,20 @@ def _is_matrix(array: Any) -> bool:
     return bool(array.dtype == np.float32 and array.ndim == 2)  # noqa: PLR2004 - a matrix
 
 
-def _is_sparse(matrix: Any, rows: int, columns: int) -> bool:
+def is_sparse(matrix: Any, rows: int, columns: int) -> bool:
     """Return whether the arrays of a sparse matrix with this number of rows are valid."""
     indptr = matrix.indptr
     return (
-        _are_rows(indptr, None, rows + 1)
+        are_rows(indptr, None, rows + 1)
         and indptr[0] == 0
         and _ascends(indptr)
         and indptr[-1] == len(matrix.indices) == len(matrix.data)
         and matrix.data.ndim == 1
-        and _are_rows(matrix.indices, columns)
+        and are_rows(matrix.indices, columns)
     )
 
 
-def _are_strings(strings: Any) -> bool:
+def are_strings(strings: Any) -> bool:
     """Return whether the bounds of a `StringArray` lie between whole characters of its data."""
     if not isinstance(strings, StringArray):
         return _is_list_of(strings, str)
@@ -343,7 +379,7 @@ def _are_strings(strings: Any) -> bool:
     if not (
         data.dtype == np.uint8
         and data.ndim == 1
-        and _are_rows(bounds, len(data) + 1)
+        and are_rows(bounds, len(data) + 1)
         and len(bounds)
         and bounds[0] == 0
         and bounds[-1] == len(data)

@@ -1,8 +1,8 @@
 """The snapshot on disk, in the folder `<index>.snapshot/<generation>/`.
 
 A snapshot can always be derived from the store, so a missing, incomplete or damaged folder is
-rebuilt. The BM25 index, the IVF lists and the tags of the chunks are built on first use and stored
-in the subfolders `words`, `cells` and `tags`.
+rebuilt. The BM25 index, the IVF lists, their quantized vectors and the tags of the chunks are built
+on first use and stored in the subfolders `words`, `cells`, `codes` and `tags`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, VectorKind
-from e2graphrag_integrations.search.ivf import InvertedLists
+from e2graphrag_integrations.search.ivf import InvertedLists, ListCodes
 from e2graphrag_integrations.snapshot.array_files import (
     Arrays,
+    ArraysToSave,
     Part,
+    array_file,
     load_arrays,
     newest_version,
     remove_temporary_folders,
@@ -33,10 +35,12 @@ from e2graphrag_integrations.snapshot.array_files import (
 )
 from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot, stored_edits
 from e2graphrag_integrations.snapshot.conversion import (
+    INVALID,
     bm25_arrays,
     has_current_forms,
     is_consistent,
     is_consistent_bm25,
+    is_consistent_codes,
     is_consistent_ivf,
     restore_bm25,
     restore_snapshot,
@@ -51,11 +55,12 @@ _MIN_UNCHANGED = 0.1
 """Minimum share of unchanged documents at which merging an older snapshot is faster than a full
 build (measured 2026-11-22)."""
 
-_INVALID = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
-"""Errors that invalid arrays cause; the snapshot is then rebuilt."""
-
 _MAX_SEGMENTS = 8
 """Maximum number of folders of a snapshot. One more, and those of recent changes become one."""
+
+_MIN_KEPT = 20_000
+"""Minimum number of nodes at which what the first question computes is kept. In a smaller index,
+computing it takes no longer than checking the files."""
 
 _GENERATION = re.compile(r"[0-9a-f]{32}")
 _FOLDER = re.compile(rf"({_GENERATION.pattern})(?:\.\d+)?")
@@ -222,6 +227,10 @@ def _stale_parts(store: Store, files: _SnapshotFiles) -> list[str]:
         words, built_words = bm25_arrays(bm25), bm25_arrays(bm25_from_store(store, built))
         if not all(np.array_equal(words[name], built_words[name]) for name in built_words):
             stale.append("words")
+    stale += loaded.preparation.stale(built)
+    dense = loaded.dense
+    if isinstance(dense, DenseIndex) and dense.ivf and not dense.ivf.has_codes_of(dense.vectors):
+        stale.append("codes")
     tags = None if built.tags is None else files.load_tags(built)
     if tags is not None and not np.array_equal(tags, built.chunk_tags):
         stale.append("tags")
@@ -251,22 +260,24 @@ class _SnapshotFiles:
         arrays, meta = content
         try:
             own = self._restore(generation, arrays, meta)
-            if own is None or not meta.get("segments"):
-                return own
+            if own is None:
+                return None
+            if not meta.get("segments"):
+                return self._with_preparation(own)
             generations = [str(one) for one in meta["segments"]]
             return self._join(own, generations, frozenset(map(str, meta["deleted"])))
-        except _INVALID:
+        except INVALID:
             return None
 
     def _restore(self, generation: str, arrays: Arrays, meta: dict[str, Any]) -> Snapshot | None:
         """Return the snapshot of the documents in one folder, or None if it is not valid."""
         if not has_current_forms(meta):
             return None
-        ivf = self._load_part(generation, "cells")
+        vectors = self._kind.restored(arrays)
         dense = DenseIndex(
-            self._kind.restored(arrays),
+            vectors,
             arrays["window_nodes"],
-            None if ivf is None else InvertedLists(ivf["centroids"], ivf["of_vector"]),
+            self._load_ivf(generation, vectors),
             lambda ivf: self._save_ivf(generation, ivf),
         )
         snapshot = replace(
@@ -279,10 +290,24 @@ class _SnapshotFiles:
             snapshot = replace(
                 snapshot, tags=TagSet.from_json(tags), tags_factory=self._load_or_assign_tags
             )
-        if dense.ivf is not None and not is_consistent_ivf(dense.ivf, dense.vectors):
-            dense.ivf = None
         is_valid = snapshot.generation == generation and is_consistent(snapshot)
         return snapshot if is_valid else None
+
+    def _with_preparation(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot that keeps what questions compute, if it is large."""
+        if len(snapshot.nodes.ids) < _MIN_KEPT:
+            return snapshot
+        from e2graphrag_integrations.snapshot.kept_preparation import KeptPreparation
+
+        folder = self._folder / snapshot.generation
+        return replace(
+            snapshot,
+            preparation=KeptPreparation(
+                snapshot.graph,
+                lambda name: load_arrays(newest_version(folder) / name),
+                lambda *part: self._save_part(snapshot.generation, *part),
+            ),
+        )
 
     def _load_segment(self, generation: str) -> Snapshot | None:
         """Return the documents in the folder of one generation; None without its BM25 index."""
@@ -424,7 +449,7 @@ class _SnapshotFiles:
             windows = len(snapshot.dense.window_nodes)
             bm25 = restore_bm25(arrays, windows)
             return bm25 if is_consistent_bm25(bm25, windows) else None
-        except _INVALID:
+        except INVALID:
             return None
 
     def _load_or_build_bm25(self, snapshot: Snapshot) -> BM25Index:
@@ -457,8 +482,28 @@ class _SnapshotFiles:
     def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
         self._save_part(generation, "words", bm25_arrays(bm25), _WORD_RULES)
 
+    def _load_ivf(self, generation: str, vectors: Any) -> InvertedLists | None:
+        """Return the IVF lists of some vectors, or None if they are missing or damaged."""
+        arrays = self._load_part(generation, "cells")
+        if arrays is None:
+            return None
+        ivf = InvertedLists(arrays["centroids"], arrays["of_vector"])
+        if not is_consistent_ivf(ivf, vectors):
+            return None
+        stored = self._load_part(generation, "codes")
+        if stored is None:
+            return ivf
+        folder = newest_version(newest_version(self._folder / generation) / "codes")
+        codes = ListCodes(stored["data"], stored["quantizer"], array_file(folder, "data"))
+        with_codes = replace(ivf, codes=codes)
+        return with_codes if is_consistent_codes(with_codes) else ivf
+
     def _save_ivf(self, generation: str, ivf: InvertedLists) -> None:
-        self._save_part(generation, "cells", _ivf_arrays(ivf))
+        if ivf.codes is None:
+            self._save_part(generation, "cells", _ivf_arrays(ivf))
+        else:
+            codes = {"data": ivf.codes.data, "quantizer": ivf.codes.quantizer}
+            self._save_part(generation, "codes", codes)
 
     def _load_part(
         self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
@@ -468,7 +513,7 @@ class _SnapshotFiles:
         return None if content is None or content[1] != rules else content[0]
 
     def _save_part(
-        self, generation: str, name: str, arrays: Arrays, rules: Mapping[str, int] = _NO_RULES
+        self, generation: str, name: str, arrays: ArraysToSave, rules: Mapping[str, Any] = _NO_RULES
     ) -> None:
         with contextlib.suppress(OSError):  # read-only, or the snapshot's folder was deleted
             save_arrays(newest_version(self._folder / generation) / name, arrays, rules)

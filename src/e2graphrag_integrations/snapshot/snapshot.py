@@ -6,7 +6,7 @@ order, so that the chunks under any node form a contiguous range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from e2graphrag_integrations._utils.arrays import (
 from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
-from e2graphrag_integrations.entities.matching.aliases import Aliases
+from e2graphrag_integrations.entities.matching.aliases import Aliases, NameIndexes
 from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
@@ -134,6 +134,30 @@ class Segments:
     deleted: frozenset[str] = frozenset()
 
 
+class Preparation(NameIndexes):
+    """Prepares what questions need of a snapshot beside its arrays: computes it."""
+
+    def of(self, snapshot: Snapshot) -> Preparation:  # noqa: ARG002 - for `KeptPreparation`
+        """Return the preparation of a snapshot, which may have been made from another one."""
+        return self
+
+    def subjects(self, snapshot: Snapshot) -> Subjects:
+        """Return the subjects of the snapshot."""
+        return snapshot.choose_subjects()
+
+    def pagerank(self, snapshot: Snapshot) -> PersonalizedPageRank:
+        """Return personalized PageRank for the snapshot."""
+        return snapshot.prepare_pagerank()
+
+    def shares_named(self, snapshot: Snapshot) -> NDArray[np.float32]:
+        """Return the share of the mentions of each subject that are names."""
+        return snapshot.count_named()
+
+    def stale(self, built: Snapshot) -> Iterable[str]:  # noqa: ARG002 - for `KeptPreparation`
+        """Return the names of what is stored, but differs from a fresh build."""
+        return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """All arrays derived from one generation of the store.
@@ -169,6 +193,7 @@ class Snapshot:
         question_languages: The languages whose extractors read questions; None means all of the
             index.
         field_factory: Loads what chunks contain beside their texts (`ChunkField`) on first use.
+        preparation: Prepares what questions need beside the arrays.
     """
 
     generation: str
@@ -197,6 +222,7 @@ class Snapshot:
     partial_documents: Sequence[int] = ()
     question_languages: frozenset[str] | None = None
     field_factory: Callable[[Snapshot], Any] = _no_field
+    preparation: Preparation = field(default_factory=Preparation)
 
     @lazy
     def chunk_field(self) -> Any:
@@ -314,6 +340,10 @@ class Snapshot:
     @lazy
     def subjects(self) -> Subjects:
         """Return the entities, including those that occur only as the subject of a document."""
+        return self.preparation.of(self).subjects(self)
+
+    def choose_subjects(self) -> Subjects:
+        """Return the subjects, computed anew."""
         records, chunks = self.records, self.chunk_nodes
         records_of_chunks = records.starts[chunks], records.ends[chunks], records.indices
         names = names_in_metadata(
@@ -337,6 +367,10 @@ class Snapshot:
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank for the entity graph, prepared on first use."""
+        return self.preparation.of(self).pagerank(self)
+
+    def prepare_pagerank(self) -> PersonalizedPageRank:
+        """Return personalized PageRank, computed anew."""
         return PersonalizedPageRank.from_graph(self.graph, self.subjects, self.chunk_documents)
 
     @lazy
@@ -380,7 +414,7 @@ class Snapshot:
         total = np.bincount(entities, minlength=len(subjects.names))
         own = np.bincount(entities[is_own], minlength=len(subjects.names))
         is_about = own >= np.maximum(1, _MIN_SHARE_NAMED * total)
-        mask: NDArray[np.bool_] = (self._shares_named >= _MIN_SHARE_NAMED) | is_about
+        mask: NDArray[np.bool_] = (self.shares_named >= _MIN_SHARE_NAMED) | is_about
         return mask
 
     @lazy
@@ -405,12 +439,16 @@ class Snapshot:
             self.nodes.first_leaf,
             self.dense.window_nodes,
             self.nodes.level,
-            self._shares_named,
+            self.shares_named,
         )
 
     @lazy
-    def _shares_named(self) -> NDArray[np.float32]:
+    def shares_named(self) -> NDArray[np.float32]:
         """The share of the mentions of each subject that are names, not common nouns."""
+        return self.preparation.of(self).shares_named(self)
+
+    def count_named(self) -> NDArray[np.float32]:
+        """Return these shares, computed anew."""
         count = len(self.graph.names)
         mentions = self._edited_mentions()
         named = np.bincount(mentions.entities[mentions.named], minlength=count)
@@ -424,7 +462,9 @@ class Snapshot:
         """Return the aliases of entities, for names that match no entity exactly."""
         only_subjects = len(self.subjects.names) - len(self.graph.names)
         named = np.concatenate([self.graph.named, np.ones(only_subjects, dtype=np.bool_)])
-        return Aliases(self.subjects.names, named, self.personalized_pagerank.doc_freq, self.edits)
+        doc_freq = self.personalized_pagerank.doc_freq
+        names = self.subjects.names
+        return Aliases(names, named, doc_freq, self.edits, self.preparation.of(self))
 
     @lazy
     def level_window_starts(self) -> IntArray:

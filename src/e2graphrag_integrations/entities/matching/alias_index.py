@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +125,13 @@ class AliasIndex:
             for kind, some in zip(kinds, found, strict=True):
                 kind.add(first, some)
         self.names, self.aliases, self.parts, self.words = (kind.keys for kind in kinds)
+
+    @classmethod
+    def of(cls, names: NameKeys, aliases: NameKeys, parts: NameKeys, words: NameKeys) -> Self:
+        """Return the index of keys that were computed before."""
+        index = cls.__new__(cls)
+        index.names, index.aliases, index.parts, index.words = names, aliases, parts, words
+        return index
 
 
 class _Blocks:

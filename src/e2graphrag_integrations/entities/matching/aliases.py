@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Literal, NamedTuple
 
@@ -69,6 +69,18 @@ class Tie(NamedTuple):
     entities: tuple[str, ...]
 
 
+class NameIndexes:
+    """Computes what names are looked up in."""
+
+    def by_letters(self, names: NameCodes) -> AliasIndex:
+        """Return the names by the letters of their spellings, aliases, parts and words."""
+        return AliasIndex(names)
+
+    def words(self, names: NameCodes) -> NameWords:
+        """Return the words of names."""
+        return NameWords(names)
+
+
 @dataclass(frozen=True, eq=False)
 class Aliases:
     """Finds entities by names other than their normal form.
@@ -79,12 +91,14 @@ class Aliases:
         doc_freq: Number of chunks that mention each entity. Among entities that share an alias, the
             most frequent one is chosen.
         edits: The user's edits. An alternative name of an alias is one of its entity.
+        indexes: Computes what names are looked up in.
     """
 
     names: Sequence[str]
     named: NDArray[np.bool_]
     doc_freq: IntArray
     edits: EntityEdits = NO_EDITS
+    indexes: NameIndexes = field(default_factory=NameIndexes)
 
     def find(self, form: str, excluded: AbstractSet[str] = frozenset()) -> Alias | Tie | None:
         """Return the most likely entity for a normal form that is not itself an entity.
@@ -209,12 +223,12 @@ class Aliases:
     @lazy
     def index(self) -> AliasIndex:
         """The rows of `codes` by the letters of names and aliases."""
-        return AliasIndex(self.codes)
+        return self.indexes.by_letters(self.codes)
 
     @lazy
     def words(self) -> NameWords:
         """The words of all names."""
-        return NameWords(self.codes)
+        return self.indexes.words(self.codes)
 
     @lazy
     def _fuzzy_names(self) -> FuzzyNames:

@@ -93,6 +93,7 @@ _BASE = 0x9E3779B97F4A7C15
 
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _MIXER = np.uint64(0xBF58476D1CE4E5B9)
+_KEY_BITS = 64
 _FEW = 2_000
 """Number of letters in most questions."""
 
@@ -172,30 +173,59 @@ class NameKeys:
     Args:
         hashes: A hash for each name or alias.
         rows: The row of each.
+
+    Attributes:
+        packed: The leading bits of each mixed hash, then its row; ascending.
+        bits: Number of bits of a row.
     """
 
     def __init__(self, hashes: Keys, rows: IntArray) -> None:
-        self._bits = np.uint64(max(1, int(rows.max(initial=0)).bit_length()))
+        self.bits = max(1, int(rows.max(initial=0)).bit_length())
         packed = (self._keys(hashes) << self._bits) | rows.astype(np.uint64)
-        self._packed: Keys = np.sort(packed)
-        self._mask = (1 << int(self._bits)) - 1
+        self.packed: Keys = np.sort(packed)
+
+    @classmethod
+    def restored(cls, packed: Keys, bits: int) -> Self:
+        """Return the keys with these attributes."""
+        keys = cls.__new__(cls)
+        keys.packed = packed
+        keys.bits = bits
+        return keys
+
+    @property
+    def _bits(self) -> np.uint64:
+        return np.uint64(self.bits)
+
+    @property
+    def _mask(self) -> int:
+        return (1 << self.bits) - 1
+
+    def fits(self, names: int) -> bool:
+        """Return whether the rows are those of a number of names."""
+        packed = self.packed
+        return (
+            packed.dtype == np.uint64
+            and packed.ndim == 1
+            and 0 < self.bits < _KEY_BITS
+            and int((packed & np.uint64(self._mask)).max(initial=0)) < max(1, names)
+        )
 
     def find(self, hashes: Keys) -> Iterator[tuple[int, list[int]]]:
         """Yield the place of each hash that names may have, and their distinct rows, ascending."""
-        if not len(self._packed):
+        if not len(self.packed):
             return
         keys = self._keys(hashes)
-        starts = np.searchsorted(self._packed, keys << self._bits)
-        inside = np.minimum(starts, len(self._packed) - 1)
-        hits = np.flatnonzero((starts == inside) & (self._packed[inside] >> self._bits == keys))
+        starts = np.searchsorted(self.packed, keys << self._bits)
+        inside = np.minimum(starts, len(self.packed) - 1)
+        hits = np.flatnonzero((starts == inside) & (self.packed[inside] >> self._bits == keys))
         if not len(hits):
             return
         last = (keys[hits] << self._bits) | np.uint64(self._mask)
-        ends = np.searchsorted(self._packed, last, side="right")
+        ends = np.searchsorted(self.packed, last, side="right")
         for hit, start, end in zip(
             hits.tolist(), starts[hits].tolist(), ends.tolist(), strict=True
         ):
-            rows = (self._packed[start:end] & np.uint64(self._mask)).tolist()
+            rows = (self.packed[start:end] & np.uint64(self._mask)).tolist()
             yield hit, sorted({int(row) for row in rows})
 
     def _keys(self, hashes: Keys) -> Keys:

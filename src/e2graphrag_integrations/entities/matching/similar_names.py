@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +95,10 @@ class NameWords:
 
     Args:
         names: Names with single spaces between words.
+
+    Attributes:
+        starts, lengths: The place of each word in the code points, ordered by the first letter.
+        letters: The set of letters of each word.
     """
 
     def __init__(self, names: NameCodes) -> None:
@@ -106,12 +111,23 @@ class NameWords:
         )
         _, rows = np.unique(hashes, return_index=True)
         rows = rows[np.argsort(names.codes[starts[rows]], kind="stable")]
-        self._codes = names.codes
-        self._starts = starts[rows]
-        self._first = names.codes[self._starts]  # ascending
-        self._lengths = (ends - starts)[rows]
-        letters = names.codes[concatenated_ranges(self._starts, self._lengths)]
-        self._letters = _letter_sets(letters, exclusive_sums(self._lengths)[:-1])
+        self._set(names, starts[rows], (ends - starts)[rows])
+        letters = names.codes[concatenated_ranges(self.starts, self.lengths)]
+        self.letters = _letter_sets(letters, exclusive_sums(self.lengths)[:-1])
+
+    @classmethod
+    def of(
+        cls, names: NameCodes, starts: IntArray, lengths: IntArray, letters: NDArray[np.uint64]
+    ) -> Self:
+        """Return the words of names that have these attributes."""
+        words = cls.__new__(cls)
+        words._set(names, starts, lengths)  # noqa: SLF001 - an instance of this class
+        words.letters = letters
+        return words
+
+    def _set(self, names: NameCodes, starts: IntArray, lengths: IntArray) -> None:
+        self._codes, self.starts, self.lengths = names.codes, starts, lengths
+        self._first = names.codes[starts]  # ascending
 
     def one_typo_from(self, word: str) -> list[str]:
         """Return the words with the same first letter that one typo turns into a word, sorted."""
@@ -124,15 +140,15 @@ class NameWords:
             int(np.searchsorted(self._first, ord(word[0]), side)) for side in ("left", "right")
         )
         near = np.flatnonzero(
-            (np.abs(self._lengths[first:end] - len(word)) <= 1)
-            & (np.bitwise_count(self._letters[first:end] ^ own) <= 2)  # noqa: PLR2004 - one replaced
+            (np.abs(self.lengths[first:end] - len(word)) <= 1)
+            & (np.bitwise_count(self.letters[first:end] ^ own) <= 2)  # noqa: PLR2004 - one replaced
         )
         words = (self._word(first + place) for place in near.tolist())
         return sorted(one for one in words if OSA.distance(one, word, score_cutoff=1) == 1)
 
     def _word(self, place: int) -> str:
-        start = int(self._starts[place])
-        return "".join(map(chr, self._codes[start : start + int(self._lengths[place])].tolist()))
+        start = int(self.starts[place])
+        return "".join(map(chr, self._codes[start : start + int(self.lengths[place])].tolist()))
 
 
 def typos(form: str, name: str) -> int:

@@ -1,0 +1,262 @@
+"""What the first question computes of a large snapshot, kept on disk beside it.
+
+Subjects, PageRank and the keys of names take a second for a million chunks. The first question
+after a build stores them, and later processes map them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from e2graphrag_integrations._utils.strings import StringArray
+from e2graphrag_integrations.entities.matching.alias_index import AliasIndex
+from e2graphrag_integrations.entities.matching.name_keys import NameCodes, NameKeys
+from e2graphrag_integrations.entities.matching.similar_names import NameWords
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
+from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
+from e2graphrag_integrations.graph.subjects import Subject, SubjectChoice, Subjects
+from e2graphrag_integrations.graph.titles import Section
+from e2graphrag_integrations.snapshot.array_files import Arrays, ArraysToSave, Part
+from e2graphrag_integrations.snapshot.conversion import INVALID, are_rows, are_strings, is_sparse
+from e2graphrag_integrations.snapshot.snapshot import Preparation, Snapshot
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_MATRICES = "chunk_entities", "entity_chunks"
+_MATRIX_ARRAYS = "data", "indices", "indptr"
+_WORD_ARRAYS = "starts", "lengths", "letters"
+_KEYS = "names", "aliases", "parts", "words"
+
+
+@dataclass(frozen=True)
+class _Kind(Generic[S, T]):
+    """A kind of value that is kept.
+
+    Attributes:
+        name: Name of the subfolder.
+        rules: Version of the rules that derive the value, which is computed again if they change.
+        arrays: Returns the arrays and JSON values of a value, given what it is computed of.
+        restore: Returns the value; None if the arrays do not fit.
+    """
+
+    name: str
+    rules: int
+    arrays: Callable[[S, T], Part]
+    restore: Callable[[S, Arrays, Mapping[str, Any]], T | None]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptPreparation(Preparation):
+    """Keeps what was computed of one snapshot on disk beside it.
+
+    Attributes:
+        graph: The graph of the snapshot. For one with another graph, such as that of a scope, all
+            is computed.
+        load: Returns the arrays and JSON values in a subfolder; None if they are missing or
+            damaged.
+        save: Stores these, if the folder is writable.
+    """
+
+    graph: EntityGraph
+    load: Callable[[str], tuple[Arrays, dict[str, Any]] | None]
+    save: Callable[[str, ArraysToSave, Mapping[str, Any]], None]
+
+    def of(self, snapshot: Snapshot) -> Preparation:
+        """Return the preparation of a snapshot. See `Preparation`."""
+        return self if snapshot.graph is self.graph else Preparation()
+
+    def subjects(self, snapshot: Snapshot) -> Subjects:
+        """Return the subjects of the snapshot."""
+        return self._get(_SUBJECTS, snapshot, super().subjects)
+
+    def pagerank(self, snapshot: Snapshot) -> PersonalizedPageRank:
+        """Return personalized PageRank for the snapshot."""
+        return self._get(_RANKS, snapshot, super().pagerank)
+
+    def shares_named(self, snapshot: Snapshot) -> NDArray[np.float32]:
+        """Return the share of the mentions of each subject that are names."""
+        return self._get(_SHARES, snapshot, super().shares_named)
+
+    def by_letters(self, names: NameCodes) -> AliasIndex:
+        """Return the names of the snapshot by their letters. See `NameIndexes`."""
+        return self._get(_NAME_KEYS, names, super().by_letters)
+
+    def words(self, names: NameCodes) -> NameWords:
+        """Return the words of the names of the snapshot."""
+        return self._get(_NAME_WORDS, names, super().words)
+
+    def stale(self, built: Snapshot) -> Iterator[str]:
+        """Yield the names of the stored parts that differ from those of a fresh build."""
+        names = built.aliases.codes
+        values: list[tuple[_Kind[Any, Any], Any, Any]] = [
+            (_SUBJECTS, built, built.subjects),
+            (_RANKS, built, built.personalized_pagerank),
+            (_SHARES, built, built.shares_named),
+            (_NAME_KEYS, names, built.aliases.index),
+            (_NAME_WORDS, names, built.aliases.words),
+        ]
+        for kind, source, value in values:
+            stored = self.load(kind.name)
+            arrays, meta = kind.arrays(source, value)
+            if stored is not None and not (
+                stored[1] == {**meta, "rules": kind.rules}
+                and all(np.array_equal(array[:], stored[0][name]) for name, array in arrays.items())
+            ):
+                yield kind.name
+
+    def _get(self, kind: _Kind[S, T], source: S, compute: Callable[[S], T]) -> T:
+        """Return a stored value, or compute and store it."""
+        stored = self._restored(kind, source)
+        if stored is not None:
+            return stored
+        value = compute(source)
+        arrays, meta = kind.arrays(source, value)
+        self.save(kind.name, arrays, {**meta, "rules": kind.rules})
+        return value
+
+    def _restored(self, kind: _Kind[S, T], source: S) -> T | None:
+        stored = self.load(kind.name)
+        if stored is None or stored[1].get("rules") != kind.rules:
+            return None
+        try:
+            return kind.restore(source, *stored)
+        except INVALID:
+            return None
+
+
+def _subject_arrays(snapshot: Snapshot, subjects: Subjects) -> Part:
+    new = StringArray.of([*subjects.names[len(snapshot.graph.names) :]])
+    arrays = {
+        "names": new.data,
+        "bounds": new.bounds,
+        "entities": subjects.entities,
+        "documents": subjects.documents_of_entities,
+        "section_entities": subjects.section_entities,
+        "section_chunks": subjects.section_chunks,
+    }
+    choice = subjects.choice
+    return arrays, {
+        "subjects": [[list(one.names), one.source] for one in choice.of_documents],
+        "sections": [
+            [form, one.name, int(one.first), int(one.end), bool(one.begins_chunk)]
+            for form, one in choice.sections
+        ],
+        "trusted": sorted(choice.trusted),
+    }
+
+
+def _restore_subjects(
+    snapshot: Snapshot, arrays: Arrays, meta: Mapping[str, Any]
+) -> Subjects | None:
+    new = StringArray(arrays["names"], arrays["bounds"])
+    if not are_strings(new):
+        return None
+    count, chunks = len(snapshot.graph.names) + len(new), len(snapshot.chunk_nodes)
+    columns = [arrays[name] for name in ("entities", "documents")]
+    columns += [arrays[name] for name in ("section_entities", "section_chunks")]
+    entities, documents, section_entities, section_chunks = columns
+    choice = SubjectChoice(
+        [Subject(tuple(names), source) for names, source in meta["subjects"]],
+        [(form, Section(*section)) for form, *section in meta["sections"]],
+        frozenset(meta["trusted"]),
+    )
+    fits = (
+        are_rows(entities, count, len(documents))
+        and are_rows(documents, len(snapshot.documents))
+        and are_rows(section_entities, count, len(section_chunks))
+        and are_rows(section_chunks, chunks)
+        and len(choice.of_documents) == len(snapshot.documents)
+        and all(0 <= one.first < one.end <= chunks for _, one in choice.sections)
+    )
+    return Subjects.of(snapshot.graph, [*new], columns, choice) if fits else None
+
+
+def _rank_arrays(_: Snapshot, pagerank: PersonalizedPageRank) -> Part:
+    matrices = {name: getattr(pagerank, name) for name in _MATRICES}
+    arrays = {
+        f"{name}_{part}": getattr(matrix, part)
+        for name, matrix in matrices.items()
+        for part in _MATRIX_ARRAYS
+    }
+    chunk_sums, entity_sums = pagerank.sums
+    returns = pagerank.return_probability
+    return {**arrays, "chunk_sums": chunk_sums, "entity_sums": entity_sums, "returns": returns}, {}
+
+
+def _restore_ranks(
+    snapshot: Snapshot, arrays: Arrays, _: Mapping[str, Any]
+) -> PersonalizedPageRank | None:
+    shape = len(snapshot.chunk_nodes), len(snapshot.subjects.names)
+    chunk_entities, entity_chunks = (
+        csr_array(tuple(arrays[f"{name}_{part}"] for part in _MATRIX_ARRAYS), shape=own)
+        for name, own in zip(_MATRICES, (shape, shape[::-1]), strict=True)
+    )
+    sums = arrays["chunk_sums"], arrays["entity_sums"]
+    returns = arrays["returns"]
+    fits = (
+        is_sparse(chunk_entities, *shape)
+        and is_sparse(entity_chunks, *shape[::-1])
+        and chunk_entities.data.dtype == entity_chunks.data.dtype == np.float64
+        and chunk_entities.nnz == entity_chunks.nnz
+        and all(one.dtype == np.float64 for one in (*sums, returns))
+        and (sums[0].shape, sums[1].shape, returns.shape) == (shape[:1], shape[1:], shape[:1])
+    )
+    if not fits:
+        return None
+    return PersonalizedPageRank(
+        chunk_entities, entity_chunks, known_sums=sums, known_returns=returns
+    )
+
+
+def _share_arrays(_: Snapshot, shares: NDArray[np.float32]) -> Part:
+    return {"shares": shares}, {}
+
+
+def _restore_shares(
+    snapshot: Snapshot, arrays: Arrays, _: Mapping[str, Any]
+) -> NDArray[np.float32] | None:
+    shares = arrays["shares"]
+    fits = shares.dtype == np.float32 and shares.shape == (len(snapshot.subjects.names),)
+    return shares if fits else None
+
+
+def _key_arrays(_: NameCodes, index: AliasIndex) -> Part:
+    keys = {name: getattr(index, name) for name in _KEYS}
+    return {name: one.packed for name, one in keys.items()}, {
+        "bits": {name: one.bits for name, one in keys.items()}
+    }
+
+
+def _restore_keys(names: NameCodes, arrays: Arrays, meta: Mapping[str, Any]) -> AliasIndex | None:
+    keys = [NameKeys.restored(arrays[name], meta["bits"][name]) for name in _KEYS]
+    return AliasIndex.of(*keys) if all(one.fits(len(names.starts)) for one in keys) else None
+
+
+def _word_arrays(_: NameCodes, words: NameWords) -> Part:
+    return {name: getattr(words, name) for name in _WORD_ARRAYS}, {}
+
+
+def _restore_words(names: NameCodes, arrays: Arrays, _: Mapping[str, Any]) -> NameWords | None:
+    starts, lengths, letters = (arrays[name] for name in _WORD_ARRAYS)
+    fits = (
+        are_rows(starts, len(names.codes))
+        and are_rows(lengths, len(names.codes), len(starts))
+        and not (len(starts) and int((starts + lengths).max()) > len(names.codes))
+        and letters.dtype == np.uint64
+        and letters.shape == starts.shape
+    )
+    return NameWords.of(names, starts, lengths, letters) if fits else None
+
+
+_SUBJECTS = _Kind("subjects", 1, _subject_arrays, _restore_subjects)
+_RANKS = _Kind("ranks", 1, _rank_arrays, _restore_ranks)
+_SHARES = _Kind("shares", 1, _share_arrays, _restore_shares)
+_NAME_KEYS = _Kind("keys", 1, _key_arrays, _restore_keys)
+_NAME_WORDS = _Kind("name_words", 1, _word_arrays, _restore_words)
