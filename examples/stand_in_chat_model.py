@@ -24,10 +24,14 @@ _PASSAGE = re.compile(
 )
 
 
-def answering_model() -> BaseChatModel:
-    """Return the chat model configured in the environment, or the stand-in."""
+def answering_model(tool: str = "") -> BaseChatModel:
+    """Return the chat model configured in the environment, or the stand-in.
+
+    Args:
+        tool: The tool that the stand-in calls; empty means the first one.
+    """
     if "OPENAI_MODEL" not in os.environ:
-        return QuotingChatModel()
+        return QuotingChatModel(called=tool)
     from langchain_openai import ChatOpenAI
 
     return ChatOpenAI(model=os.environ["OPENAI_MODEL"])
@@ -36,9 +40,11 @@ def answering_model() -> BaseChatModel:
 class QuotingChatModel(BaseChatModel):
     """A stand-in for your model: quotes the sentence that shares most words with the question.
 
-    With tools, it calls the first one once. It rewrites a follow-up question by prefixing the
-    previous questions. Its summaries are the first words of each text.
+    With tools, it calls `called`, or the first one, once. It rewrites a follow-up question by
+    prefixing the previous questions. Its summaries are the first words of each text.
     """
+
+    called: str = ""
 
     @property
     def _llm_type(self) -> str:
@@ -53,7 +59,8 @@ class QuotingChatModel(BaseChatModel):
     ) -> ChatResult:
         questions = [message.text for message in messages if message.type == "human"]
         if tools and messages[-1].type == "human":
-            tool = tools[0]["function"]
+            functions = [tool["function"] for tool in tools]
+            tool = next((one for one in functions if one["name"] == self.called), functions[0])
             [argument, *_] = tool["parameters"]["properties"]
             call = {
                 "id": f"call-{len(messages)}",

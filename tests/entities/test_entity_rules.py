@@ -139,8 +139,13 @@ def test_rules_are_read_from_the_files_of_spacy(tmp_path):
     path = tmp_path / "rules.jsonl"
     path.write_text('{"label": "drug", "pattern": "aspirin"}\n\n', encoding="utf-8")
     assert EntityRules.read(path) == EntityRules([{"label": "drug", "pattern": "aspirin"}])
-    path.write_text("label: drug", encoding="utf-8")
-    with pytest.raises(UnreadableFileError, match="not JSON"):
+    path.write_text('\n[{"label": "drug", "pattern": "aspirin"}]', encoding="utf-8")
+    assert EntityRules.read(path) == EntityRules([{"label": "drug", "pattern": "aspirin"}])
+    path.write_text('{"label": "drug", "pattern": "aspirin"}\n\nlabel: drug', encoding="utf-8")
+    with pytest.raises(UnreadableFileError, match=r"line 3 of .*rules\.jsonl is not JSON"):
+        EntityRules.read(path)
+    path.write_text('\n{"label": "drug"}', encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"line 2 of .*rules\.jsonl"):
         EntityRules.read(path)
     with pytest.raises(UnreadableFileError, match="cannot read"):
         EntityRules.read(tmp_path / "missing.jsonl")

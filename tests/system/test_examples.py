@@ -259,6 +259,19 @@ def test_langchain_agent_remembers_the_first_turn_and_cites_passages_in_both(run
         assert quote in passage(start, end)
 
 
+@needs("deepagents")
+def test_deep_agent_searches_in_both_turns_and_quotes_the_novel(run_example):
+    printed = run_example("deep_agents")
+    first, second = re.findall(r"^=== (.+)$", printed, re.MULTILINE)
+    calls = re.findall(r"^tool call: search\((.+)\)$", printed, re.MULTILINE)
+    assert [first in calls[0], f"{first} {second}" in calls[1], len(calls)] == [True, True, 2]
+    answers = re.findall(r"^answer: (.+)$", printed, re.MULTILINE)
+    assert len(answers) == 2
+    novel = " ".join(NOVEL.split())
+    for answer in answers:
+        assert quote_and_label(answer)[0] in novel
+
+
 def test_facts_in_time_shows_the_version_of_each_date(run_example):
     parts = run_example("facts_in_time").split("\n=== ")[1:]
     first = {part.split("\n")[0]: part.split("\n")[1].split(":")[0] for part in parts}

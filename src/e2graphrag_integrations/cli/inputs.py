@@ -23,7 +23,7 @@ from e2graphrag_integrations.cli.where import parse_object, parse_value
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
-from e2graphrag_integrations.languages.language import AUTO
+from e2graphrag_integrations.languages.language import AUTO, LANGUAGES
 from e2graphrag_integrations.loaders import (
     SkippedFile,
     path_exists,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.engine.scoped_reader import ScopedReader
     from e2graphrag_integrations.enrichment import Enricher
+    from e2graphrag_integrations.entities.extractor_choice import Extractors
     from e2graphrag_integrations.reports import IndexReport
     from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
@@ -410,6 +411,39 @@ def parse_extractors(arguments: Sequence[str] | None) -> str | dict[str, str] | 
     if len(given) > 1:
         raise InvalidInputError("--spacy-model: give one pipeline, or one for each LANGUAGE=NAME")
     return given[0] if given else None
+
+
+def with_entity_rules(
+    extractors: str | Mapping[str, str] | None, path: str | None, language: str
+) -> Extractors | None:
+    """Return extractors that also find the names in the file of `--entity-rules`.
+
+    Args:
+        extractors: The pipelines of `--spacy-model`.
+        path: The file; None means that there are no rules.
+        language: The language of the documents, or "auto". The rules apply to each language that
+            can be detected, except that pipelines for some languages restrict them to these.
+
+    Raises:
+        UnreadableFileError: If the file cannot be read, or a line is not JSON.
+        InvalidInputError: If a rule is invalid.
+    """
+    if path is None:
+        return extractors
+    from e2graphrag_integrations.entities.entity_rules import EntityRules, RuledExtractor
+    from e2graphrag_integrations.entities.extractor_choice import default_extractor
+    from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+
+    rules = EntityRules.read(path)
+    if isinstance(extractors, str):
+        return RuledExtractor(SpacyEntityExtractor(extractors), rules)
+    if extractors:
+        return {
+            code: RuledExtractor(SpacyEntityExtractor(name), rules)
+            for code, name in extractors.items()
+        }
+    codes = tuple(LANGUAGES) if language == AUTO else (language,)
+    return {code: RuledExtractor(default_extractor(code), rules) for code in codes}
 
 
 def chosen_proposals(

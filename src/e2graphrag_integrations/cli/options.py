@@ -67,6 +67,15 @@ SpacyModel = Annotated[
     ),
 ]
 
+EntityRulesFile = Annotated[
+    str | None,
+    typer.Option(
+        "--entity-rules",
+        metavar="FILE",
+        help="Names with their types: rules of spaCy's EntityRuler as JSON lines or a JSON list.",
+    ),
+]
+
 Language = Annotated[
     str,
     typer.Option(

@@ -72,32 +72,31 @@ class EntityRules:
                 f"patterns={short_repr(self.patterns)} must be a list of rules, such as "
                 '{"label": "drug", "pattern": "aspirin"}'
             )
-        checked = tuple(_checked(rule, at) for at, rule in enumerate(self.patterns))
+        checked = tuple(
+            _checked(rule, f"rule {at} of EntityRules") for at, rule in enumerate(self.patterns)
+        )
         object.__setattr__(self, "patterns", checked)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> EntityRules:
-        """Read a file with one rule as JSON in each line, as spaCy writes them.
+        """Read a file with one rule as JSON in each line, as spaCy writes them, or a JSON list.
 
         Raises:
             UnreadableFileError: If the file cannot be read, or a line is not JSON.
-            InvalidInputError: If a rule is invalid.
+            InvalidInputError: If a rule is invalid; the message names its line.
         """
+        name = os.fspath(path)
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise UnreadableFileError(
-                f"cannot read the rules in {os.fspath(path)}: {error}"
-            ) from error
+            raise UnreadableFileError(f"cannot read the rules in {name}: {error}") from error
+        if text.lstrip().startswith("["):
+            return cls(_parsed(text, name, "write a list of rules"))
         rules = []
-        for line in filter(str.strip, text.splitlines()):
-            try:
-                rules.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise UnreadableFileError(
-                    f"{os.fspath(path)}: the line {short_repr(line)} is not JSON: write one rule "
-                    "in each line"
-                ) from error
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                where = f"line {number} of {name}"
+                rules.append(_checked(_parsed(line, where, "write one rule in each line"), where))
         return cls(rules)
 
     def __reduce__(self) -> tuple[type[EntityRules], tuple[Sequence[Mapping[str, Any]]]]:
@@ -265,8 +264,14 @@ def _put(mention: Mention, sentences: list[list[Mention]], starts: Sequence[int]
 # Checks
 
 
-def _checked(rule: Any, at: int) -> dict[str, Any]:
-    where = f"rule {at} of EntityRules"
+def _parsed(text: str, where: str, advice: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(f"{where} is not JSON ({error}): {advice}") from error
+
+
+def _checked(rule: Any, where: str) -> dict[str, Any]:
     if not isinstance(rule, Mapping) or not {"label", "pattern"} <= set(rule) <= _FIELDS:
         raise InvalidInputError(
             f"{where} is {short_repr(rule)}: give it a label and a pattern, such as "

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
-from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
+from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError
+from e2graphrag_integrations.errors import E2GraphRAGError, SettingsMismatchError, StoppedError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.reindex import batches
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
@@ -25,9 +25,15 @@ from e2graphrag_integrations.indexing.stages.embedding import (
     windows_of,
 )
 from e2graphrag_integrations.protocols import Embedder
-from e2graphrag_integrations.reports import IndexReport, ReembedEstimate
+from e2graphrag_integrations.reports import (
+    IndexReport,
+    Progress,
+    ProgressListener,
+    ReembedEstimate,
+)
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.store import Store
+from e2graphrag_integrations.store.tables.reembedding import note_reembedding
 from e2graphrag_integrations.text.tags import embed_tags
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node
@@ -73,6 +79,43 @@ class NewEmbedder:
             return True
 
 
+_NOTE_SECONDS = 1.0
+"""Seconds between two notes of the progress in the index."""
+
+
+class _Noted:
+    """Notes the progress of the new vectors in the index, for readers, and passes it on."""
+
+    def __init__(
+        self,
+        index: OpenIndex,
+        embedder: Embedder,
+        new: NewEmbedder,
+        listener: ProgressListener | None,
+    ) -> None:
+        self._store = index.store
+        self._model = embedder_entries(embedder, new.embedder_fingerprint, 0)["embedder_model"]
+        self._name = self._model or readable_name(embedder)
+        self._listener = listener
+        self._figures = 0, 0, 0.0
+        self._at = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Note an event of the stage `embed`, at most once a second."""
+        if progress.stage == "embed" and not progress.note:
+            self._figures = progress.done, progress.total, round(progress.seconds, 3)
+            now = time.monotonic()
+            if not progress.done or now - self._at >= _NOTE_SECONDS:
+                self._at = now
+                note_reembedding(self._store, self._name, self._model, self._figures)
+        if self._listener is not None:
+            self._listener(progress)
+
+    def end(self) -> None:
+        """Note that the run has ended before its vectors were used."""
+        note_reembedding(self._store, self._name, self._model, self._figures, ended=True)
+
+
 def reembed_documents(
     index: OpenIndex, embedder: Embedder, run: IndexingRun, reattach: Reattach = _nothing
 ) -> IndexReport:
@@ -89,7 +132,8 @@ def reembed_documents(
     new = NewEmbedder.of(embedder)
     if new.is_current(store, components):
         return IndexReport(skipped=tuple(sorted(documents)))
-    control = RunControl(StageTimer(run.progress), stop=run.stop)
+    noted = _Noted(index, embedder, new, run.progress)
+    control = RunControl(StageTimer(noted), stop=run.stop)
     control.timer.begin({"embed": store.count_nodes(), "write": len(documents)})
     windows: dict[str, Windows] = {}
     embedded = chunks = 0
@@ -100,7 +144,11 @@ def reembed_documents(
             embedded += found.embedded
             chunks += sum(not node.level for node in nodes)
         attached = reattach(store, new, control)
+    except E2GraphRAGError:
+        noted.end()
+        raise
     except WorkStopped as error:
+        noted.end()
         raise StoppedError(
             "embedding again was stopped and the index is as before: call reembed() to continue"
         ) from error

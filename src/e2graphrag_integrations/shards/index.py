@@ -380,7 +380,9 @@ class ShardedIndex(E2GraphRAG):
         found = self._without_missing(lambda: self._shards.all("state"))
         parts: list[IndexState] = list(found.values())
         writer = next((one.writer for one in parts if one.writer), None)
-        total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
+        total = _summed(
+            IndexState(0), [replace(one, writer=None, reembedding=None) for one in parts]
+        )
         return replace(total, writer=writer)
 
     def _without_missing(self, read: Callable[[], T]) -> T:

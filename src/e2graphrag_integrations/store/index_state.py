@@ -11,6 +11,7 @@ from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.queue import documents_per_second
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import pending_ids
+from e2graphrag_integrations.store.tables.reembedding import Reembedding, read_reembedding
 
 RESUME = "e2graphrag documents resume"
 """The command that indexes the documents in the queue."""
@@ -29,6 +30,7 @@ class IndexState:
         writer: The other process that is writing, and since when; None if there is none.
         documents_per_second: How many documents leave the queue per second, over the last minutes;
             None if none is being indexed, or none has been since the run began.
+        reembedding: How far the vectors of a new embedder are; None if none are computed.
     """
 
     indexed: int
@@ -38,6 +40,7 @@ class IndexState:
     stored: int = 0
     writer: str | None = None
     documents_per_second: float | None = None
+    reembedding: Reembedding | None = None
 
     @property
     def seconds_left(self) -> float | None:
@@ -167,6 +170,7 @@ def read_state(store: Store, *, is_writing: bool = False) -> IndexState:
             stored = pending_ids(store) - {id_ for id_, _ in rows}
             holders = store.database.lease_holders()
             rate = documents_per_second(store)
+            reembedding = read_reembedding(store)
     except StoreError:
         return IndexState(indexed, writer=writer)
     is_written = is_writing or writer is not None
@@ -181,4 +185,4 @@ def read_state(store: Store, *, is_writing: bool = False) -> IndexState:
     if rate is not None:
         workers = len({holder.worker for holder in holders.values()})
         rate = rate * max(1, workers) if processing else None
-    return IndexState(indexed, pending, processing, failed, len(stored), writer, rate)
+    return IndexState(indexed, pending, processing, failed, len(stored), writer, rate, reembedding)

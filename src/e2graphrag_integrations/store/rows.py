@@ -40,6 +40,9 @@ from e2graphrag_integrations.store.records import (
 )
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
+REEMBEDDING = "reembedding"
+"""Manifest key that exists while new vectors are computed; see `reembedding.py`."""
+
 REPORT = "report"
 """Kind of the content that is a community report."""
 

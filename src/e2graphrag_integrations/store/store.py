@@ -32,6 +32,7 @@ from e2graphrag_integrations.store.records import (
 )
 from e2graphrag_integrations.store.rows import (
     GENERATION,
+    REEMBEDDING,
     REPORT,
     REPORT_INDEX,
     REPORT_INDEX_KEY,
@@ -509,6 +510,7 @@ class Store:
             self._change_manifests(db, change_manifest)
             if tag_set is not None:
                 put_manifest(db, _TAGS, tag_set.to_json())
+            db.execute("DELETE FROM manifest WHERE key = ?", (REEMBEDDING,))
             self._drop_unused(db, old_keys)
             self.new_generation(db)
 
@@ -839,6 +841,7 @@ class Store:
         empty = not db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()
         if keys is None or leftovers or empty:
             db.execute(_DROP_UNUSED)
+            db.execute("DELETE FROM manifest WHERE key = ?", (REEMBEDDING,))
         else:
             db.executemany(f"{_DROP_UNUSED} AND key = ?", ((key,) for key in keys))
         listed = "SELECT 1 FROM content WHERE key = ?"

@@ -21,6 +21,7 @@ from cli_helpers import (
 from e2graphrag_integrations import E2GraphRAG, ExtractiveSummarizer, SourceDocument
 from e2graphrag_integrations.cli import models
 from e2graphrag_integrations.cli.models import make_summarizer
+from e2graphrag_integrations.entities.spacy_extractor import BUNDLED_PIPELINE
 
 
 def test_index_reports_its_work_as_json(tmp_path, book, call):
@@ -240,3 +241,25 @@ def test_invalid_metadata_is_refused_before_anything_is_written(
         assert (code, out) == (2, "")
         assert problem in err
     assert index.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--language", "en"), ("--spacy-model", BUNDLED_PIPELINE)], ids=str
+)
+def test_entity_rules_add_names_with_types(tmp_path, call, options):
+    (tmp_path / "a.txt").write_text("Anna got aspirin in the clinic of Oslo and left with Bert.")
+    rules = tmp_path / "drugs.jsonl"
+    rules.write_text('{"label": "drug", "pattern": "aspirin"}')
+    out = tmp_path / "a.e2g"
+    done = call("index", tmp_path / "a.txt", "--out", out, "--entity-rules", rules, *options)
+    assert done.code == 0, done.err
+    with E2GraphRAG.open(out) as rag:
+        assert [one.name for one in rag.entities(types="drug")] == ["aspirin"]
+
+
+def test_a_bad_entity_rule_is_named_by_its_line(tmp_path, book, call):
+    rules = tmp_path / "rules.jsonl"
+    rules.write_text('{"label": "drug", "pattern": "aspirin"}\n{"label": "drug"}')
+    out = tmp_path / "a.e2g"
+    code, _, err = call("index", book, "--out", out, "--entity-rules", rules)
+    assert (code, "line 2 of" in err, out.exists()) == (2, True, False)

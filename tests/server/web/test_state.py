@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
-from e2graphrag_integrations import E2GraphRAG, SourceDocument, WriteOptions
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument, WriteOptions
+from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.server.web import Client, WebOptions, service
 from e2graphrag_integrations.store.queue import note_pace
+from e2graphrag_integrations.store.tables.reembedding import Reembedding
 from fakes import NameExtractor
 from web_jobs import finished
 
@@ -135,3 +139,44 @@ def test_a_job_of_the_server_blocks_only_deletion(open_index, serve, monkeypatch
     assert state["blocked_deletion"] == "Documents can be deleted again when it has finished."
     assert (state["blocked"], state["action"]) == ("", "")
     assert state["way_on"] == "Ask again when it has finished."
+
+
+class Asking(HashingEmbedder):
+    """Asks for the state while it embeds."""
+
+    def __init__(self, ask):
+        super().__init__(96)
+        self.ask = ask
+
+    def embed(self, texts):
+        self.ask()
+        return super().embed(texts)
+
+
+def test_new_vectors_are_told_while_they_are_computed_and_after_a_stop(open_index, serve):
+    rag = open_index(embedder=HashingEmbedder(64))
+    rag.add([SourceDocument("a", "Anna met Bert.")])
+    client, seen = serve(rag), []
+    assert client.get("/state").json()["new_vectors"] is None
+
+    def fail():
+        seen.append(client.get("/state").json()["new_vectors"])
+        raise ValueError("no power")
+
+    with pytest.raises(EmbeddingError):
+        rag.reembed(Asking(fail))
+    stopped = client.get("/state").json()["new_vectors"]
+    assert [one["running"] for one in (*seen[-1:], stopped)] == [True, False]
+    assert (stopped["done"], stopped["total"], stopped["seconds_left"]) == (0, 1, None)
+    assert stopped["embedder"]
+    assert stopped["old"]
+    rag.reembed(HashingEmbedder(96))
+    assert client.get("/state").json()["new_vectors"] is None
+
+
+def test_new_vectors_of_a_process_that_died_are_not_running():
+    row = Reembedding("new", "new", 1, 4, 2.0, "1 on other", "2026-11-28 10:00:00")
+    assert row.seconds_left == 6
+    assert not row.is_running(None)
+    assert row.is_running("process 1 (e2graphrag) on other since 2026-11-28 09:59:00")
+    assert not row.is_running("process 2 (e2graphrag) on other since 2026-11-28 10:01:00")

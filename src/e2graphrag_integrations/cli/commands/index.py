@@ -32,6 +32,7 @@ def index(
     json: options.Json = False,
     embedder: options.Embedder = None,
     spacy_model: options.SpacyModel = None,
+    entity_rules: options.EntityRulesFile = None,
     language: options.Language = "auto",
     encoding: options.Encoding = None,
     metadata: options.Metadata = None,
@@ -71,6 +72,7 @@ def index(
       e2graphrag index novels/ --out novels.e2g --on-duplicate skip
       e2graphrag index novels/ --out living.e2g --cut content
       e2graphrag index novels/ --out letters.e2g --metadata tenant=a --metadata year=1895
+      e2graphrag index notes/ --out notes.e2g --entity-rules drugs.jsonl
       e2graphrag index novels/ --out novels.e2g --engine ray --address 10.0.0.1:6379
       e2graphrag index novels/ --out "postgresql://host/db?schema=library" --no-wait
     """
@@ -82,6 +84,9 @@ def index(
     )
     enricher = models.make_enricher(
         enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate or no_wait
+    )
+    extractors = inputs.with_entity_rules(
+        inputs.parse_extractors(spacy_model), entity_rules, language
     )
     chosen_engine = inputs.make_engine(engine, address)
     given_metadata = inputs.parse_metadata(metadata or ())
@@ -102,7 +107,7 @@ def index(
                 chunking=cut,
                 grouping=cut,
             ),
-            models=Models(extractor=inputs.parse_extractors(spacy_model), language=language),
+            models=Models(extractor=extractors, language=language),
             writes=WriteOptions(
                 concurrency=concurrency, lock_timeout=lock_timeout, enricher=enricher
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import metadata
@@ -10,6 +11,7 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from e2graphrag_integrations.embedders.fingerprints import describe_fingerprint
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.loaders.files import READERS
@@ -19,7 +21,7 @@ from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, MODES
 from e2graphrag_integrations.server.web.calls import ACall, Call, as_response
 from e2graphrag_integrations.server.web.problems import Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
-from e2graphrag_integrations.server.web.service import ADD_TO_SHARDS
+from e2graphrag_integrations.server.web.service import ADD_TO_SHARDS, Service
 from e2graphrag_integrations.store.index_state import RESUME, IndexState, count_documents
 from e2graphrag_integrations.views.index_name import index_name
 from e2graphrag_integrations.views.overview import Overview, overview
@@ -107,6 +109,28 @@ class Info:
 
 
 @dataclass(frozen=True)
+class NewVectors:
+    """Vectors of another embedder, which answers do not use yet.
+
+    Attributes:
+        embedder: Name of the new embedder.
+        old: Name of the embedder whose vectors answers use until then.
+        done, total: Numbers of chunks and summaries with new vectors, and of all.
+        seconds_left: Estimated seconds until they are used; null if unknown.
+        running: Whether they are being computed; if not, the run was interrupted.
+        command: The command that goes on; empty if the embedder has no name.
+    """
+
+    embedder: str
+    old: str
+    done: int
+    total: int
+    seconds_left: float | None
+    running: bool
+    command: str
+
+
+@dataclass(frozen=True)
 class StateView:
     """What is indexed, what waits, what failed, and who writes, as values and as sentences.
 
@@ -132,6 +156,7 @@ class StateView:
         action: Label of the button that indexes it; empty if the client cannot.
         blocked: Why documents cannot be added now; empty if they can.
         blocked_deletion: Why documents cannot be deleted now; empty if they can.
+        new_vectors: Vectors of another embedder that are being computed; null if there are none.
     """
 
     indexed: int
@@ -153,6 +178,7 @@ class StateView:
     action: str
     blocked: str
     blocked_deletion: str
+    new_vectors: NewVectors | None
 
 
 class SessionRequest(BaseModel):
@@ -290,6 +316,27 @@ def _state(call: Call) -> StateView:
         action,
         blocked,
         blocked_deletion,
+        _new_vectors(service, state),
+    )
+
+
+def _new_vectors(service: Service, state: IndexState) -> NewVectors | None:
+    row = state.reembedding
+    if row is None:
+        return None
+    made_with = service.rag.made_with
+    old = made_with.get("embedder_model") or describe_fingerprint(
+        made_with.get("embedder", ""), made_with.get("embedder_name")
+    )
+    command = f"e2graphrag indexes reembed INDEX {shlex.quote(row.model)}" if row.model else ""
+    return NewVectors(
+        row.embedder,
+        old,
+        row.done,
+        row.total,
+        row.seconds_left,
+        row.is_running(state.writer),
+        command,
     )
 
 

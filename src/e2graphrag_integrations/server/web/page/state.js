@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
-import { formatDuration, formatRate, listed, sentences, t } from "./i18n.js";
+import { formatDuration, formatNumber, formatRate, listed, sentences, t } from "./i18n.js";
 import { writerName } from "./reasons.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
@@ -50,7 +50,7 @@ export class IndexState extends EventTarget {
     this.current = state;
     if (JSON.stringify(before) === JSON.stringify(state)) return;
     const action = actionOf(state);
-    const texts = [describeState(state), writingOf(state), paceOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
+    const texts = [describeState(state), writingOf(state), paceOf(state), vectorsOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
     clear(this.text, texts.filter(Boolean).map((text) => h("span", null, text)));
     this.button.textContent = action;
     this.button.hidden = !action;
@@ -114,6 +114,19 @@ function writingOf({ writer, since }) {
 function paceOf({ documents_per_second: rate, seconds_left: left }) {
   if (rate === null || left === null) return "";
   return t("state.pace", { rate: formatRate(rate), left: formatDuration(left) });
+}
+
+/** Return which new vectors are computed or were interrupted, and how to go on; empty if there are none. */
+function vectorsOf({ new_vectors: vectors }) {
+  if (!vectors) return "";
+  const { embedder, old, done, total, seconds_left: left, running, command } = vectors;
+  const figures = { embedder, done: formatNumber(done), total: formatNumber(total) };
+  return sentences([
+    t(running ? "state.vectors" : "state.vectors_interrupted", figures),
+    running && left !== null ? t("state.vectors_left", { left: formatDuration(left) }) : "",
+    old ? t("state.vectors_until", { old }) : "",
+    !running && command ? t("state.vectors_run", { command: `\`${command}\`` }) : "",
+  ]);
 }
 
 /** Return the label of the button that indexes what waits; empty if this session cannot. */
