@@ -324,7 +324,9 @@ def test_empty_summary_is_rejected(guarded, answer):
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a list"]])
 def test_summary_that_is_not_a_string_is_rejected(guarded, answer):
     guarded.summarizer.bad = lambda _: answer
-    expect_rejection(guarded, SummaryError, rf"returned {type(answer).__name__}, not str")
+    expect_rejection(
+        guarded, SummaryError, rf"returned {type(answer).__name__}, not a text or a message"
+    )
 
 
 def test_summary_far_over_the_limit_is_cut_at_a_sentence(guarded):

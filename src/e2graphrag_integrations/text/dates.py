@@ -1,4 +1,4 @@
-"""Dates in the notations of several languages, read as ISO 8601."""
+"""Dates in the notations of several languages, as ISO 8601, and numbers in Chinese characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from e2graphrag_integrations.text.numerals import value_of_han
+_HAN_DIGITS = MappingProxyType(
+    {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+)
+_HAN_UNITS = MappingProxyType({"十": 10, "百": 100, "千": 1000})
+HAN_NUMBER = "[〇零一二三四五六七八九十百千两]{1,7}"
 
 _MONTHS = """
 january jan januar janvier enero gennaio janeiro januari января stycznia
@@ -125,3 +129,19 @@ def _form(year: str, month: str, day: str | None) -> str:
     except ValueError:
         return ""
     return date.isoformat() if day else date.isoformat()[: len("2024-03")]
+
+
+def value_of_han(number: str) -> int:
+    """Return the value of a number such as 二百零三, 二〇三 or 203."""
+    if number.isdecimal():
+        return int(number)
+    if not any(one in _HAN_UNITS for one in number):
+        return int("".join(str(_HAN_DIGITS[one]) for one in number))
+    total, digit = 0, 0
+    for one in number:
+        if one in _HAN_UNITS:
+            total += (digit or 1) * _HAN_UNITS[one]
+            digit = 0
+        else:
+            digit = _HAN_DIGITS[one]
+    return total + digit

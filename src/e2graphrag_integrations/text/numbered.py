@@ -10,23 +10,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from e2graphrag_integrations.text.dates import MONTHS
+from e2graphrag_integrations.text.dates import HAN_NUMBER, MONTHS, value_of_han
 from e2graphrag_integrations.text.letters import UNSPACED
-from e2graphrag_integrations.text.numerals import (
-    CARDINAL,
-    HAN_NUMBER,
-    ORDINAL,
-    ORDINALS,
-    ROMAN,
-    one_of,
-    value_of,
-    value_of_han,
-)
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
+
+_UNITS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen
+""".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINAL_UNITS = """
+zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth
+fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
+""".split()
+_ORDINAL_TENS = (*(f"{ten[:-1]}ieth" for ten in _TENS),)
+_VALUES = MappingProxyType(
+    {word: n for n, word in chain(enumerate(_UNITS), enumerate(_ORDINAL_UNITS))}
+    | {word: 10 * n for n, word in chain(enumerate(_TENS, 2), enumerate(_ORDINAL_TENS, 2))}
+)
+"""The English words for numbers, except those of two words."""
+
+
+def _one_of(*words: str) -> str:
+    """Return the pattern of one of some words, of which longer ones come first."""
+    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
+
+
+_CARDINAL = rf"(?:(?:{_one_of(*_TENS)})[ -](?:{_one_of(*_UNITS[1:10])})|{_one_of(*_UNITS, *_TENS)})"
+_ORDINALS = (
+    *_ORDINAL_UNITS[1:],
+    *_ORDINAL_TENS,
+    *(f"{ten}{mark}{unit}" for ten in _TENS for unit in _ORDINAL_UNITS[1:10] for mark in " -"),
+)
+_ORDINAL = f"(?:{_one_of(*_ORDINALS)})"
+
+_ROMAN = r"(?=[CLXVI])C{0,3}(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})"
+"""A Roman numeral below 400, beyond which most are words or abbreviations."""
+
+_ROMAN_DIGITS = MappingProxyType({"i": 1, "v": 5, "x": 10, "l": 50, "c": 100})
+
+_NO_DIGIT, _BETWEEN = re.compile(r"\D"), re.compile("[ -]")
+
 
 _PARTS = frozenset(
     """
@@ -84,20 +112,20 @@ def _number(roman: str, spelled: str) -> str:
 
 # Without a lookbehind, such a pattern is several times as fast.
 _NUMBERED = re.compile(
-    rf"(?P<word>{_TITLE})" + _number(ROMAN, rf"(?=[A-Z])(?i:{ORDINAL}|{CARDINAL})")
+    rf"(?P<word>{_TITLE})" + _number(_ROMAN, rf"(?=[A-Z])(?i:{_ORDINAL}|{_CARDINAL})")
 )
 _NUMBERED_ANYWHERE = re.compile(
-    rf"(?P<word>{_WORD})" + _number(f"(?i:{ROMAN})", rf"(?i:{ORDINAL}|{CARDINAL})")
+    rf"(?P<word>{_WORD})" + _number(f"(?i:{_ROMAN})", rf"(?i:{_ORDINAL}|{_CARDINAL})")
 )
 _ORDERED = re.compile(
-    rf"(?P<spelled>{one_of(*map(str.title, ORDINALS), *map(str.upper, ORDINALS))}"
+    rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
     rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"
 )
 _MAY_BE_ORDERED = re.compile(r"[EFNST][A-Za-z]{4,10}(?=[ -][A-Z])|\d{1,3}(?:st|nd|rd|th)\b")
 """What `_ORDERED` begins with. It is slow where nothing matches."""
 
 _ORDERED_ANYWHERE = re.compile(
-    rf"(?P<spelled>(?i:{ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
+    rf"(?P<spelled>(?i:{_ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
     rf"\ (?P<words>{_WORD}(?:\ {_WORD})?)"
 )
 _ITEM = re.compile(
@@ -168,7 +196,7 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
     """Yield what may be numbered parts and names in a question.
 
     >>> [one.forms for one in numbered_in_question("What is in the third chapter, or section ix?")]
-    [('section9', '§9'), ('chapter3',)]
+    [('section9', '§9', 'item9'), ('chapter3', 'item3')]
     """
     for match in _NUMBERED_ANYWHERE.finditer(question):
         # Henry VIII is a name of the index already, and ranked as one.
@@ -242,7 +270,18 @@ def _is_short(word: str) -> bool:
 def _value(match: re.Match[str]) -> str:
     groups = match.groupdict()
     written = groups.get("roman") or groups.get("digits") or match["spelled"]
-    return str(value_of(written.casefold()))
+    return str(_value_of(written.casefold()))
+
+
+def _value_of(number: str) -> int:
+    """Return the value of a number such as 4, 4th, iv, four or twenty-fourth."""
+    if number[0].isdigit():
+        return int(_NO_DIGIT.sub("", number))
+    words = _BETWEEN.split(number)
+    if words[0] in _VALUES:
+        return sum(_VALUES[one] for one in words)
+    digits = [_ROMAN_DIGITS[one] for one in number]
+    return sum(-a if a < b else a for a, b in pairwise([*digits, 0]))
 
 
 def _han_form(match: re.Match[str]) -> str:
