@@ -50,6 +50,16 @@ def test_files_are_enriched_while_they_are_indexed(folder, tmp_path, call, llm):
     )
 
 
+def test_an_update_enriches_the_changed_files(folder, tmp_path, call, llm):
+    out = tmp_path / "a.e2g"
+    assert call("index", folder, "--out", out, "--embedder", "hashing").code == 0
+    (folder / "new.txt").write_text("Zoe painted the lighthouse of Oslo.", encoding="utf-8")
+    update = ["documents", "update", out, folder, *MODEL]
+    assert call(*update, "--estimate", "--json").json()["llm_calls"] == 1
+    assert call(*update, "--json").json()["llm_calls"] == 1
+    assert llm.calls == 1
+
+
 def test_an_index_is_enriched_and_the_enrichment_removed(folder, tmp_path, call, llm):
     out = tmp_path / "a.e2g"
     assert call("index", folder, "--out", out, "--embedder", "hashing").code == 0

@@ -79,6 +79,9 @@ def update(
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
     engine: options.Engine = "local",
@@ -98,6 +101,9 @@ def update(
     summarizer = models.make_summarizer(
         llm_model, llm_base_url, llm_api_key_env, estimate=estimate or no_wait
     )
+    enricher = models.make_enricher(
+        enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate or no_wait
+    )
     chosen_engine = inputs.make_engine(engine, address)
     given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_index(index)
@@ -105,6 +111,7 @@ def update(
     with inputs.open_index(
         index,
         summarizer=summarizer,
+        enricher=enricher,
         language=language,
         concurrency=concurrency,
         lock_timeout=lock_timeout,
