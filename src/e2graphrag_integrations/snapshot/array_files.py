@@ -41,10 +41,10 @@ _BLOCK_ROWS = 1 << 14
 _BLOCK = 1 << 20
 """Number of bytes read at a time."""
 
-_LARGE, _LARGE_STEP = 1 << 24, 1 << 24
-"""Of a file with more than 16 MiB, only one block of every 16 MiB is checked: reading the 2.8 GB of
-a million windows whenever an index is opened would take longer than the first question. `verify()`
-compares all of it with the store."""
+_LARGE, _LARGE_STEP = 1 << 28, 1 << 24
+"""Of a file with more than 256 MiB, such as the vectors of a million windows, only one block of
+every 16 MiB is checked: reading 2.8 GB whenever such an index is opened would take longer than the
+first question. `verify()` compares all of it with the store."""
 
 _TEMPORARY = re.compile(r"new-[0-9a-f]{32}")
 """Names of temporary folders."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 _HAN_DIGITS = MappingProxyType(
-    {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+    {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
 )
 _HAN_UNITS = MappingProxyType({"十": 10, "百": 100, "千": 1000})
-HAN_NUMBER = "[〇零一二三四五六七八九十百千两]{1,7}"
+HAN_NUMBER = "[〇零一二三四五六七八九十百千两兩]{1,7}"
 
 _MONTHS = """
 january jan januar janvier enero gennaio janeiro januari января stycznia

@@ -134,9 +134,11 @@ _ITEM = re.compile(
 )
 """The number of an item of a list, a heading, or a reference."""
 
-_LISTED = _PARTS | frozenset(
+_LISTED = frozenset(
     """
-    entry footnote note number point principle recommendation reference requirement source task tip
+    article chapter clause entry exercise footnote item lesson note number paragraph phase point
+    principle problem question recommendation reference requirement rule section source stage step
+    task tip
     """.split()
 )
 """Words that a question may use for an item."""
