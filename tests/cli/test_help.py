@@ -102,6 +102,9 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
         monkeypatch.setattr(transports, transport, lambda *_: None)
     monkeypatch.setattr(web_app, "run_server", lambda *_, **__: None)
     (tmp_path / "novels").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "cold.md").write_text("Aspirin helped her.")
+    (tmp_path / "drugs.jsonl").write_text('{"label": "DRUG", "pattern": "Aspirin"}')
     (tmp_path / "notes.md").write_text("# Notes\n\nWeena is one of the Eloi.")
     question = {"question": "Who is Weena?", "answer": "the Eloi"}
     (tmp_path / "questions.jsonl").write_text(json.dumps(question))
