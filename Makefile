@@ -18,8 +18,8 @@ SETS ?= en
 
 .PHONY: demo demo-zh test run-tests test-slow test-all coverage notebooks docs figures screenshots build check-project \
 	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
-	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-homonyms bench-answers \
-	bench-enrichment bench-peers bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards \
+	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-homonyms bench-memory \
+	bench-answers bench-enrichment bench-peers bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards \
 	bench-vectors bench-crash bench-concurrency bench-sizes clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -185,6 +185,10 @@ bench-routes: $(STAMP)
 # The proposals of homonyms (eight minutes).
 bench-homonyms: $(STAMP)
 	$(BIN)/python benchmarks/homonyms.py --data ../shared/data --out benchmarks/results/homonyms.json
+
+# Finds the session of a generated conversation that answers a later question (two minutes).
+bench-memory: $(STAMP)
+	$(BIN)/python benchmarks/memory.py --out benchmarks/results/memory.json
 
 # Kills processes that index and that persist, 200 times each, and that embed again, 100 times, and forks a writing one 80
 # times (20 minutes).

@@ -415,6 +415,7 @@ WITH_GOALS = (
     *("quality_report", "quality_e5_report", "quality_zh_report", "history", "query_speed"),
     *("index_speed", "embedding_speed", "scale", "fresh", "ray_engine", "shards", "routes"),
     "vector_sizes",
+    "memory",
 )
 """Results with goals."""
 
