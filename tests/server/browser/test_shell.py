@@ -114,10 +114,12 @@ def test_the_keyboard_alone_asks_a_question_and_switches_views(open_page, page_u
             break
     assert page.evaluate("document.activeElement.closest('.hit') !== null")
     assert "none" not in outlines
-    for _ in range(40):
+    page.wait_for_load_state("networkidle")  # what loads later adds controls on the way
+    for _ in range(80):
         keyboard.press("Shift+Tab")
         if page.evaluate("document.activeElement.dataset.view") == "documents":
             break
+    assert page.evaluate("document.activeElement.dataset.view") == "documents"
     keyboard.press("Enter")
     page.locator("#view-documents tbody tr").first.wait_for()
     assert page.locator('nav a[aria-current="page"]').inner_text() == "Documents"
