@@ -1,4 +1,4 @@
-"""What the first question computes of a large snapshot, kept on disk beside it.
+"""Keeping the results of the first question to a large snapshot on disk.
 
 Subjects, PageRank and the keys of names take a second for a million chunks. The first question
 after a build stores them, and later processes map them.
@@ -54,7 +54,7 @@ class _Kind(Generic[S, T]):
 
 @dataclass(frozen=True, eq=False)
 class KeptPreparation(Preparation):
-    """Keeps what was computed of one snapshot on disk beside it.
+    """Stores the values computed from one snapshot in its folder, and loads them.
 
     Attributes:
         graph: The graph of the snapshot. For one with another graph, such as that of a scope, all
