@@ -81,6 +81,7 @@ _SHORT = MappingProxyType(
         "cl": "clause",
         "fig": "figure",
         "kap": "kapitel",
+        "nr": "number",
         "para": "paragraph",
         "pt": "part",
         "sec": "section",
@@ -257,16 +258,16 @@ def _is_numbered(match: re.Match[str]) -> bool:
     """Return whether a word before a number is numbered by it, unlike "Then I" or "in one"."""
     word, roman = match["word"], match["roman"]
     name = label(word)
-    if name in FUNCTION_WORDS or name in MONTHS or (match["period"] and not _is_short(word)):
+    if (
+        name in FUNCTION_WORDS
+        or name in MONTHS
+        or (match["period"] and word.casefold() not in _SHORT)
+    ):
         return False
     is_doubtful = (match["roman"] or match["spelled"] or "").casefold() in _DOUBTFUL
     if name not in _PARTS and (is_doubtful or (roman and not (word[0] + roman).isupper())):
         return False
     return _is_separate(match)
-
-
-def _is_short(word: str) -> bool:
-    return word.casefold() in {*_SHORT, "no", "nr"}
 
 
 def _value(match: re.Match[str]) -> str:
