@@ -186,7 +186,7 @@ bench-routes: $(STAMP)
 bench-homonyms: $(STAMP)
 	$(BIN)/python benchmarks/homonyms.py --data ../shared/data --out benchmarks/results/homonyms.json
 
-# Finds the session of a generated conversation that answers a later question (two minutes).
+# Finds the session of a generated conversation that answers a later question, and meetings of a person (two minutes).
 bench-memory: $(STAMP)
 	$(BIN)/python benchmarks/memory.py --out benchmarks/results/memory.json
 

@@ -64,10 +64,12 @@ class NodeReader:
         """Return the stored nodes at the given rows, in the same order."""
         ids = [self.snapshot.nodes.ids[row] for row in rows]
         missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._nodes]
-        with measure("read", self.timings), self._naming_documents(rows):
-            found = self._source.nodes_at(self.snapshot.generation, missing) if missing else {}
-        self._nodes |= found
-        self.texts |= {id_: node.text for id_, node in found.items()}
+        self.timings.setdefault("read", 0.0)
+        if missing:
+            with measure("read", self.timings), self._naming_documents(rows):
+                found = self._source.nodes_at(self.snapshot.generation, missing)
+            self._nodes |= found
+            self.texts |= {id_: node.text for id_, node in found.items()}
         return [self._nodes[id_] for id_ in ids]
 
     def texts_of(self, rows: Sequence[int]) -> list[str]:

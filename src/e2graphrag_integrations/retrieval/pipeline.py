@@ -35,6 +35,7 @@ from e2graphrag_integrations.retrieval.question_stages import (
 from e2graphrag_integrations.retrieval.ranking.candidates import with_deeper
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.result_stages import (
+    add_table_headers,
     explain,
     find_paths,
     mark_versions,
@@ -69,7 +70,7 @@ SEARCH: tuple[Stage, ...] = (
 )
 """The stages that find and order the candidates. They run again if a result would repeat itself."""
 
-RESULT: tuple[Stage, ...] = (quote_bridges, find_paths, explain, mark_versions)
+RESULT: tuple[Stage, ...] = (add_table_headers, quote_bridges, find_paths, explain, mark_versions)
 """The stages that complete the nodes of the result."""
 
 

@@ -41,6 +41,17 @@ def pack(draft: Draft) -> Draft:
         return _packed_windows(selected) if draft.has_windows else _packed_nodes(selected)
 
 
+def add_table_headers(draft: Draft) -> Draft:
+    """Put the header of the table in which a chunk begins before its text.
+
+    A token budget counts headers, so packing adds them.
+    """
+    if draft.query.token_budget is not None:
+        return draft
+    with measure("pack", draft.timings):
+        return replace(draft, nodes=TableHeaders(draft.reader).added_to(draft.nodes))
+
+
 def quote_bridges(draft: Draft) -> Draft:
     """Add the sentences to the reasons of nodes that a name in another node led to."""
     nodes = with_sentences(draft.nodes, draft.trace.bridges, draft.reader.texts)
@@ -137,9 +148,7 @@ def _packed_nodes(draft: Draft) -> Draft:
     reader, duplicates = draft.reader, draft.duplicates
     nodes = duplicates.named(hydrate(draft.candidates, draft.trace.links, reader))
     trace = duplicates.counted_in(draft.trace)
-    if draft.query.token_budget is None:
-        nodes = TableHeaders(reader).added_to(nodes)
-    else:
+    if draft.query.token_budget is not None:
         packed = pack_nodes(nodes, draft.query.token_budget, draft.components.counter)
         nodes, trace = packed, trace.with_cut("token_budget", len(nodes) - len(packed))
     found, trace = add_relevance(nodes, draft.query, trace, reader)

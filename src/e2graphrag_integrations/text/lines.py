@@ -145,7 +145,15 @@ def may_begin_in_rows(text: str) -> bool:
 
 def _first_kinds(text: str) -> set[tuple[str, int]]:
     line, _, _ = text.partition("\n")
-    return _kinds(line.rstrip())
+    return {(kind, columns) for kind, columns in _kinds(line.rstrip()) if not _is_prose(line, kind)}
+
+
+def _is_prose(line: str, kind: str) -> bool:
+    """Return whether separators are followed by spaces in a line with long parts or a sentence."""
+    return f"{kind} " in line and (
+        _SENTENCE.search(line) is not None
+        or any(len(cell.split()) > _MAX_CELL for cell in line.split(kind))
+    )
 
 
 class RowHeaders:

@@ -698,3 +698,13 @@ def test_k_above_the_list_length_extends_the_lists(open_index):
     rag.add(numbered(400))
     assert len(rag.retrieve("Which item ends?", k=450).nodes) == 450
     assert len(rag.retrieve("Which item ends?", k=10_000).nodes) == 400 + 80 + 16 + 4
+
+
+def test_relevance_orders_the_chunks_with_the_same_name(index_of):
+    rag = index_of(
+        *((None, f"Greta Haddad went to the market on day {n}.") for n in range(4)),
+        (None, "Greta Haddad bought a telescope on day nine."),
+        *((None, f"Nothing happened on day {n}.") for n in range(20, 40)),
+    )
+    trace = rag.retrieve("Which telescope did Greta Haddad buy?", k=3).trace
+    assert trace.lists["entities"][0].node_id == rag.retrieve("telescope", k=1).nodes[0].node_id

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import compress
 from typing import Literal, NamedTuple
 
@@ -172,13 +173,14 @@ class Aliases:
 
         Names with equal hashes are not told apart.
         """
-        found: IntArray | None = None
-        for word in words:
-            rows: IntArray = np.empty(0, dtype=np.int64)
-            for _, some in self.index.words.find(hash_of(word)):
-                rows = self.rows_of_codes[some]
-            found = rows if found is None else np.intersect1d(found, rows)
-        return np.empty(0, dtype=np.int64) if found is None else np.unique(found)
+        found = [self.rows_with_word(word) for word in words]
+        return reduce(np.intersect1d, found) if found else np.empty(0, dtype=np.int64)
+
+    @cached_method(_CACHED_ALIASES)
+    def rows_with_word(self, word: str) -> IntArray:
+        """Return the rows of the entities whose names probably contain a word, ascending."""
+        found = [self.rows_of_codes[rows] for _, rows in self.index.words.find(hash_of(word))]
+        return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
     def having(self, form: Forms, rows: Iterable[int], letters: str) -> IntArray:
         """Return the entities of which a form has these letters, ascending.

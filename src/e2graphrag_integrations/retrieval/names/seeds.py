@@ -39,7 +39,7 @@ _MAX_SEEDS = 32
 """Maximum number of query entities, rarest first, that seed personalized PageRank. Limits the cost
 of a very long query."""
 
-_FEW_CHUNKS = 3
+_FEW_CHUNKS = 10
 """Maximum number of chunks with a full name that identifies what the query is about."""
 
 _MAX_PAIRED = 16

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.names.namesakes import Namesakes
 from e2graphrag_integrations.retrieval.question_words import (
     content_words,
     is_english,
@@ -70,6 +71,8 @@ class Relevance:
         neighbor_decay: Fraction of its relevance that a window adds to each adjacent window.
         list_length: Number of windows to take from each of the two rankings.
         leaves_only: Whether to exclude windows of summaries.
+        namesakes: Lowers the BM25 scores of windows about others that share a name; None if there
+            are none.
     """
 
     query: Query
@@ -81,6 +84,7 @@ class Relevance:
     neighbor_decay: float
     list_length: int
     leaves_only: bool = False
+    namesakes: Namesakes | None = None
 
     @lazy
     def _allowed(self) -> NDArray[np.bool_] | None:
@@ -179,9 +183,12 @@ class Relevance:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
         terms, weights = self.searched
-        return self.snapshot.bm25.search(
+        found = self.snapshot.bm25.search(
             terms, self.list_length, allowed, idf_power=self.idf_power, weights=weights
         )
+        if self.namesakes is None:
+            return found
+        return self.namesakes.lowered(*found, idf_power=self.idf_power, weights=weights)
 
     @lazy
     def _near(self) -> tuple[IntArray, Floats]:

@@ -26,6 +26,7 @@ from e2graphrag_integrations.retrieval.names.bridges import (
     parts_of_name,
 )
 from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
+from e2graphrag_integrations.retrieval.names.namesakes import find_namesakes
 from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
 from e2graphrag_integrations.retrieval.names.title_links import title_links
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_question, is_overview
@@ -64,6 +65,9 @@ MAX_POOL = 1000
 _FULL_NAME = 0.8
 """Minimum factor for the covered share of a question with a full name that few chunks have. Words
 cannot tell the texts with both words of a name from those with the name."""
+
+_REORDERED = 20
+"""Number of chunks in the list of the entity graph that relevance reorders."""
 
 BudgetSummaries = Literal["never", "overview", "flat"]
 """The questions for which a token budget holds summaries."""
@@ -283,6 +287,7 @@ class _HybridSearch:
         self.allowed = None if query.allowed is None else query.allowed[snapshot.chunk_nodes]
         # A budget is filled with windows of chunks, unless the filter lets only summaries through.
         has_chunks = self.allowed is None or bool(self.allowed.any())
+        self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
         self.relevance = Relevance(
             query,
             snapshot,
@@ -293,8 +298,8 @@ class _HybridSearch:
             neighbor_decay=strategy.neighbor_decay,
             list_length=self.list_length,
             leaves_only=(query.packs_windows and has_chunks) or not strategy.include_summaries,
+            namesakes=find_namesakes(self.seeds.linking.links, snapshot),
         )
-        self.seeds = Seeds(query, snapshot, self.allowed, use_aliases=strategy.use_aliases)
         self.codes = CodeMatches(query, snapshot, self.allowed)
         self.specificity = self.graph_weight = 0.0
         self.trust = _UNSPACED_NAMES if has_unspaced(query.question) else 1.0
@@ -335,8 +340,7 @@ class _HybridSearch:
             lists = [WeightedList("relevance", "relevance", 1.0, "global", rows[top], scores[top])]
         weight = self.graph_weight * strategy.entity_weight
         if weight:
-            reached = self.seeds.personalized_pagerank(strategy.damping, strategy.n_iter)
-            ranked = self.best_chunks(*reached)
+            ranked = self.chunks_near_names()
             lists.append(
                 WeightedList("entities", "personalized_pagerank", weight, "local", *ranked)
             )
@@ -397,6 +401,23 @@ class _HybridSearch:
         ranked = self.best_chunks(chunks, scores)
         weight = self.strategy.joined_weight * rarity
         return WeightedList("joined_names", "names", weight, "local", *ranked)
+
+    def chunks_near_names(self) -> tuple[IntArray, Floats]:
+        """Return the node rows of the best chunks by PageRank, best first, and their PageRank.
+
+        Chunks that mention the same name have similar PageRanks, so relevance reorders the first
+        of them. It at most doubles a PageRank.
+        """
+        reached = self.seeds.personalized_pagerank(self.strategy.damping, self.strategy.n_iter)
+        rows, scores = self.best_chunks(*reached)
+        if self.query.mode == "local" or not len(rows):
+            return rows, scores
+        first = rows[:_REORDERED]
+        relevance = self.relevance.of_chunks(np.searchsorted(self.snapshot.chunk_nodes, first))
+        factors = 1 + relevance / max(float(relevance.max()), 1e-9)
+        order = np.argsort(-scores[:_REORDERED] * factors, kind="stable")
+        places = np.concatenate([order, np.arange(len(first), len(rows))])
+        return rows[places], scores[places]
 
     def best_chunks(self, chunks: IntArray, scores: Floats) -> tuple[IntArray, Floats]:
         """Return the node rows of the best allowed chunks, best first, and their scores."""

@@ -1,0 +1,125 @@
+"""Namesakes: other people and things that share a word with a full name in the question.
+
+"Ben Hamre" has two words, and a passage about Ben Nordli has one of them. Such a passage is about
+somebody else, so the word counts little there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations.entities.matching.linking import Link
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.words import terms_of
+
+_KEPT = 0.2
+"""Part of its BM25 score that a word keeps in the name of a namesake."""
+
+_EXACT = frozenset({"exact", "stripped", "user alias", "homonym"})
+"""The rules that link the whole name."""
+
+_MAX_NAMES = 4
+"""Number of names of a question whose namesakes are looked up, which limits the time."""
+
+
+@dataclass(frozen=True, eq=False)
+class FullName:
+    """A name of several words in the question.
+
+    Attributes:
+        words: Its words.
+        chunks: The chunks with the name.
+        of_others: For each word, the chunks with other names of several words that contain it.
+    """
+
+    words: Sequence[str]
+    chunks: IntArray
+    of_others: Sequence[IntArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Namesakes:
+    """Lowers the BM25 scores of windows that have words of a name only in the names of others.
+
+    Attributes:
+        names: The full names in the question that have namesakes.
+        snapshot: The search index.
+    """
+
+    names: Sequence[FullName]
+    snapshot: Snapshot
+
+    def lowered(
+        self,
+        windows: IntArray,
+        scores: NDArray[np.float32],
+        *,
+        idf_power: float,
+        weights: Mapping[str, float],
+    ) -> tuple[IntArray, NDArray[np.float32]]:
+        """Return a BM25 ranking in which the words of a name count less in those of namesakes.
+
+        Args:
+            windows: Window numbers, best first, shape (n,).
+            scores: Their BM25 scores.
+            idf_power: As for `BM25Index.search`.
+            weights: As for `BM25Index.search`.
+        """
+        bm25, lowered = self.snapshot.bm25, scores
+        for name in self.names:
+            saturations = bm25.saturations(name.words, windows)
+            places = np.flatnonzero(self._are_about_others(name, windows, saturations > 0))
+            if len(places):
+                own = bm25.scores_of(
+                    name.words, saturations[:, places], idf_power=idf_power, weights=weights
+                )
+                lowered = lowered.copy()
+                lowered[places] -= (1 - _KEPT) * own
+        if lowered is scores:
+            return windows, scores
+        order = np.lexsort((windows, -lowered))
+        return windows[order], lowered[order]
+
+    def _are_about_others(
+        self, name: FullName, windows: IntArray, has: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which windows lack a name, but have a namesake for each of its words in them.
+
+        Args:
+            name: The name.
+            windows: Window numbers, shape (n,).
+            has: Which words of the name they have, shape (words, n).
+        """
+        nodes = self.snapshot.dense.window_nodes[windows]
+        chunks = np.searchsorted(self.snapshot.chunk_nodes, nodes)
+        about: NDArray[np.bool_] = has.any(axis=0) & self.snapshot.is_chunk[nodes]
+        for own, of_others in zip(has, name.of_others, strict=True):
+            about &= ~own | np.isin(chunks, of_others)
+        return about & ~np.isin(chunks, name.chunks)
+
+
+def find_namesakes(links: Sequence[Link], snapshot: Snapshot) -> Namesakes | None:
+    """Return the namesakes of the full names in a question, or None if there are none."""
+    names = [name for link in links[:_MAX_NAMES] for name in _full_names(link, snapshot)]
+    return Namesakes(names, snapshot) if names else None
+
+
+def _full_names(link: Link, snapshot: Snapshot) -> Iterator[FullName]:
+    words = tuple(dict.fromkeys(terms_of(link.entity)))
+    if link.how not in _EXACT or len(words) < 2:  # noqa: PLR2004 - a full name has two words
+        return
+    index, pagerank = snapshot.subjects.index, snapshot.personalized_pagerank
+    own = snapshot.aliases.rows_with_words(words)
+    of_others = []
+    for word in words:
+        rows = np.setdiff1d(snapshot.aliases.rows_with_word(word), own, assume_unique=True)
+        rows = rows[rows != index.get(word, -1)]  # the word alone may mean this name
+        first, end = pagerank.entity_chunks.indptr[rows], pagerank.entity_chunks.indptr[rows + 1]
+        of_others.append(pagerank.entity_chunks.indices[concatenated_ranges(first, end - first)])
+    if any(len(chunks) for chunks in of_others):
+        yield FullName(words, pagerank.chunks_of(index[link.entity]), of_others)
