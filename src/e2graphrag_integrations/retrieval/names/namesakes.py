@@ -33,8 +33,9 @@ class FullName:
 
     Attributes:
         words: Its words.
-        chunks: The chunks with the name.
-        of_others: For each word, the chunks with other names of several words that contain it.
+        chunks: The chunks with the name, ascending.
+        of_others: For each word, the chunks with other names of several words that contain it,
+            ascending.
     """
 
     words: Sequence[str]
@@ -71,12 +72,16 @@ class Namesakes:
             weights: As for `BM25Index.search`.
         """
         bm25, lowered = self.snapshot.bm25, scores
+        nodes = self.snapshot.dense.window_nodes[windows]
+        chunks = np.searchsorted(self.snapshot.chunk_nodes, nodes)
+        is_chunk = self.snapshot.is_chunk[nodes]
         for name in self.names:
-            saturations = bm25.saturations(name.words, windows)
-            places = np.flatnonzero(self._are_about_others(name, windows, saturations > 0))
+            about = is_chunk & ~_are_in(chunks, name.chunks)
+            about &= self._have_only_namesakes(name, windows, chunks)
+            places = np.flatnonzero(about)
             if len(places):
-                own = bm25.scores_of(
-                    name.words, saturations[:, places], idf_power=idf_power, weights=weights
+                own = bm25.score_rows(
+                    name.words, windows[places], idf_power=idf_power, weights=weights
                 )
                 lowered = lowered.copy()
                 lowered[places] -= (1 - _KEPT) * own
@@ -85,22 +90,32 @@ class Namesakes:
         order = np.lexsort((windows, -lowered))
         return windows[order], lowered[order]
 
-    def _are_about_others(
-        self, name: FullName, windows: IntArray, has: NDArray[np.bool_]
+    def _have_only_namesakes(
+        self, name: FullName, windows: IntArray, chunks: IntArray
     ) -> NDArray[np.bool_]:
-        """Return which windows lack a name, but have a namesake for each of its words in them.
+        """Return which windows have words of a name, and for each of them a namesake.
 
         Args:
             name: The name.
             windows: Window numbers, shape (n,).
-            has: Which words of the name they have, shape (words, n).
+            chunks: Their chunks.
         """
-        nodes = self.snapshot.dense.window_nodes[windows]
-        chunks = np.searchsorted(self.snapshot.chunk_nodes, nodes)
-        about: NDArray[np.bool_] = has.any(axis=0) & self.snapshot.is_chunk[nodes]
-        for own, of_others in zip(has, name.of_others, strict=True):
-            about &= ~own | np.isin(chunks, of_others)
-        return about & ~np.isin(chunks, name.chunks)
+        some = np.zeros(len(windows), dtype=np.bool_)
+        only = np.ones(len(windows), dtype=np.bool_)
+        for word, of_others in zip(name.words, name.of_others, strict=True):
+            has = _are_in(windows, self.snapshot.bm25.texts_with(word))
+            some |= has
+            only &= ~has | _are_in(chunks, of_others)
+        return some & only
+
+
+def _are_in(values: IntArray, numbers: IntArray) -> NDArray[np.bool_]:
+    """Return which values are among numbers, which ascend. This is faster than `np.isin`."""
+    if not len(numbers):
+        return np.zeros(len(values), dtype=np.bool_)
+    places = np.minimum(np.searchsorted(numbers, values), len(numbers) - 1)
+    mask: NDArray[np.bool_] = numbers[places] == values
+    return mask
 
 
 def find_namesakes(links: Sequence[Link], snapshot: Snapshot) -> Namesakes | None:
@@ -120,6 +135,7 @@ def _full_names(link: Link, snapshot: Snapshot) -> Iterator[FullName]:
         rows = np.setdiff1d(snapshot.aliases.rows_with_word(word), own, assume_unique=True)
         rows = rows[rows != index.get(word, -1)]  # the word alone may mean this name
         first, end = pagerank.entity_chunks.indptr[rows], pagerank.entity_chunks.indptr[rows + 1]
-        of_others.append(pagerank.entity_chunks.indices[concatenated_ranges(first, end - first)])
+        entries = concatenated_ranges(first, end - first)
+        of_others.append(np.unique(pagerank.entity_chunks.indices[entries]))
     if any(len(chunks) for chunks in of_others):
         yield FullName(words, pagerank.chunks_of(index[link.entity]), of_others)
