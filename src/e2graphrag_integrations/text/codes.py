@@ -5,7 +5,7 @@ a term of its own, beside the words it consists of. Terms of codes begin with `#
 does, unless they consist of digits alone. Different spellings of a code have one term: `RTX 4090`,
 `rtx-4090` and `RTX4090`, or `2024-03-05` and `March 5, 2024`.
 
-Dates (`dates`) and numbered parts (`numbered`) are codes, too.
+Dates (`dates`), times (`times`) and numbered parts (`numbered`) are codes, too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from types import MappingProxyType
 from e2graphrag_integrations.text.dates import Date, find_dates, is_month
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
+from e2graphrag_integrations.text.times import Time, find_times
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"
@@ -41,7 +42,8 @@ _CODE = re.compile(
     rf"""
       (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
     | (?P<url>(?:https?://|www\.)[^\s<>"'()\[\]]+)
-    | (?P<thousands>(?<![\d.,])\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,]))
+    | (?P<thousands>(?<![\d.,+])(?<!\d\ )\d{{1,3}}
+        (?:(?:,\d{{3}})+|(?:['’]\d{{3}})+|(?:[\ \xa0\u202f]\d{{3}})+)(?:\.\d+)?(?![,.'’]?\d|\ \d))
     | (?P<joined>{_ALNUM}+(?:[./:+{_HYPHENS}]{_ALNUM}+)+(?:\ ?\({_ALNUM}{{1,4}}\))*)
     | (?P<clause>\d+(?:\ ?\({_ALNUM}{{1,4}}\))+)
     | (?P<name>[A-Za-z_]\w*_\w+)
@@ -68,8 +70,8 @@ code of an address in Britain or Canada."""
 _UNIT = re.compile(r"(\d+(?:[.,]\d+)?)[^\W\d_]{1,3}")
 """A number and its unit, as in `62.5kg`."""
 
-_SECONDS = re.compile(r"(\d{1,2}:\d\d):\d\d")
-"""A time to the second, which is also one to the minute."""
+_DOTTED = re.compile(r"\d{1,3}(?:\.\d{3})+")
+"""A number that may have dots between thousands, as in German."""
 
 _MIN_GROUPED = 7
 """Minimum number of digits of a number in groups."""
@@ -83,6 +85,7 @@ _TIMES = frozenset(
 
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 _NOT_DIGIT = re.compile(r"\D")
+_THOUSANDS = re.compile(r"[,'’\s]")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[-_\ ](?=\d)|(?<=\d)[-_\ ](?=[^\W\d_])")
 _BRACKETED_DIGIT = re.compile(r"(?<=\d)\((?=\d)")
@@ -141,15 +144,16 @@ def code_terms(text: str) -> list[str]:
     if _HINT.search(text) is None:
         return sorted(terms)
     dates = list(find_dates(text))
-    for date in dates:
-        terms.update(_terms_of_date(date))
-        if _begins_line(text, date.start):
-            terms.update(START + one for one in date.forms)
+    moments: list[Date | Time] = [*dates, *find_times(text)]
+    for moment in moments:
+        terms.update(_terms_of_moment(moment))
+        if _begins_line(text, moment.start):
+            terms.update(START + one for one in moment.forms)
     terms.update(_term(form) for match in _groups(text, dates) for form in _forms_of_groups(match))
     for match in _SPACED.finditer(text):
         if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
             terms.add(MARK + _normal(match[1] + match[2]))
-    for match in _codes(text, dates):
+    for match in _codes(text, moments):
         forms = _forms(match)
         terms.update(map(_term, forms))
         if forms and _begins_line(text, match.start()):
@@ -166,12 +170,12 @@ def question_codes(question: str) -> list[QuestionCode]:
     >>> [one.terms for one in question_codes("What does clause 12.3 say?")]
     [('#clause12.3', '#12.3')]
     """
-    dates = list(find_dates(question))
-    found: list[Date | Numbered] = [*dates, *numbered_in_question(question)]
+    dates, times = list(find_dates(question)), list(find_times(question))
+    found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
     groups = list(_groups(question, dates))
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
-    for match in _codes(question, dates):
+    for match in _codes(question, [*dates, *times]):
         if any(one.start() <= match.start() < one.end() for one in groups):
             continue
         raw, forms = match.group(), _forms(match)
@@ -193,8 +197,8 @@ def _is_label(word: str) -> bool:
     return word.casefold() not in FUNCTION_WORDS | _TIMES and not is_month(word)
 
 
-def _codes(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
-    """Yield what may be a code, except dates, in order."""
+def _codes(text: str, moments: Sequence[Date | Time]) -> Iterator[re.Match[str]]:
+    """Yield what may be a code, except dates and times, in order."""
     end = 0
     for token in _TOKEN.finditer(text):
         if token.end() <= end or _HINT.search(text, *token.span()) is None:
@@ -203,7 +207,7 @@ def _codes(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
             if match.start() >= token.end():
                 break
             end = match.end()
-            if not any(one.start <= match.start() < one.end for one in dates):
+            if not any(one.start <= match.start() < one.end for one in moments):
                 yield match
 
 
@@ -219,10 +223,11 @@ def _term(form: str) -> str:
     return form if form.isdigit() else MARK + form
 
 
-def _terms_of_date(date: Date) -> Iterator[str]:
-    for form in date.forms:
+def _terms_of_moment(moment: Date | Time) -> Iterator[str]:
+    for form in moment.forms:
         yield MARK + form
-        yield MARK + form[: len("2024-03")]
+        if isinstance(moment, Date):
+            yield MARK + form[: len("2024-03")]
 
 
 def _begins_line(text: str, at: int) -> bool:
@@ -274,12 +279,11 @@ def _forms_of_word(raw: str) -> Iterator[str]:
 
 
 def _forms_of_parts(raw: str) -> Iterator[str]:
-    if (time := _SECONDS.fullmatch(raw)) is not None:
-        yield from (raw, time[1])
-        return
     if _DIGIT.search(raw) or _NAME.fullmatch(raw):
         yield _normal(raw)
         yield from _forms_without_unit(_normal(raw))
+        if _DOTTED.fullmatch(raw):
+            yield raw.replace(".", "")
         if "(" in raw:
             yield _normal(raw.partition("(")[0].rstrip())
 
@@ -314,7 +318,7 @@ _FORMS: Mapping[str, Callable[[str], Iterator[str]]] = MappingProxyType(
     {
         "mail": lambda raw: iter([raw.casefold()]),
         "url": _forms_of_url,
-        "thousands": lambda raw: iter([raw.replace(",", "")]),
+        "thousands": lambda raw: iter([_THOUSANDS.sub("", raw)]),
         "joined": _forms_of_parts,
         "clause": lambda raw: iter([_normal(raw)]),
         "name": _forms_of_name,

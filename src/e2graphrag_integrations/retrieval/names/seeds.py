@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log
@@ -16,7 +16,7 @@ from e2graphrag_integrations.entities.matching.linking import Link, Linking, lin
 from e2graphrag_integrations.retrieval.question_words import content_words
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import is_function_word, terms_of
 from e2graphrag_integrations.types import NOUN
 
 
@@ -130,9 +130,15 @@ class Seeds:
 
     @lazy
     def coverage(self) -> float:
-        """The share of the query that its linked names cover, by IDF of its words, in [0, 1]."""
+        """The share of the query that its linked names cover, by IDF of its words, in [0, 1].
+
+        A function word that the index lacks does not count: lists and chats have no "what" and
+        "did", which would be its rarest words.
+        """
         bm25, carried = self._snapshot.bm25, self._query.carried_terms
-        terms = {*content_words(self._query.terms, bm25), *carried}
+        words = content_words(self._query.terms, bm25)
+        terms = {one for one in words if not is_function_word(one) or bm25.doc_freq(one)}
+        terms.update(carried)
         names = {t for one in self.linking.links for t in terms_of(one.mention)}
         names.update(
             term
@@ -144,6 +150,18 @@ class Seeds:
         total = bm25.reference_score(sorted(terms), weights=carried)
         covered = bm25.reference_score(sorted(terms & names), weights=carried)
         return covered / total if total else 0.0
+
+    @lazy
+    def written_out(self) -> Mapping[str, tuple[str, ...]]:
+        """The words of the names that abbreviations mean, for those that no text contains."""
+        bm25 = self._snapshot.bm25
+        found: dict[str, tuple[str, ...]] = {}
+        for one in self.linking.links:
+            terms = terms_of(one.mention)
+            if one.how == "alias" and len(terms) == 1 and not bm25.doc_freq(terms[0]):
+                words = dict.fromkeys(terms_of(one.entity))
+                found[terms[0]] = tuple(word for word in words if not is_function_word(word))
+        return found
 
     @property
     def has_full_name(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Relevance:
         neighbor_decay: Fraction of its relevance that a window adds to each adjacent window.
         list_length: Number of windows to take from each of the two rankings.
         leaves_only: Whether to exclude windows of summaries.
+        written_out: The words of the names that abbreviations in the question mean.
         namesakes: Lowers the BM25 scores of windows about others that share a name; None if there
             are none.
     """
@@ -84,6 +85,7 @@ class Relevance:
     neighbor_decay: float
     list_length: int
     leaves_only: bool = False
+    written_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     namesakes: Namesakes | None = None
 
     @lazy
@@ -115,18 +117,19 @@ class Relevance:
     def forms(self) -> Mapping[str, tuple[str, ...]]:
         """The inflected forms of the question's words that the index contains, by word.
 
-        For a word that the index does not contain in any form, these are the words that differ by
-        one typing error. A form that the question contains itself is left out. An index whose
-        language is not English has none.
+        For a word that the index does not contain in any form, these are the words of the name that
+        it abbreviates, or else the words that differ by one typing error. A form that the question
+        contains itself is left out. An index whose language is not English has only those of
+        abbreviations.
         """
         bm25, own = self.snapshot.bm25, frozenset(self.terms)
         if not is_english(bm25):
-            return {}
+            return self.written_out
         forms: dict[str, tuple[str, ...]] = {}
         for term in dict.fromkeys(self.terms):
             found = tuple(one for one in inflections(term) if one not in own and bm25.doc_freq(one))
             if not found and not bm25.doc_freq(term):
-                found = corrections(term, bm25.doc_freq)
+                found = self.written_out.get(term) or corrections(term, bm25.doc_freq)
             if found:
                 forms[term] = found
         return forms

@@ -298,6 +298,7 @@ class _HybridSearch:
             neighbor_decay=strategy.neighbor_decay,
             list_length=self.list_length,
             leaves_only=(query.packs_windows and has_chunks) or not strategy.include_summaries,
+            written_out=self.seeds.written_out,
             namesakes=find_namesakes(self.seeds.linking.links, snapshot),
         )
         self.codes = CodeMatches(query, snapshot, self.allowed)

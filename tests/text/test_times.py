@@ -1,0 +1,80 @@
+"""Times of the day have one form in all notations."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2graphrag_integrations.text.codes import code_terms, question_codes
+from e2graphrag_integrations.text.times import find_times
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("15:10", "15:10"),
+        ("3:10 pm", "15:10 3:10"),
+        ("3.10 p.m.", "15:10 3:10"),
+        ("3PM", "15:00 3:00"),
+        ("12 am", "0:00 12:00"),
+        ("12:30 pm", "12:30"),
+        ("08:05", "8:05"),
+        ("15:10:20", "15:10:20 15:10"),
+        ("15.10 Uhr", "15:10"),
+        ("15 Uhr", "15:00"),
+        ("15h10", "15:10"),
+        ("下午3点10分", "15:10 3:10"),
+        ("下午三点半", "15:30 3:30"),
+        ("上午十点", "10:00"),
+        ("24:00", "0:00 24:00"),
+    ],
+)
+def test_a_time_has_the_same_form_in_each_notation(text, forms):
+    assert [form for one in find_times(f"The bus leaves at {text}.") for form in one.forms] == (
+        forms.split()
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1:2",
+        "16:9",
+        "3 Amps",
+        "13 pm",
+        "25:10",
+        "15:61",
+        "15:10-20",
+        "3点",
+        "a:10",
+        "3h",
+        "1.15:10",
+    ],
+)
+def test_other_numbers_are_no_times(text):
+    assert list(find_times(f"It is {text} here")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("It leaves at 15:10.", "What leaves at 3:10 pm?"),
+        ("It leaves at 3:10 p.m.", "What leaves at 15:10?"),
+        ("It came to $6,610, paid at once.", "What cost 6610 dollars?"),
+        ("It came to 8.660 €.", "What cost 8660 euros?"),
+        ("It came to 8'660 francs.", "What cost 8660 francs?"),
+        ("It came to 8\u202f660 €.", "What cost 8,660 euros?"),
+        ("It came to 8 660 kr.", "What cost 8660 kr?"),
+        ("It came to 8660 dollars.", "What cost $8,660.?"),
+    ],
+)
+def test_a_time_or_an_amount_is_found_in_another_notation(text, question):
+    from e2graphrag_integrations.text.words import terms_of
+
+    terms = {*code_terms(text), *terms_of(text)}
+    [code] = [one for one in question_codes(question) if any(c.isdigit() for c in one.text)]
+    assert terms & set(code.terms)
+
+
+@pytest.mark.parametrize("text", ["On 22 333 44", "in 2024 100 people", "1.2345", "12 34"])
+def test_other_groups_of_digits_are_not_one_number(text):
+    assert not {"22333", "22333444", "2024100", "12345", "1234"} & set(code_terms(text))
