@@ -106,8 +106,12 @@ class PairWeights:
         units = self.units.copy()
         units[places[is_known]] += change.units[is_known]
         zeros = places[is_known][units[places[is_known]] == 0]
-        keys, units = np.delete(self.keys, zeros), np.delete(units, zeros)
+        keys = self.keys
+        if len(zeros):  # otherwise, both would be copied for nothing
+            keys, units = np.delete(keys, zeros), np.delete(units, zeros)
         is_new = ~is_known & (change.units != 0)
+        if not is_new.any():
+            return PairWeights(keys, units)
         places = np.searchsorted(keys, change.keys[is_new])
         return PairWeights(
             np.insert(keys, places, change.keys[is_new]),
@@ -133,26 +137,22 @@ class PairWeights:
         number = np.full(entities, len(hubs), dtype=np.min_scalar_type(len(hubs)))
         number[hubs] = np.arange(len(hubs))
         # The pairs whose second entity is a hub, grouped by hub.
-        below = np.flatnonzero(number[second] < len(hubs))
-        below = below[np.argsort(number[second[below]], kind="stable")]
-        bounds = exclusive_sums(np.bincount(number[second[below]], minlength=len(hubs)))
-        lowest = np.zeros(entities, dtype=np.int64)  # lowest weight of a hub that is kept
-        last = np.full(entities, entities, dtype=np.int64)  # last neighbor kept with this weight
+        numbers = number[second]
+        below = np.flatnonzero(numbers < len(hubs))
+        below = below[np.argsort(numbers[below], kind="stable")]
+        bounds = exclusive_sums(np.bincount(numbers[below], minlength=len(hubs)))
+        is_kept = np.ones(len(self.keys), dtype=np.bool_)
         for position, hub in enumerate(hubs.tolist()):
-            pairs = below[bounds[position] : bounds[position + 1]]
+            pairs = below[bounds[position] : bounds[position + 1]]  # in the order of the neighbors
             after = slice(starts[hub], starts[hub + 1])
             units = np.concatenate([self.units[pairs], self.units[after]])
-            lowest[hub] = np.partition(units, len(units) - max_degree)[len(units) - max_degree]
-            ties = np.flatnonzero(units == lowest[hub])
-            place = ties[max_degree - int((units > lowest[hub]).sum()) - 1]
-            neighbor = (
-                first[pairs[place]] if place < len(pairs) else second[after][place - len(pairs)]
-            )
-            last[hub] = neighbor
-        is_kept = np.ones(len(self.keys), dtype=np.bool_)
-        for own, other in ((first, second), (second, first)):
-            limit = lowest[own]
-            is_kept &= (self.units > limit) | ((self.units == limit) & (other <= last[own]))
+            # NumPy sorts integers several times as fast as it partitions them.
+            lowest = np.sort(units)[len(units) - max_degree]
+            is_heavy = units > lowest
+            ties = np.flatnonzero(units == lowest)
+            is_heavy[ties[: max_degree - int(is_heavy.sum())]] = True
+            is_kept[pairs] &= is_heavy[: len(pairs)]
+            is_kept[after] &= is_heavy[len(pairs) :]
         return PairWeights(self.keys[is_kept], self.units[is_kept])
 
     def matrix(self, entities: int) -> csr_array:
