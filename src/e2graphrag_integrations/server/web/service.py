@@ -159,7 +159,7 @@ class Service:
         writer = None if self.writers_take_turns else self.rag.writer()
         if writer is not None:
             message = f"{written_by('the index', writer)}: try again when it has finished"
-            values = {"writer": self.explainer.shown(writer)}
+            values = {"writer": self.explainer.shown(str(writer))}
             shown = self.explainer.shown(message)
             raise Problem(409, "ConflictError", shown, "index_written", values)
 

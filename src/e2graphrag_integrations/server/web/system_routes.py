@@ -303,7 +303,7 @@ def _state(call: Call) -> StateView:
         state.failed,
         state.stored,
         state.resumable,
-        service.explainer.shown(state.writer or ""),
+        service.explainer.shown("" if state.writer is None else str(state.writer)),
         since or "",
         state.documents_per_second,
         state.seconds_left,
@@ -328,14 +328,15 @@ def _new_vectors(service: Service, state: IndexState) -> NewVectors | None:
     old = made_with.get("embedder_model") or describe_fingerprint(
         made_with.get("embedder", ""), made_with.get("embedder_name")
     )
-    command = f"e2graphrag indexes reembed INDEX {shlex.quote(row.model)}" if row.model else ""
+    model = row.embedder.model
+    command = f"e2graphrag indexes reembed INDEX {shlex.quote(model)}" if model else ""
     return NewVectors(
-        row.embedder,
+        row.embedder.name,
         old,
         row.done,
         row.total,
         row.seconds_left,
-        row.is_running(state.writer),
+        row.is_running,
         command,
     )
 
