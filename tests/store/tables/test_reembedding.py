@@ -11,6 +11,7 @@ from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.rows import REEMBEDDING, put_manifest
 from e2graphrag_integrations.store.tables.reembedding import (
     NewEmbedderName,
+    Reembedding,
     note_reembedding,
     read_reembedding,
 )
@@ -59,3 +60,17 @@ def test_a_damaged_row_is_reported(rag, value):
         put_manifest(db, REEMBEDDING, value)
     with pytest.raises(CorruptStoreError):
         read_reembedding(rag.store, None)
+
+
+def test_shards_add_up_and_the_slowest_one_decides_the_time_left():
+    running = Reembedding(NAME, 6, 10, is_running=True, seconds_left=16.0)
+    slower = Reembedding(NAME, 1, 10, is_running=True, seconds_left=90.0)
+    unknown = Reembedding(NAME, 0, 10, is_running=True, seconds_left=None)
+    stopped = Reembedding(NewEmbedderName("other", "other"), 2, 3, False, None)  # noqa: FBT003
+    assert running + slower == Reembedding(NAME, 7, 20, is_running=True, seconds_left=90.0)
+    assert (running + unknown).seconds_left is None
+    mixed = running + stopped
+    assert mixed.embedder == NewEmbedderName("new, other", "")
+    assert (mixed.done, mixed.total, mixed.is_running, mixed.seconds_left) == (8, 13, True, 16.0)
+    assert (stopped + stopped).embedder.model == "other"
+    assert not (stopped + stopped).is_running

@@ -110,7 +110,7 @@ class Info:
 
 @dataclass(frozen=True)
 class NewVectors:
-    """Vectors of another embedder, which answers do not use yet.
+    """Vectors of another embedder, which answers do not use yet, in all shards together.
 
     Attributes:
         embedder: Name of the new embedder.
@@ -118,7 +118,8 @@ class NewVectors:
         done, total: Numbers of chunks and summaries with new vectors, and of all.
         seconds_left: Estimated seconds until they are used; null if unknown.
         running: Whether they are being computed; if not, the run was interrupted.
-        command: The command that goes on; empty if the embedder has no name.
+        command: The command that goes on, with `INDEX` or `SHARD` for the place; empty if the
+            embedder has no name, or if shards have different ones.
     """
 
     embedder: str
@@ -329,7 +330,8 @@ def _new_vectors(service: Service, state: IndexState) -> NewVectors | None:
         made_with.get("embedder", ""), made_with.get("embedder_name")
     )
     model = row.embedder.model
-    command = f"e2graphrag indexes reembed INDEX {shlex.quote(model)}" if model else ""
+    place = "SHARD" if service.shards else "INDEX"
+    command = f"e2graphrag indexes reembed {place} {shlex.quote(model)}" if model else ""
     return NewVectors(
         row.embedder.name,
         old,

@@ -29,6 +29,13 @@ class NewEmbedderName:
     name: str
     model: str
 
+    def __add__(self, other: NewEmbedderName) -> NewEmbedderName:
+        """Return how to name two embedders; no command can load different ones."""
+        if self == other:
+            return self
+        names = sorted({*self.name.split(", "), *other.name.split(", ")})
+        return NewEmbedderName(", ".join(names), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Reembedding:
@@ -47,6 +54,18 @@ class Reembedding:
     total: int
     is_running: bool
     seconds_left: float | None
+
+    def __add__(self, other: Reembedding) -> Reembedding:
+        """Return the sum of two shards. Those that are running do so at the same time."""
+        lefts = [one.seconds_left for one in (self, other) if one.is_running]
+        known = [left for left in lefts if left is not None]
+        return Reembedding(
+            self.embedder + other.embedder,
+            self.done + other.done,
+            self.total + other.total,
+            bool(lefts),
+            max(known, default=None) if len(known) == len(lefts) else None,
+        )
 
 
 def read_reembedding(store: Store, holder: Writer | None) -> Reembedding | None:
