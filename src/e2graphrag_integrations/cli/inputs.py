@@ -23,7 +23,7 @@ from e2graphrag_integrations.cli.where import parse_object, parse_value
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
-from e2graphrag_integrations.languages.language import AUTO, LANGUAGES
+from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.loaders import (
     SkippedFile,
     path_exists,
@@ -414,15 +414,14 @@ def parse_extractors(arguments: Sequence[str] | None) -> str | dict[str, str] | 
 
 
 def with_entity_rules(
-    extractors: str | Mapping[str, str] | None, path: str | None, language: str
+    extractors: str | Mapping[str, str] | None, path: str | None
 ) -> Extractors | None:
     """Return extractors that also find the names in the file of `--entity-rules`.
 
     Args:
-        extractors: The pipelines of `--spacy-model`.
+        extractors: The pipelines of `--spacy-model`. Those for some languages restrict the rules to
+            these languages.
         path: The file; None means that there are no rules.
-        language: The language of the documents, or "auto". The rules apply to each language that
-            can be detected, except that pipelines for some languages restrict them to these.
 
     Raises:
         UnreadableFileError: If the file cannot be read, or a line is not JSON.
@@ -430,20 +429,17 @@ def with_entity_rules(
     """
     if path is None:
         return extractors
-    from e2graphrag_integrations.entities.entity_rules import EntityRules, RuledExtractor
-    from e2graphrag_integrations.entities.extractor_choice import default_extractor
+    from e2graphrag_integrations.entities.entity_rules import EntityRules
     from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
 
     rules = EntityRules.read(path)
     if isinstance(extractors, str):
-        return RuledExtractor(SpacyEntityExtractor(extractors), rules)
+        return rules.applied_to(SpacyEntityExtractor(extractors))
     if extractors:
         return {
-            code: RuledExtractor(SpacyEntityExtractor(name), rules)
-            for code, name in extractors.items()
+            code: rules.applied_to(SpacyEntityExtractor(name)) for code, name in extractors.items()
         }
-    codes = tuple(LANGUAGES) if language == AUTO else (language,)
-    return {code: RuledExtractor(default_extractor(code), rules) for code in codes}
+    return rules
 
 
 def chosen_proposals(

@@ -85,9 +85,7 @@ def index(
     enricher = models.make_enricher(
         enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate or no_wait
     )
-    extractors = inputs.with_entity_rules(
-        inputs.parse_extractors(spacy_model), entity_rules, language
-    )
+    extractors = inputs.with_entity_rules(inputs.parse_extractors(spacy_model), entity_rules)
     chosen_engine = inputs.make_engine(engine, address)
     given_metadata = inputs.parse_metadata(metadata or ())
     inputs.check_new_index(out, paths)
