@@ -158,6 +158,7 @@ class StateView:
         blocked: Why documents cannot be added now; empty if they can.
         blocked_deletion: Why documents cannot be deleted now; empty if they can.
         new_vectors: Vectors of another embedder that are being computed; null if there are none.
+        missing_shards: The names of the shards that cannot be asked, and do not count.
     """
 
     indexed: int
@@ -180,6 +181,7 @@ class StateView:
     blocked: str
     blocked_deletion: str
     new_vectors: NewVectors | None
+    missing_shards: tuple[str, ...]
 
 
 class SessionRequest(BaseModel):
@@ -280,9 +282,11 @@ def _answers(call: Call) -> AnswerInfo | None:
 def _state(call: Call) -> StateView:
     service, reader = call.service, call.reader
     since = None
+    missing: tuple[str, ...] = ()
     if isinstance(reader, E2GraphRAG):
         since = service.jobs.writing_since
-        state = reader.state(is_writing=since is not None)
+        is_writing = since is not None
+        state, missing = service.with_missing(lambda: reader.state(is_writing=is_writing))
     else:
         state = IndexState(len(reader.document_ids))
     blocked = blocked_deletion = action = ""
@@ -318,6 +322,7 @@ def _state(call: Call) -> StateView:
         blocked,
         blocked_deletion,
         _new_vectors(service, state),
+        missing,
     )
 
 
