@@ -7,6 +7,7 @@ Any server with an OpenAI-compatible API works:
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -43,7 +44,8 @@ def answering_llm() -> LLM:
 class QuotingLLM(CustomLLM):
     """A stand-in for your model: quotes the sentence that shares most words with the question.
 
-    In an agent it calls the first tool with the user's message and then repeats the result.
+    In an agent it calls the first tool with the user's messages. Then it repeats the result, or
+    quotes a sentence of it if the result is JSON with passages.
     """
 
     @property
@@ -75,15 +77,16 @@ class QuotingLLM(CustomLLM):
     async def astream_chat_with_tools(
         self, tools: Sequence[Any], chat_history: Sequence[ChatMessage], **_: Any
     ) -> AsyncIterator[ChatResponse]:
-        """Call the first tool, or repeat its result."""
-        last = chat_history[-1]
-        call = {"name": tools[0].metadata.name, "input": last.content or ""}
-        is_done = last.role == "tool"
-        message = ChatMessage(
-            role="assistant",
-            content=last.content if is_done else "",
-            additional_kwargs={} if is_done else {"call": call},
-        )
+        """Call the first tool, or answer from its result."""
+        asked = [one.content or "" for one in chat_history if one.role == "user"]
+        if chat_history[-1].role == "tool":
+            text = _from_result(chat_history[-1].content or "", asked[-1])
+            message = ChatMessage(role="assistant", content=text)
+        else:
+            tool = tools[0].metadata
+            [argument, *_] = tool.get_parameters_dict()["properties"]
+            call = {"name": tool.name, "arguments": {argument: " ".join(asked)}}
+            message = ChatMessage(role="assistant", content="", additional_kwargs={"call": call})
 
         async def single_response() -> AsyncIterator[ChatResponse]:
             yield ChatResponse(message=message, delta=message.content)
@@ -95,8 +98,22 @@ class QuotingLLM(CustomLLM):
         call = response.message.additional_kwargs.get("call")
         if call is None:
             return []
-        kwargs = {"input": call["input"]}
-        return [ToolSelection(tool_id="1", tool_name=call["name"], tool_kwargs=kwargs)]
+        return [ToolSelection(tool_id="1", tool_name=call["name"], tool_kwargs=call["arguments"])]
+
+
+def _from_result(result: str, question: str) -> str:
+    """Return the result of a tool, or the best sentence of its passages and where it is from."""
+    if not result.startswith('{"hits":'):
+        return result
+    question_words = _words(question)
+    sentences = [
+        (" ".join(sentence.split()), hit)
+        for hit in json.loads(result)["hits"]
+        for sentence in re.split(r"(?<=[.!?”])\s+", hit["text"])
+    ]
+    best, hit = max(sentences, key=lambda one: len(_words(one[0]) & question_words))
+    [[start, end], *_] = hit["spans"]
+    return f"{best} [{hit['document_id']}, characters {start}-{end}]"
 
 
 def _words(text: str) -> set[str]:

@@ -119,9 +119,10 @@ class Models:
 
     Attributes:
         extractor: An `EntityExtractor`, or the name or path of a spaCy pipeline, for all documents;
-            or a mapping from languages to them, such as `{"de": "de_core_news_sm"}`. None means the
-            extractors recorded in the index. Other languages have default extractors: the bundled
-            pipeline for English, that of the extra `zh` for Chinese, and rules for the others.
+            or a mapping from languages to them, such as `{"de": "de_core_news_sm"}`; or
+            `EntityRules`, which complete the default extractors. None means the extractors recorded
+            in the index. Other languages have default extractors: the bundled pipeline for English,
+            that of the extra `zh` for Chinese, and rules for the others.
         language: Language of the documents that do not say theirs. `"auto"` detects it.
         token_counter: Counts tokens for sizes and budgets. None means a rule-based estimate.
         prompts: Prompts for a summarizer function, or for the `llm` of LlamaIndex and LangChain.

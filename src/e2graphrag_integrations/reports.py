@@ -28,6 +28,8 @@ class Progress:
         seconds: Wall time since the stages started, including waits for other stages.
         note: A line to show above the bars, such as the number of LLM calls before the first one;
             usually empty. An event with a note has no figures.
+        reused: Number of finished items that needed no work, because an earlier run, or an equal
+            item, had their results. They say nothing about the speed.
     """
 
     stage: Stage
@@ -35,15 +37,16 @@ class Progress:
     total: int
     seconds: float = 0.0
     note: str = ""
+    reused: int = 0
 
     @property
     def rate(self) -> float:
-        """Items per second; 0 before any time has passed."""
-        return self.done / self.seconds if self.seconds > 0 else 0.0
+        """Items per second, without reused ones; 0 before the first of them."""
+        return (self.done - self.reused) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds for the remaining items; None before the first item."""
+        """Estimated seconds for the remaining items; None if the rate is 0."""
         return (self.total - self.done) / self.rate if self.rate else None
 
 

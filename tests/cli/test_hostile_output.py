@@ -16,7 +16,7 @@ import pytest
 
 from cli_helpers import FakeSummarizer, Result, all_commands
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
-from e2graphrag_integrations.cli import inputs, models
+from e2graphrag_integrations.cli import index_files, models
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.cli.output import progress
 from e2graphrag_integrations.cli.output import terminal as terminal_output
@@ -241,7 +241,7 @@ def test_internal_errors_warnings_and_log_records_are_escaped(check, tmp_path, m
         logging.getLogger("parser").warning("log %s\n%s", CONTROLS, FORGED)
         raise RuntimeError(f"bug {CONTROLS}\n{FORGED}")
 
-    monkeypatch.setattr(inputs, "open_index", fail)
+    monkeypatch.setattr(index_files, "open_index", fail)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         result = check("indexes", "stats", "i.e2g")

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from e2graphrag_integrations.cli.inputs import stopped_by_signals
+from e2graphrag_integrations.cli.stop_signals import stopped_by_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

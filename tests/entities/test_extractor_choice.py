@@ -6,6 +6,7 @@ import pytest
 
 from e2graphrag_integrations import RuleBasedExtractor, SpacyEntityExtractor
 from e2graphrag_integrations.entities.chinese.extractor import ChineseEntityExtractor
+from e2graphrag_integrations.entities.entity_rules import EntityRules
 from e2graphrag_integrations.entities.extractor_choice import (
     ExtractorRouter,
     question_languages,
@@ -59,6 +60,22 @@ def test_a_mapping_replaces_the_extractors_of_its_languages():
     assert router.extractor("en").model == "en_e2g_sm"
     assert router.marker() == {}
     assert ExtractorRouter({"en": own}, {}).marker() == {"extractor_by_language": "yes"}
+
+
+def test_rules_complete_the_default_extractor_of_each_language_that_is_used():
+    rules = EntityRules([{"label": "drug", "pattern": "aspirin"}])
+    router = ExtractorRouter(rules, {})
+    assert not router.is_single
+    german = router.extractor("de")
+    assert (type(german.extractor), german.language) == (RuleBasedExtractor, "de")
+    assert german.rules is rules
+    assert router.extractor("de") is german
+    assert isinstance(router.extractor("zh").extractor, ChineseEntityExtractor)
+    assert router.key("de") == "extractor_de"
+    assert router.model_name("de").startswith("rules:")
+    assert not router.is_default("fr")
+    assert router.marker() == {"extractor_by_language": "yes"}
+    assert ExtractorRouter(rules, OWN_EXTRACTOR).extractor("en").rules is rules
 
 
 @pytest.mark.parametrize("given", [{}, {"xx": "m"}, {"zh": 3}, {"zh": "a", "zho": "b"}, {"zh": ""}])

@@ -143,6 +143,18 @@ def test_a_stopped_run_changes_nothing_and_the_next_one_continues(rag):
     assert rag.reembed(LARGE).documents == 4
 
 
+def test_vectors_of_an_earlier_run_do_not_count_for_the_speed(rag):
+    rag.add(SourceDocument("long", " ".join(f"Anna met Bert {n} times." for n in range(300))))
+    with pytest.raises(StoppedError):
+        rag.reembed(Stopping(rag))
+    events = []
+    report = rag.reembed(LARGE, progress=events.append)
+    last = [one for one in events if one.stage == "embed"][-1]
+    assert (last.done, last.done - last.reused) == (last.total, report.embedded)
+    assert 0 < report.embedded < last.total
+    assert last.rate == pytest.approx(report.embedded / last.seconds)
+
+
 KILLED = """
 import os, sys
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models

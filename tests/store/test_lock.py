@@ -222,15 +222,12 @@ def test_indexes_in_memory_are_never_locked(open_index, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("note", "quoted"),
-    [(b"", "another process"), (b"\xff\xfe" * 9, "\ufffd"), (b"x" * 90_000, "x" * 500)],
-)
-def test_an_unreadable_lock_file_still_gives_a_clear_error(path, note, quoted):
+@pytest.mark.parametrize("note", [b"", b"\xff\xfe" * 9, b"x" * 90_000, b"[" * 2000, b'{"pid": []}'])
+def test_an_unreadable_lock_file_still_gives_a_clear_error(path, note):
     with IndexLock(str(path), 0).acquire():
         lock_file(path).write_bytes(note)
         with (
-            pytest.raises(StoreLockedError, match=quoted) as caught,
+            pytest.raises(StoreLockedError, match="another process") as caught,
             IndexLock(str(path), 0).acquire(),
         ):
             pass
@@ -304,8 +301,9 @@ def test_a_lock_tells_others_who_holds_it_and_since_when(tmp_path):
     own, other = (IndexLock(str(tmp_path / "i.e2g"), 0) for _ in range(2))
     assert own.holder() is None
     with other.acquire():
-        assert re.match(rf"process {os.getpid()} \(.*\) on .* since \d{{4}}-", str(own.holder()))
-        assert other.holder() is None
+        shown = rf"process {os.getpid()} \(.*\) on .* since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+        assert re.fullmatch(shown, str(own.holder()))
+        assert (own.holder(), own.own(), other.holder()) == (other.own(), None, None)
     assert own.holder() is None
     (tmp_path / "i.e2g.lock").write_text("process 1 on this host", encoding="utf-8")
     assert own.holder() is None  # the process was killed

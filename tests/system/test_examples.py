@@ -166,6 +166,22 @@ def test_llama_index_agent_calls_the_tool_once_and_answers_from_the_novel(run_ex
 
 
 @needs_llama_index
+def test_llama_index_conversation_goes_on_after_a_restart_and_cites_passages(run_example):
+    printed = run_example("llama_index_conversation")
+    first, second = re.findall(r"^=== (.+)$", printed, re.MULTILINE)
+    assert re.findall(r"^tool call: (.+)$", printed, re.MULTILINE) == [
+        f"search({{'question': '{first}'}})",
+        f"search({{'question': '{first} {second}'}})",  # the first turn is remembered
+    ]
+    answers = re.findall(
+        r"^answer: (.+) \[the_time_machine\.txt, characters (\d+)-(\d+)\]$", printed, re.MULTILINE
+    )
+    assert len(answers) == 2
+    for answer, start, end in answers:
+        assert answer in passage(start, end)
+
+
+@needs_llama_index
 def test_llama_index_ingestion_processes_only_the_changed_document(run_as_user):
     printed = run_as_user("llama_index_ingestion")
     runs = re.findall(

@@ -26,6 +26,7 @@ from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
@@ -234,8 +235,8 @@ class OpenEngine(IndexReader):
         """Whether a language model writes the summaries of new documents."""
         return bool(getattr(self._index.components.summarizer, "uses_llm", True))
 
-    def writer(self) -> str | None:
-        """Return which other process or handle is writing, and since when; None if none is."""
+    def writer(self) -> Writer | None:
+        """Return which other process or handle is writing; None if none is."""
         return self._store.index_lock.holder()
 
     def read_transaction(self) -> AbstractContextManager[None]:

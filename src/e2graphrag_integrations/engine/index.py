@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_seconds, reject_unknown_arguments
 from e2graphrag_integrations.engine.entity_methods import EntityMethods, GraphExports
+from e2graphrag_integrations.engine.maintenance import IndexMaintenance
 from e2graphrag_integrations.engine.opening import arguments_of, open_parts
-from e2graphrag_integrations.engine.writing import DocumentWrites
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import Documents, as_documents
 from e2graphrag_integrations.indexing.pipeline import estimate_documents
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class E2GraphRAG(DocumentWrites, EntityMethods, GraphExports):
+class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
     """An index of documents as summary trees and an entity graph, in one file.
 
     Open an index with `E2GraphRAG.open`. Use it as a context manager, or call `close` when

@@ -27,14 +27,10 @@ from e2graphrag_integrations.indexing.pipeline import (
     update_documents,
 )
 from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
-from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.reports import (
-    CompactReport,
-    CostEstimate,
     DeleteReport,
     IndexReport,
     ProgressListener,
-    ReembedEstimate,
 )
 from e2graphrag_integrations.text.tokens import count_tokens
 
@@ -293,180 +289,40 @@ class DocumentWrites(OpenEngine):
         )
         return Worker(self._index, options)
 
-    def reindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Extract the entities of all chunks again, without any LLM or embedding call.
-
-        Do this to replace the extractor: open the file with `models=Models(extractor=...)`. Nothing
-        else changes.
-
-        The file changes in one transaction. After a failure, a stop or a crash it is as before, and
-        the next call reuses the finished extractions. If the file is current, nothing happens.
-
-        Args:
-            progress: Called with every `Progress` event.
-
-        Returns:
-            The numbers of documents, chunks, entities and edges, and the time. If nothing was to
-            do, `skipped` contains all documents.
+    def delete(self, ids: str | Iterable[str]) -> DeleteReport:
+        """Delete documents and everything derived from them: either all of them or none.
 
         Raises:
-            ExtractionError: If the extractor fails.
-            SettingsMismatchError: If the extractor of the file cannot be loaded by name and none
-                was given.
+            UnknownDocumentError: If an id is neither indexed nor queued.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-            CorruptStoreError: If a stored row does not match its checksum.
-            StoppedError: If `stop` or `close` was called.
         """
-        return self._reindex(IndexingRun(progress=progress))
-
-    async def areindex(self, *, progress: ProgressListener | None = None) -> IndexReport:
-        """Run `reindex` in a thread."""
-        run = IndexingRun(progress=progress)
-        return await run_in_thread(lambda: self._reindex(run), run.stop.stop_all)
-
-    def _reindex(self, run: IndexingRun) -> IndexReport:
-        from e2graphrag_integrations.indexing.reindex import reindex_documents
-
-        return self._run(partial(reindex_documents, self._index), run)
-
-    def estimate_reembed(self, embedder: Embedder | str) -> ReembedEstimate:
-        """Return what `reembed` would embed, without embedding anything.
-
-        Args:
-            embedder: As in `reembed`. It is loaded, because its tokenizer decides the windows.
-        """
-        from e2graphrag_integrations.indexing.reembed import estimate_reembedding
-
-        components = self._index.components
-        loaded = components.loaded(self._hooks.as_embedder(embedder))
-        return estimate_reembedding(self._store, components, loaded)
-
-    def reembed(
-        self, embedder: Embedder | str, *, progress: ProgressListener | None = None
-    ) -> IndexReport:
-        """Replace the embedder of the index: embed all chunks, summaries and tags again.
-
-        Nothing is extracted or summarized, so no language model is called, and entities, edits and
-        tags remain. Until all vectors are written, in one transaction, questions are answered with
-        the old ones. If the call fails, is stopped or the process dies, the index remains as it
-        was, and the next call continues with the vectors that were finished. Other processes load
-        the new embedder by its name; those that cannot need it as `embedder` when they open the
-        index again.
-
-        Args:
-            embedder: An `Embedder`, or a name as in `open`. An index of LlamaIndex or LangChain
-                also accepts embeddings of the framework.
-            progress: Called with every `Progress` event.
-
-        Returns:
-            The numbers of documents, nodes and embedded nodes, and the time. If the index has the
-            vectors of this embedder already, `skipped` contains all documents.
-
-        Raises:
-            InvalidInputError: If the argument is not an embedder, or a vector store of a framework
-                has a copy of the vectors.
-            EmbeddingError: If the embedder fails.
-            MissingDependencyError: If the package of the embedder is not installed.
-            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-            StoppedError: If `stop` or `close` was called.
-        """
-        return self._reembed(embedder, IndexingRun(progress=progress))
-
-    async def areembed(
-        self, embedder: Embedder | str, *, progress: ProgressListener | None = None
-    ) -> IndexReport:
-        """Run `reembed` in a thread."""
-        run = IndexingRun(progress=progress)
-        return await run_in_thread(lambda: self._reembed(embedder, run), run.stop.stop_all)
-
-    def _reembed(self, embedder: Embedder | str, run: IndexingRun) -> IndexReport:
-        if self._hooks.vector_search is not None:
-            raise InvalidInputError(
-                "reembed() does not change the vectors in a vector store: open the index without "
-                "the vector store, call reembed(), and open it again with an empty one"
-            )
-        embedder = self._hooks.as_embedder(embedder)
-        loaded = self._index.components.loaded(embedder)
-        report = self._run(partial(self._reembed_all, loaded), run)
-        self._arguments["embedder"] = embedder
+        checked = as_ids(ids)
+        if not checked:
+            return DeleteReport()
+        with self.write_lock():
+            report = self._store.delete_documents(checked)
+        self.follow_write()
         return report
 
-    def _reembed_all(self, embedder: Embedder, run: IndexingRun) -> IndexReport:
-        from e2graphrag_integrations.indexing.reembed import reembed_documents
+    async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
+        """Run `delete` in a thread."""
+        return await run_in_thread(lambda: self.delete(ids), lambda: None)
 
-        if "enriched" not in self._store.manifest():
-            return reembed_documents(self._index, embedder, run)
-        from e2graphrag_integrations.enrichment.whole_index import embedded_again
+    def cache_summaries(self, summaries: Iterable[tuple[Sequence[str], int, str]]) -> None:
+        """Keep summaries that somebody has written already, for the next build to use.
 
-        return reembed_documents(self._index, embedder, run, embedded_again)
-
-    def estimate_enrichment(self) -> CostEstimate:
-        """Return the cost of `enrich` without calling a model.
-
-        Raises:
-            InvalidInputError: If the index was opened without an enricher.
-        """
-        from e2graphrag_integrations.enrichment.whole_index import estimate_enrichment
-
-        return estimate_enrichment(self._index)
-
-    def enrich(
-        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
-    ) -> IndexReport:
-        """Enrich all chunks of the index with the enricher of its `WriteOptions`.
-
-        `add` and `update` enrich what they write, so this is for documents that were indexed
-        without the enricher, or with another one. Chunks with a cached answer need no call. After
-        a crash, a stop or a failure, the next call continues.
+        Summaries that are longer than `summary_tokens` are left out.
 
         Args:
-            max_llm_calls: Maximum number of LLM calls, without retries; None means that of the
-                `WriteOptions` of the index.
-            progress: Called with every `Progress` event.
-
-        Returns:
-            The numbers of documents and enriched chunks, the calls, their tokens, and the time.
-
-        Raises:
-            InvalidInputError: If the index was opened without an enricher.
-            LLMCallLimitError: If more calls are needed. No model was called.
-            EnrichmentError: If all documents failed, or so many that they are not the cause.
-            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-            StoppedError: If `stop` or `close` was called.
+            summaries: The texts that each summarizes, its level, and the summary.
         """
-        from e2graphrag_integrations.enrichment.whole_index import enrich_index
-
-        run = self._run_options(max_llm_calls, progress, None)
-        return self._run(partial(enrich_index, self._index), run)
-
-    async def aenrich(
-        self, *, max_llm_calls: int | None = None, progress: ProgressListener | None = None
-    ) -> IndexReport:
-        """Run `enrich` in a thread; an async model runs in the caller's event loop."""
-        from e2graphrag_integrations.enrichment.whole_index import enrich_index
-
-        run = self._run_options(max_llm_calls, progress, None)
-        return await self._arun(partial(enrich_index, self._index), run)
-
-    def remove_enrichment(self) -> int:
-        """Remove what the enricher has added to the chunks; return the number of these chunks.
-
-        Nothing is built, embedded or asked again: all other vectors, texts and entities remain.
-
-        Raises:
-            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-        """
-        from e2graphrag_integrations.enrichment.whole_index import remove_enrichment
-
-        with self.write_lock():
-            removed = remove_enrichment(self._index)
-        self.follow_write()
-        return removed
-
-    @property
-    def replaced_embedder(self) -> Embedder | str | None:
-        """The embedder of the last `reembed` of this object; for integrations."""
-        return self._arguments.get("embedder")
+        builder = self._index.summary_builder(IndexingRun())
+        entries = {
+            builder.key(texts, level): text.encode()
+            for texts, level, text in summaries
+            if count_tokens(builder.counter, text) <= builder.max_tokens
+        }
+        self._store.put_cached("summary", entries)
 
     def _run(self, work: _Write, run: IndexingRun) -> IndexReport:
         is_shown = self._writes.show_progress and run.progress is None and run.wait
@@ -489,49 +345,3 @@ class DocumentWrites(OpenEngine):
         """Run `work` in a thread. Cancellation waits for calls in flight and starts no new ones."""
         run = replace(run, runner=CallerLoop(asyncio.get_running_loop()))
         return await run_in_thread(lambda: self._run(work, run), run.stop.stop_all)
-
-    def delete(self, ids: str | Iterable[str]) -> DeleteReport:
-        """Delete documents and everything derived from them: either all of them or none.
-
-        Raises:
-            UnknownDocumentError: If an id is neither indexed nor queued.
-            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-        """
-        checked = as_ids(ids)
-        if not checked:
-            return DeleteReport()
-        with self.write_lock():
-            report = self._store.delete_documents(checked)
-        self.follow_write()
-        return report
-
-    async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
-        """Run `delete` in a thread."""
-        return await run_in_thread(lambda: self.delete(ids), lambda: None)
-
-    def compact(self) -> CompactReport:
-        """Reclaim space from deleted documents, and drop cached results that no document uses.
-
-        Cached results are kept while queued documents may need them.
-
-        Raises:
-            StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
-        """
-        with self.write_lock():
-            return self._store.compact()
-
-    def cache_summaries(self, summaries: Iterable[tuple[Sequence[str], int, str]]) -> None:
-        """Keep summaries that somebody has written already, for the next build to use.
-
-        Summaries that are longer than `summary_tokens` are left out.
-
-        Args:
-            summaries: The texts that each summarizes, its level, and the summary.
-        """
-        builder = self._index.summary_builder(IndexingRun())
-        entries = {
-            builder.key(texts, level): text.encode()
-            for texts, level, text in summaries
-            if count_tokens(builder.counter, text) <= builder.max_tokens
-        }
-        self._store.put_cached("summary", entries)

@@ -56,6 +56,9 @@ class EntityRules:
     repeat. A word, a punctuation mark, or a character of a script without spaces is a token; a
     match has at most 30. A label is a type of its own, unless it is a usual one, such as "ORG".
 
+    As the `extractor` of `Models`, the rules complete the default extractor of each language;
+    `RuledExtractor` completes one extractor.
+
     Args:
         patterns: The rules. Of overlapping matches, the one with most tokens wins, then the
             earliest, then that of the first rule.
@@ -111,6 +114,10 @@ class EntityRules:
     def matches(self, text: str) -> list[RuleMatch]:
         """Return the matches in a text, in order and disjoint."""
         return self._matcher.matches(text)
+
+    def applied_to(self, extractor: EntityExtractor) -> RuledExtractor:
+        """Return an extractor whose names these rules complete."""
+        return RuledExtractor(extractor, self)
 
     @lazy
     def _matcher(self) -> RuleMatcher:

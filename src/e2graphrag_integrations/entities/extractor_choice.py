@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from e2graphrag_integrations._utils.validation import check_name, check_protocol, short_repr
 from e2graphrag_integrations.entities.chunk_extractor import EXTRACTOR_KEY
@@ -36,8 +36,18 @@ from e2graphrag_integrations.protocols import EntityExtractor
 ExtractorArgument = EntityExtractor | str | os.PathLike[str]
 """An extractor, or the name or path of a spaCy pipeline."""
 
-Extractors = ExtractorArgument | Mapping[str, ExtractorArgument]
-"""An extractor for all languages, or one for each of some languages."""
+
+@runtime_checkable
+class ExtractorRules(Protocol):
+    """Rules that complete any extractor, such as `EntityRules`."""
+
+    def applied_to(self, extractor: EntityExtractor) -> EntityExtractor:
+        """Return an extractor that also finds what the rules match."""
+        ...
+
+
+Extractors = ExtractorArgument | ExtractorRules | Mapping[str, ExtractorArgument]
+"""An extractor for all languages, one for each of some languages, or rules for all languages."""
 
 EXTRACTOR = "extractor"
 """Key in the manifest for the extractor of English documents, or of all documents."""
@@ -155,7 +165,8 @@ class ExtractorRouter:
     """Chooses the extractor of each language, without loading it.
 
     Args:
-        passed: The user's extractor, or a mapping from languages to extractors.
+        passed: The user's extractor, a mapping from languages to extractors, or rules that
+            complete the default extractor of each language.
         manifest: The manifest of the index; empty for a new index.
 
     Raises:
@@ -166,12 +177,13 @@ class ExtractorRouter:
         self._manifest = manifest
         self._given: dict[str, EntityExtractor] = {}
         self._single: EntityExtractor | None = None
+        self._rules = passed if isinstance(passed, ExtractorRules) else None
         if isinstance(passed, Mapping):
             self._given = _extractors(passed)
-        elif passed is not None:
+        elif passed is not None and self._rules is None:
             self._single = as_extractor(passed)
         self.is_single = self._single is not None or (
-            not isinstance(passed, Mapping) and _has_one_extractor(manifest)
+            passed is None and _has_one_extractor(manifest)
         )
         self._known: dict[str, EntityExtractor | None] = dict(self._given)
 
@@ -190,6 +202,8 @@ class ExtractorRouter:
         return self._known[language]
 
     def _resolve(self, language: str, key: str) -> EntityExtractor | None:
+        if self._rules is not None:
+            return self._rules.applied_to(default_extractor(language))
         if key not in self._manifest:
             return default_extractor(language)
         name = self._manifest.get(key + MODEL, "")
@@ -209,7 +223,7 @@ class ExtractorRouter:
 
     def is_default(self, language: str) -> bool:
         """Return whether a language has its default extractor, not one that the user chose."""
-        if self._single is not None or language in self._given:
+        if self._single is not None or self._rules is not None or language in self._given:
             return False
         key = self.key(language)
         names = (DEFAULT, BUNDLED_PIPELINE if language == ENGLISH else DEFAULT)

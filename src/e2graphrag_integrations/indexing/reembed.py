@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.errors import E2GraphRAGError, SettingsMismatchError, StoppedError
+from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.reindex import batches
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
@@ -33,7 +34,7 @@ from e2graphrag_integrations.reports import (
 )
 from e2graphrag_integrations.snapshot.build import check_row_counts
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.reembedding import note_reembedding
+from e2graphrag_integrations.store.tables.reembedding import NewEmbedderName, note_reembedding
 from e2graphrag_integrations.text.tags import embed_tags
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.types import Node
@@ -94,26 +95,28 @@ class _Noted:
         listener: ProgressListener | None,
     ) -> None:
         self._store = index.store
-        self._model = embedder_entries(embedder, new.embedder_fingerprint, 0)["embedder_model"]
-        self._name = self._model or readable_name(embedder)
+        model = embedder_entries(embedder, new.embedder_fingerprint, 0)["embedder_model"]
+        self._embedder = NewEmbedderName(model or readable_name(embedder), model)
         self._listener = listener
-        self._figures = 0, 0, 0.0
+        self._progress = Progress("embed", 0, 0)
         self._at = 0.0
 
     def __call__(self, progress: Progress) -> None:
         """Note an event of the stage `embed`, at most once a second."""
         if progress.stage == "embed" and not progress.note:
-            self._figures = progress.done, progress.total, round(progress.seconds, 3)
+            self._progress = progress
             now = time.monotonic()
             if not progress.done or now - self._at >= _NOTE_SECONDS:
                 self._at = now
-                note_reembedding(self._store, self._name, self._model, self._figures)
+                note_reembedding(
+                    self._store, self._embedder, progress, self._store.index_lock.own()
+                )
         if self._listener is not None:
             self._listener(progress)
 
     def end(self) -> None:
         """Note that the run has ended before its vectors were used."""
-        note_reembedding(self._store, self._name, self._model, self._figures, ended=True)
+        note_reembedding(self._store, self._embedder, self._progress, None)
 
 
 def reembed_documents(
@@ -138,17 +141,14 @@ def reembed_documents(
     windows: dict[str, Windows] = {}
     embedded = chunks = 0
     try:
-        for nodes, prefixes in _nodes(store, new.embedder):
-            found = embed_nodes(nodes, prefixes, new, store, control)
-            windows |= found.windows
-            embedded += found.embedded
-            chunks += sum(not node.level for node in nodes)
-        attached = reattach(store, new, control)
-    except E2GraphRAGError:
-        noted.end()
-        raise
+        with on_error(lambda _: noted.end()):
+            for nodes, prefixes in _nodes(store, new.embedder):
+                found = embed_nodes(nodes, prefixes, new, store, control)
+                windows |= found.windows
+                embedded += found.embedded
+                chunks += sum(not node.level for node in nodes)
+            attached = reattach(store, new, control)
     except WorkStopped as error:
-        noted.end()
         raise StoppedError(
             "embedding again was stopped and the index is as before: call reembed() to continue"
         ) from error

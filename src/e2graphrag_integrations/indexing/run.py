@@ -53,6 +53,7 @@ class StageTimer:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._listener = listener
         self._done: defaultdict[Stage, float] = defaultdict(float)
+        self._reused: defaultdict[Stage, float] = defaultdict(float)
         self._totals: Mapping[Stage, int] = {}
         self._started = time.perf_counter()
         self._lock = threading.Lock()
@@ -85,18 +86,28 @@ class StageTimer:
                 for stage, total in self._totals.items():
                     self._listener(Progress(stage, 0, total))
 
-    def advance(self, stage: Stage, count: float) -> None:
+    def advance(self, stage: Stage, count: float, *, reused: bool = False) -> None:
         """Add finished items to a stage; a partly embedded node counts as a fraction.
 
         The items of failed documents also count as finished. Every event has more finished items
         than the one before it in the same stage.
+
+        Args:
+            stage: The stage.
+            count: Number of items.
+            reused: Whether they needed no work.
         """
         with self._lock:
             before = round(self._done[stage])
             self._done[stage] += count
+            if reused:
+                self._reused[stage] += count
             done, total = round(self._done[stage]), self._totals.get(stage, 0)
             if self._listener is not None and before < done <= total:
-                self._listener(Progress(stage, done, total, time.perf_counter() - self._started))
+                seconds = time.perf_counter() - self._started
+                # Rounded down, so that a fraction of an item that was made counts.
+                reused_items = min(done, int(self._reused[stage]))
+                self._listener(Progress(stage, done, total, seconds, reused=reused_items))
 
     def announce(self, stage: Stage, note: str) -> None:
         """Send a line about a stage to the listener."""

@@ -145,7 +145,7 @@ class RetrievalSession:
         Raises:
             StoreError: If it cannot be prepared.
         """
-        return self._generations.newest().snapshot
+        return self._newest().snapshot
 
     def freshness(self) -> Freshness:
         """Return how old the answer to a question would be that may not wait."""
@@ -223,7 +223,7 @@ class RetrievalSession:
             CorruptStoreError: If a row is missing or does not match its checksum.
         """
         for _ in range(_ATTEMPTS):
-            generation = self._generations.newest()
+            generation = self._newest()
             try:
                 view = self._view(generation, scope)
                 return work(view.seen.snapshot, view.source(self._store))
@@ -238,6 +238,10 @@ class RetrievalSession:
                 return work(view.seen.snapshot, view.source(self._store))
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
+
+    def _newest(self) -> Generation:
+        """Return the newest generation, for what may not be older."""
+        return self._generations.newest()
 
     def _view(self, generation: Generation, scope: Scope | None) -> _View:
         """Return the part of a generation that a scope contains.

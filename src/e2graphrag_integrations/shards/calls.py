@@ -81,10 +81,27 @@ class ShardCalls:
         """Do without some shards in this thread during a `with` block."""
         before = self.missing
         self._local.missing = shards
+        self._noted.update(shards)
         try:
             yield
         finally:
             self._local.missing = before
+
+    @contextmanager
+    def noting(self) -> Iterator[set[int]]:
+        """Collect the shards that this thread does without during a `with` block."""
+        before, noted = self._noted, set[int]()
+        self._local.noted = noted
+        try:
+            yield noted
+        finally:
+            before |= noted
+            self._local.noted = before
+
+    @property
+    def _noted(self) -> set[int]:
+        found: set[int] = getattr(self._local, "noted", set())
+        return found
 
     def ask(self, requests: Mapping[int, Request]) -> dict[int, Any]:
         """Return the results by shard, ascending, without those of missing shards.

@@ -24,6 +24,7 @@ from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.shards.shard_bm25 import ShardBM25
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.tags import assign_tags
+from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.queue import count_unfinished
@@ -245,7 +246,7 @@ class ShardHost:
         """Return the size of the index in bytes."""
         return self._rag.store.database.size()
 
-    def writer(self) -> str | None:
+    def writer(self) -> Writer | None:
         """Return which other process is writing; None if none is."""
         return self._rag.writer()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial as bound
 from typing import Any, NoReturn, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
@@ -50,7 +49,6 @@ from e2graphrag_integrations.reports import (
     Stats,
     VerifyReport,
 )
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
 from e2graphrag_integrations.settings import checked_path, resolve_settings
@@ -61,7 +59,6 @@ from e2graphrag_integrations.shards.session import ShardedSession
 from e2graphrag_integrations.shards.shards_file import ShardsFile
 from e2graphrag_integrations.shards.store import ShardedStore, unsupported
 from e2graphrag_integrations.shards.threads import ThreadShards
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.records import content_hash
@@ -349,9 +346,10 @@ class ShardedIndex(E2GraphRAG):
 
     # State
 
-    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        """Return the result of a function of the merged snapshot; see `E2GraphRAG`."""
-        return self._without_missing(bound(super().read_snapshot, work))
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """The settings and the model fingerprints; see `E2GraphRAG.made_with`."""
+        return self._without_missing(self._store.manifest)
 
     def stats(self) -> Stats:
         """Return the sizes of all shards together; see `E2GraphRAG.stats`."""
@@ -380,10 +378,14 @@ class ShardedIndex(E2GraphRAG):
         found = self._without_missing(lambda: self._shards.all("state"))
         parts: list[IndexState] = list(found.values())
         writer = next((one.writer for one in parts if one.writer), None)
-        total = _summed(
-            IndexState(0), [replace(one, writer=None, reembedding=None) for one in parts]
-        )
+        total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
         return replace(total, writer=writer)
+
+    def with_missing(self, read: Callable[[], T]) -> tuple[T, tuple[str, ...]]:
+        """Return the result of a function, and the shards that it did without, for servers."""
+        with self._shards.noting() as noted:
+            result = read()
+        return result, tuple(self.shards[one] for one in sorted(noted))
 
     def _without_missing(self, read: Callable[[], T]) -> T:
         """Return what a function reads, without lost shards if the index answers in parts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from e2graphrag_integrations.shards.host import without_search
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.subset import SnapshotSubsets
 
 
 class ShardRows:
@@ -124,6 +125,16 @@ def replace_shard(
         f"shard {shard}": newer.made_with,
     }
     return merger.merge(generation, merged_manifest(settings), None)
+
+
+def without_shards(
+    merged: Snapshot, rows: ShardRows, missing: Collection[int], generation: str
+) -> Snapshot:
+    """Return a merged snapshot without the documents of some shards."""
+    is_kept = ~np.isin(rows.documents, list(missing))
+    subsets = SnapshotSubsets(without_search(merged))
+    left = subsets.take(is_kept[merged.nodes.document], merged.edits)
+    return replace(left, generation=generation)
 
 
 def _joined(older: Snapshot, newer: Snapshot) -> Snapshot:

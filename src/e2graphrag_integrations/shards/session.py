@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.errors import ShardUnavailableError
+from e2graphrag_integrations.errors import (
+    ShardUnavailableError,
+    UnknownDocumentError,
+    UnknownEntityError,
+    UnknownNodeError,
+)
 from e2graphrag_integrations.options import FreshnessPolicy
-from e2graphrag_integrations.retrieval.generations import Served
+from e2graphrag_integrations.retrieval.generations import Generation, Served
+from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope
 from e2graphrag_integrations.retrieval.session import RetrievalSession, UnfinishedDocuments
@@ -28,6 +35,7 @@ from e2graphrag_integrations.shards.merging import (
     generation_name,
     merge_snapshots,
     replace_shard,
+    without_shards,
 )
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.search import ShardedBM25, ShardedSearch, ShardRequests
@@ -35,6 +43,8 @@ from e2graphrag_integrations.shards.store import ShardedStore
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +78,7 @@ class ShardedSession(RetrievalSession):
         self._partial = partial
         self._words: dict[int, WordCounts] = {}
         self._words_lock = process_lock()
+        self._remaining: Generation | None = None  # the last one without missing shards
 
     def retrieve(
         self, query: Query, strategy: Strategy, scope: Scope | None = None
@@ -92,6 +103,56 @@ class ShardedSession(RetrievalSession):
                 if not self._partial or more == missing or len(more) == len(self._shards.names):
                     raise
                 missing = more
+
+    def close(self) -> None:
+        """Release the snapshots."""
+        super().close()
+        with self._words_lock:
+            self._remaining = None
+
+    def read(self, work: Callable[[Snapshot, NodeSource], T], scope: Scope | None = None) -> T:
+        """Return the result of a function of the newest generation; see `RetrievalSession`.
+
+        Raises:
+            ShardUnavailableError: If a shard cannot be asked, unless `partial` is true and others
+                can. It is also raised if what the function looks for is in none of the others.
+        """
+        missing, lost = self._shards.missing, None
+        while True:
+            try:
+                with self._shards.without(missing):
+                    return super().read(work, scope)
+            except ShardUnavailableError as error:
+                more = missing.union(error.shards)
+                if not self._partial or more == missing or len(more) == len(self._shards.names):
+                    raise
+                missing, lost = more, error
+            except (UnknownDocumentError, UnknownEntityError, UnknownNodeError) as error:
+                if lost is None or self._is_asked(error, missing):
+                    raise
+                raise lost from error
+
+    def _is_asked(self, error: Exception, missing: frozenset[int]) -> bool:
+        """Return whether what is unknown would be in a shard that was asked."""
+        id_ = error.document_id if isinstance(error, UnknownDocumentError) else ""
+        return bool(id_) and shard_of(id_, len(self._shards.names)) not in missing
+
+    def _newest(self) -> Generation:
+        """Return the newest generation, without the documents of missing shards."""
+        generation = super()._newest()
+        missing = self._shards.missing
+        parts = generation.name.split(".")
+        names = tuple("" if shard in missing else name for shard, name in enumerate(parts))
+        name = generation_name(names)
+        if name == generation.name:
+            return generation
+        with self._words_lock:
+            if self._remaining is None or self._remaining.name != name:
+                rows = ShardRows(generation.snapshot, len(names))
+                left = without_shards(generation.snapshot, rows, missing, name)
+                left = self._searchable(left, names)
+                self._remaining = Generation(left, left, generation.complete_until)
+            return self._remaining
 
     def _with_freshness(
         self, result: RetrievalResult, served: Served, scope: Scope | None

@@ -14,7 +14,7 @@ from e2graphrag_integrations.shards.calls import Request, ShardCalls
 from e2graphrag_integrations.shards.host import StaleShardError
 from e2graphrag_integrations.shards.merging import generation_name, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
-from e2graphrag_integrations.store.database import KnownGeneration, LeaseHolder, WriteLock
+from e2graphrag_integrations.store.database import KnownGeneration, LeaseHolder, WriteLock, Writer
 from e2graphrag_integrations.store.records import DocumentHeader, StaleSnapshotError, StoredNode
 from e2graphrag_integrations.store.store import StampOf, Store
 from e2graphrag_integrations.text.tags import TagSet
@@ -78,7 +78,11 @@ class _NoLock:
     def share(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
         return self.acquire(cancelled)
 
-    def holder(self) -> str | None:
+    def own(self) -> Writer | None:
+        """Return None: nobody can hold the lock of all shards."""
+        return None
+
+    def holder(self) -> Writer | None:
         return next(filter(None, self._calls.all("writer").values()), None)
 
 

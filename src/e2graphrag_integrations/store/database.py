@@ -7,11 +7,15 @@ tables, and errors. The SQL has `?` for parameters and is valid in both.
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -96,6 +100,64 @@ class Transaction(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A process that holds the lock of an index. What is unknown is empty.
+
+    Attributes:
+        pid: Number of the process on its machine; 0 if it is unknown.
+        program: Name of its program.
+        host: Name of its machine.
+        account: Its user in the database, and the address from which it connects.
+        since: When it acquired the lock, or connected to the database, in UTC.
+    """
+
+    pid: int = 0
+    program: str = ""
+    host: str = ""
+    account: str = ""
+    since: datetime | None = None
+
+    @classmethod
+    def here(cls) -> Writer:
+        """Return this process, as a writer that begins now."""
+        return cls(os.getpid(), program_name(), socket.gethostname(), since=datetime.now(UTC))
+
+    @classmethod
+    def from_json(cls, text: str) -> Writer:
+        """Return the writer of a text of `to_json`.
+
+        Raises:
+            ValueError: If the text is damaged.
+        """
+        try:
+            found = json.loads(text)
+            since = datetime.fromisoformat(found["since"]).astimezone(UTC)
+            program, host, account = (str(found[one]) for one in ("program", "host", "account"))
+            return cls(int(found["pid"]), program, host, account, since)
+        except (LookupError, TypeError, ArithmeticError, RecursionError) as error:
+            raise ValueError("not a writer") from error
+
+    def to_json(self) -> str:
+        """Return the fields as text; the time must be known."""
+        return json.dumps(asdict(self), default=datetime.isoformat)
+
+    def may_be(self, other: Writer) -> bool:
+        """Return whether this can be another writer: nothing shows that it is not."""
+        return self.since is None or self == other
+
+    def __str__(self) -> str:
+        name = f"process {self.pid} ({self.program}) on {self.host}" if self.pid else self.program
+        account = f" ({self.account})" if self.account else ""
+        since = f" since {self.since:%Y-%m-%d %H:%M:%S} UTC" if self.since is not None else ""
+        return f"{name or 'another process'}{account}{since}"
+
+
+def program_name() -> str:
+    """Return the name of the program of this process."""
+    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+
+
 class WriteLock(Protocol):
     """Lets only one process at a time change an index, for longer than one transaction."""
 
@@ -121,8 +183,12 @@ class WriteLock(Protocol):
         """
         ...
 
-    def holder(self) -> str | None:
-        """Return who holds the lock now, and since when; None if nobody does, or only this handle.
+    def own(self) -> Writer | None:
+        """Return this handle as the writer that others see; None if it does not hold the lock."""
+        ...
+
+    def holder(self) -> Writer | None:
+        """Return who else holds the lock now; None if nobody does, or only this handle.
 
         Another handle in this process counts as somebody else.
         """

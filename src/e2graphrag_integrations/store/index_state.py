@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.queue import documents_per_second
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import pending_ids
@@ -27,7 +28,7 @@ class IndexState:
         processing: Number of documents that are being indexed.
         failed: Number of documents that failed.
         stored: How many of the pending documents only `build()` of an `E2GraphRAGIndex` can index.
-        writer: The other process that is writing, and since when; None if there is none.
+        writer: The other process that is writing; None if there is none.
         documents_per_second: How many documents leave the queue per second, over the last minutes;
             None if none is being indexed, or none has been since the run began.
         reembedding: How far the vectors of a new embedder are; None if none are computed.
@@ -38,7 +39,7 @@ class IndexState:
     processing: int = 0
     failed: int = 0
     stored: int = 0
-    writer: str | None = None
+    writer: Writer | None = None
     documents_per_second: float | None = None
     reembedding: Reembedding | None = None
 
@@ -127,7 +128,7 @@ def count_documents(count: int) -> str:
     return f"{count:,} document{'' if count == 1 else 's'}"
 
 
-def written_by(name: str, writer: str) -> str:
+def written_by(name: str, writer: Writer) -> str:
     """Return who is writing to an index of this name."""
     return f"{name} is being written by {writer}"
 
@@ -170,7 +171,7 @@ def read_state(store: Store, *, is_writing: bool = False) -> IndexState:
             stored = pending_ids(store) - {id_ for id_, _ in rows}
             holders = store.database.lease_holders()
             rate = documents_per_second(store)
-            reembedding = read_reembedding(store)
+            reembedding = read_reembedding(store, writer)
     except StoreError:
         return IndexState(indexed, writer=writer)
     is_written = is_writing or writer is not None

@@ -10,10 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,14 +23,13 @@ from e2graphrag_integrations._utils.files import delete_if_unused
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.database import Transaction
+from e2graphrag_integrations.store.database import Transaction, Writer
 
 _NOTE_AT = 1
 """Where the note begins in the lock file: Windows locks the first byte, even against reading."""
 
-_MAX_NOTE = 500
-"""Maximum number of characters that an error message quotes from the lock file."""
-
+_MAX_NOTE = 2000
+"""Maximum number of characters that are read from the lock file."""
 
 _WITHOUT_LOCKS = frozenset(
     {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
@@ -58,6 +54,7 @@ class IndexLock:
         # The path is resolved so that symbolic links to the same index share one lock.
         self._file = Path(f"{os.path.realpath(path)}.lock")
         self._thread_lock = process_rlock()
+        self._owner = Writer.here()  # since it acquired the lock
 
     @lazy
     def _file_lock(self) -> FileLock:
@@ -83,6 +80,7 @@ class IndexLock:
                     f"cannot write {self._path} ({error}): {_reason(error)}"
                 ) from error
             try:
+                self._owner = Writer.here()
                 self._write_owner()
                 yield
             finally:
@@ -97,8 +95,12 @@ class IndexLock:
         """Hold the lock: a file has only one worker at a time."""
         return self.acquire(cancelled)
 
-    def holder(self) -> str | None:
-        """Return who holds the lock now, and since when; see `WriteLock`."""
+    def own(self) -> Writer | None:
+        """Return this handle as a writer if it holds the lock; see `WriteLock`."""
+        return self._owner if self._path == MEMORY or self._file_lock.is_locked else None
+
+    def holder(self) -> Writer | None:
+        """Return who else holds the lock now; see `WriteLock`."""
         if self._path == MEMORY or self._file_lock.is_locked or not self._file.exists():
             return None
         probe = FileLock(self._file, thread_local=False)
@@ -112,22 +114,18 @@ class IndexLock:
         return None  # the file was left behind by a process that was killed
 
     def _write_owner(self) -> None:
-        program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
-        since = time.strftime("%Y-%m-%d %H:%M:%S")
-        note = f"process {os.getpid()} ({program}) on {socket.gethostname()} since {since}"
         with contextlib.suppress(OSError), self._file.open("r+b", buffering=0) as file:
             file.seek(_NOTE_AT)
-            file.write(note.encode("utf-8", "replace"))
+            file.write(self._owner.to_json().encode())
             file.truncate()
 
-    def _read_owner(self) -> str:
+    def _read_owner(self) -> Writer:
         try:
             with self._file.open("rb", buffering=0) as file:
                 file.seek(_NOTE_AT)
-                note = file.read(4 * _MAX_NOTE).decode("utf-8", "replace")[:_MAX_NOTE].strip()
-        except OSError:
-            note = ""
-        return note or "another process"
+                return Writer.from_json(file.read(_MAX_NOTE).decode())
+        except (OSError, ValueError):  # the owner may be about to write its note
+            return Writer()
 
 
 def _reason(error: OSError) -> str:

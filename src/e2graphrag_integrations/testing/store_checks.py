@@ -208,11 +208,13 @@ def _check_notices(store: Store) -> None:
 def _check_lock(store: Store) -> None:
     with contextlib.closing(Store(store.database.location, timeout=0.1)) as other:
         with store.index_lock.acquire(), store.index_lock.acquire():
-            _require(bool(other.index_lock.holder()), "others see who holds the lock")
+            seen, own = other.index_lock.holder(), store.index_lock.own()
+            _require(seen is not None and seen == own, "others see who holds the lock")
             _require(store.index_lock.holder() is None, "the holder is not someone else")
             locked = _raises(StoreLockedError, lambda: other.index_lock.acquire().__enter__())
             _require(locked, "two handles never hold the lock")
         _require(other.index_lock.holder() is None, "the lock is released")
+        _require(store.index_lock.own() is None, "who has released the lock does not hold it")
         with other.index_lock.acquire():
             pass
         with store.transaction():

@@ -10,7 +10,6 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument,
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.server.web import Client, WebOptions, service
 from e2graphrag_integrations.store.queue import note_pace
-from e2graphrag_integrations.store.tables.reembedding import Reembedding
 from fakes import NameExtractor
 from web_jobs import finished
 
@@ -172,11 +171,3 @@ def test_new_vectors_are_told_while_they_are_computed_and_after_a_stop(open_inde
     assert stopped["old"]
     rag.reembed(HashingEmbedder(96))
     assert client.get("/state").json()["new_vectors"] is None
-
-
-def test_new_vectors_of_a_process_that_died_are_not_running():
-    row = Reembedding("new", "new", 1, 4, 2.0, "1 on other", "2026-11-28 10:00:00")
-    assert row.seconds_left == 6
-    assert not row.is_running(None)
-    assert row.is_running("process 1 (e2graphrag) on other since 2026-11-28 09:59:00")
-    assert not row.is_running("process 2 (e2graphrag) on other since 2026-11-28 10:01:00")

@@ -325,9 +325,9 @@ def test_an_exhausted_pool_is_a_typed_error(postgres_url, monkeypatch):
 def test_the_error_of_a_locked_index_names_the_holder(postgres_url, open_index):
     first, second = open_index(postgres_url), open_index(postgres_url, lock_timeout=0.05)
     with first.write_lock():
-        assert second.writer()
-        assert not first.writer()
-        with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} on .* \(e2g"):
+        assert second.writer() == first.store.index_lock.own()
+        assert first.writer() is second.store.index_lock.own() is None
+        with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} \(.+\) on .* \(e2g"):
             second.add(numbered(3))
     second.add(numbered(3))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import index_files, options
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.commands.serve import PORT, check_server
 from e2graphrag_integrations.cli.commands.serve import serve as serve_index
@@ -54,8 +54,8 @@ def demo(
         check_server()
 
     path = DEMOS[language].index if out is None else out
-    inputs.check_new_index(path)
-    with inputs.remove_if_failed(path, uses_llm=False):
+    index_files.check_new_index(path)
+    with index_files.remove_if_failed(path, uses_llm=False):
         make = index_demo if serve else run_demo
         make(path, embedder, language, lock_timeout)
     if serve:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, models, options
+from e2graphrag_integrations.cli import index_files, inputs, models, options, stop_signals, values
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.boosts import read_tags
 from e2graphrag_integrations.cli.options import flag, number
@@ -49,7 +49,7 @@ def list_(
       e2graphrag documents list novels.e2g
       e2graphrag documents list novels.e2g --all
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         states, state = rag.status(), rag.state()
     path = shown_path(index)
     if json:
@@ -104,11 +104,11 @@ def update(
     enricher = models.make_enricher(
         enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate or no_wait
     )
-    chosen_engine = inputs.make_engine(engine, address)
-    given_metadata = inputs.parse_metadata(metadata or ())
-    inputs.check_index(index)
+    chosen_engine = values.make_engine(engine, address)
+    given_metadata = values.parse_metadata(metadata or ())
+    index_files.check_index(index)
     sources = inputs.read_sources(paths, index, encoding)
-    with inputs.open_index(
+    with index_files.open_index(
         index,
         summarizer=summarizer,
         enricher=enricher,
@@ -163,7 +163,7 @@ def delete(
     Examples:
       e2graphrag documents delete novels.e2g the_time_machine.txt
     """
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         report = rag.delete(ids)
     text = (
         f"{shown_path(index)}: {report.documents} document(s) deleted with {report.chunks} chunks "
@@ -202,7 +202,7 @@ def tag(
     """
     if clear and (names or file):
         raise InvalidInputError("--clear removes all tags: run the command again to set new ones")
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         if clear:
             rag.set_tags(None)
         elif names or file:
@@ -231,9 +231,9 @@ def resume(
       e2graphrag documents resume novels.e2g
     """
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
-    chosen_engine = inputs.make_engine(engine, address)
+    chosen_engine = values.make_engine(engine, address)
     with (
-        inputs.open_index(
+        index_files.open_index(
             index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
         ) as rag,
         progress_bar() as progress,
@@ -283,15 +283,15 @@ def work(
     """
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
     with (
-        inputs.open_index(
+        index_files.open_index(
             index,
             summarizer=summarizer,
             embedder=embedder,
-            extractor=inputs.parse_extractors(spacy_model),
+            extractor=values.parse_extractors(spacy_model),
             concurrency=concurrency,
             lock_timeout=lock_timeout,
         ) as rag,
-        inputs.stopped_by_signals(rag.stop),
+        stop_signals.stopped_by_signals(rag.stop),
         progress_bar() as progress,
     ):
         report = rag.work(forever=forever, llm_limit=llm_limit, lease=lease, progress=progress)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, models, options
+from e2graphrag_integrations.cli import index_files, models, options, values
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.entities import (
@@ -62,7 +62,7 @@ def list_(
       e2graphrag entities list novels.e2g --type person --type place
       e2graphrag entities list novels.e2g --prefix fil
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         condition = parse_where(where or ())
         found = rag.entities(prefix=prefix, top=top, where=condition, types=types)
     print_entities(found, as_json=json)
@@ -84,7 +84,7 @@ def show(
       e2graphrag entities show novels.e2g Filby
       e2graphrag entities show novels.e2g Filby --where 'document_id=the_time_machine.txt' --json
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         details = rag.entity(name, top=top, where=parse_where(where or ()))
     print_entity(details, as_json=json)
 
@@ -124,9 +124,9 @@ def edit(
       e2graphrag entities edit novels.e2g
       e2graphrag entities edit novels.e2g --undo c0e29154abe9
     """
-    aliases = inputs.parse_aliases(alias or ())
+    aliases = values.parse_aliases(alias or ())
     pairs = None if separate is None else [separate]
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)
     print_edits(edits, as_json=json)
 
@@ -151,10 +151,10 @@ def homonyms(
     Examples:
       e2graphrag entities homonyms novels.e2g
     """
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         found = rag.propose_homonyms(prefix=prefix)
         if accept:
-            chosen = inputs.chosen_proposals(accept, found)
+            chosen = values.chosen_proposals(accept, found)
             print_edits(rag.edit_entities(separate=chosen), as_json=json)
             return
     print_homonyms(found, as_json=json)
@@ -192,7 +192,7 @@ def communities(
 
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env, estimate=estimate)
     condition = parse_where(where or ())
-    with inputs.open_index(
+    with index_files.open_index(
         index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
     ) as rag:
         if estimate:
@@ -229,8 +229,8 @@ def reindex(
       e2graphrag entities reindex novels.e2g
     """
     with (
-        inputs.open_index(
-            index, extractor=inputs.parse_extractors(spacy_model), lock_timeout=lock_timeout
+        index_files.open_index(
+            index, extractor=values.parse_extractors(spacy_model), lock_timeout=lock_timeout
         ) as rag,
         progress_bar() as progress,
     ):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import index_files, options
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.output.evaluate import print_evaluation
 from e2graphrag_integrations.cli.output.progress import progress_bar
@@ -64,8 +64,8 @@ def evaluate(
     if out is not None:
         check_report_path(out)
     asked = evaluation.read_questions(questions)
-    with inputs.open_index(index) as rag, progress_bar() as progress:
-        reader = inputs.scoped(rag, scope)
+    with index_files.open_index(index) as rag, progress_bar() as progress:
+        reader = index_files.scoped(rag, scope)
         report = evaluation.evaluate(reader, asked, compared or None, progress=progress)
     print_evaluation(report, as_json=json)
     if out is not None:

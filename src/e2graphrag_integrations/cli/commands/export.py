@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import index_files, options
 from e2graphrag_integrations.cli.app import group
 from e2graphrag_integrations.cli.options import flag
 from e2graphrag_integrations.cli.output.terminal import print_summary
@@ -34,7 +34,7 @@ def folder(
     Examples:
       e2graphrag export folder novels.e2g novels-export
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         rag.export_to(folder)
     print_summary(f"wrote {folder}", {"folder": folder}, as_json=json)
 
@@ -71,7 +71,7 @@ def graph(
       e2graphrag export graph novels.e2g novels.graphml --no-texts
       e2graphrag export graph novels.e2g novels-parquet --format parquet
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         counts = rag.export_graph(
             out,
             format,
@@ -121,9 +121,9 @@ def report(
     """
     from e2graphrag_integrations.html_report import write_report
 
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         written = write_report(
-            inputs.scoped(rag, scope),
+            index_files.scoped(rag, scope),
             out,
             questions=question or (),
             max_mb=max_mb,
@@ -161,7 +161,7 @@ def vectors(
       e2graphrag export vectors "postgresql://host/db?schema=library" pgvector
       e2graphrag export vectors novels.e2g http://localhost:6333/novels
     """
-    with inputs.open_index(index, vectors=vectors, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, vectors=vectors, lock_timeout=lock_timeout) as rag:
         report = rag.update_vectors(replace=replace)
     text = (
         f"{report.documents:,} document(s): wrote {report.written:,} with {report.vectors:,} "

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, models, options
+from e2graphrag_integrations.cli import index_files, inputs, models, options, values
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.options import number
 from e2graphrag_integrations.cli.output.indexing import print_estimate, print_report
@@ -85,17 +85,15 @@ def index(
     enricher = models.make_enricher(
         enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate or no_wait
     )
-    extractors = inputs.with_entity_rules(
-        inputs.parse_extractors(spacy_model), entity_rules, language
-    )
-    chosen_engine = inputs.make_engine(engine, address)
-    given_metadata = inputs.parse_metadata(metadata or ())
-    inputs.check_new_index(out, paths)
+    extractors = values.with_entity_rules(values.parse_extractors(spacy_model), entity_rules)
+    chosen_engine = values.make_engine(engine, address)
+    given_metadata = values.parse_metadata(metadata or ())
+    index_files.check_new_index(out, paths)
     sources = inputs.read_sources(paths, out, encoding)
     # An estimate must not create a file.
     in_memory = estimate and not index_exists(out)
     with (
-        inputs.remove_if_failed(out, uses_llm=summarizer is not None or enricher is not None),
+        index_files.remove_if_failed(out, uses_llm=summarizer is not None or enricher is not None),
         E2GraphRAG.open(
             ":memory:" if in_memory else out,
             embedder=embedder,

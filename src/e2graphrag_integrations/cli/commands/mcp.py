@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import index_files, options, values
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import number
 from e2graphrag_integrations.cli.output.terminal import print_line
@@ -65,10 +65,10 @@ def mcp(
 
     if transport == "stdio" and (token_env or allow_host):
         raise InvalidInputError("--token-env and --allow-host require --transport http")
-    token = inputs.read_token(token_env, TOKEN_VARIABLE)
+    token = values.read_token(token_env, TOKEN_VARIABLE)
     http = HttpOptions(host, port, token, allow_host or ()) if transport == "http" else None
-    with inputs.open_index(index) as rag:
-        server = make_server(IndexTools(inputs.scoped(rag, scope), max_tokens))
+    with index_files.open_index(index) as rag:
+        server = make_server(IndexTools(index_files.scoped(rag, scope), max_tokens))
         if http is None:
             serve_stdio(server)
         else:

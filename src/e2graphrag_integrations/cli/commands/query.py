@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, options
+from e2graphrag_integrations.cli import index_files, options
 from e2graphrag_integrations.cli.app import ExitCode, command
 from e2graphrag_integrations.cli.boosts import parse_weights
 from e2graphrag_integrations.cli.options import flag, number
@@ -118,8 +118,8 @@ def query(
     }
     condition = parse_where(where or ())
 
-    with inputs.open_index(index, vectors=vectors) as rag:
-        result = inputs.scoped(rag, scope).retrieve(
+    with index_files.open_index(index, vectors=vectors) as rag:
+        result = index_files.scoped(rag, scope).retrieve(
             question,
             k=5 if k is None and token_budget is None else k,
             mode=mode,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from e2graphrag_integrations.cli import inputs, models, options
+from e2graphrag_integrations.cli import index_files, models, options, values
 from e2graphrag_integrations.cli.app import command
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.terminal import print_line
@@ -94,7 +94,7 @@ def serve(
     from e2graphrag_integrations.server.web import Client, WebOptions, read_tokens
     from e2graphrag_integrations.server.web import serve as serve_app
 
-    token = inputs.read_token(token_env, TOKEN_VARIABLE)
+    token = values.read_token(token_env, TOKEN_VARIABLE)
     clients = [] if token is None else [Client("token", token, write=True)]
     clients += [] if tokens is None else read_tokens(tokens)
     first = clients[0].token if clients else None
@@ -110,10 +110,10 @@ def serve(
     )
     web = WebOptions(clients, http.hosts, read_only, where, answers=answers)
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
-    is_new = inputs.is_new_file(index) and not read_only and where is None
-    opening = inputs.create_index if is_new else inputs.open_index
+    is_new = index_files.is_new_file(index) and not read_only and where is None
+    opening = index_files.create_index if is_new else index_files.open_index
     with (
-        inputs.remove_if_failed(index, uses_llm=summarizer is not None),
+        index_files.remove_if_failed(index, uses_llm=summarizer is not None),
         opening(
             index,
             summarizer=summarizer,

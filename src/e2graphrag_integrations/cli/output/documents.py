@@ -69,7 +69,7 @@ def print_states_as_json(states: Sequence[reports.DocumentStatus], state: IndexS
         {
             "counts": _count_states(states),
             "documents": [asdict(state) for state in states],
-            "writer": state.writer,
+            "writer": None if state.writer is None else str(state.writer),
             "documents_per_second": state.documents_per_second,
             "seconds_left": state.seconds_left,
         }

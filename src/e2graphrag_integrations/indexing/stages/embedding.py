@@ -92,16 +92,18 @@ def embed_nodes(
     def store(vectors: dict[bytes, bytes]) -> None:
         cache.put_cached("vector", vectors)
 
-    unfinished = float(len(nodes))
+    embedded = len({first_nodes[key] for key in missing})
+    control.timer.advance("embed", len(nodes) - embedded, reused=True)
+    unfinished = float(embedded)
     work = EmbeddingWork(embedder)
     for done in run_in_slices(
         missing, owners, work, store, slice_size=_SLICE_SIZE, control=control
     ):
-        share = len(nodes) * done / len(missing)
+        share = embedded * done / len(missing)
         control.timer.advance("embed", share)
         unfinished -= share
-    control.timer.advance("embed", unfinished)  # cached or failed
-    return Embeddings(windows, len({first_nodes[key] for key in missing}))
+    control.timer.advance("embed", unfinished)  # failed
+    return Embeddings(windows, embedded)
 
 
 def windows_of(

@@ -98,7 +98,7 @@ def _extract(
         add(values)
 
     add(cached)
-    control.timer.advance("extract", len(chunks) - len(missing))
+    control.timer.advance("extract", len(chunks) - len(missing), reused=True)
     failed = len(missing)
     work = ExtractionWork(extractor)
     for done in run_in_slices(

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BeforeValidator, Field
@@ -25,6 +25,9 @@ MAX_NUMBER = 1_000_000_000
 MAX_TEXT = 4_000
 """Largest number, and maximum number of characters, of a parameter."""
 
+
+MISSING_SHARDS = "E2GraphRAG-Missing-Shards"
+"""Header with the names of the shards that an answer lacks, percent-encoded."""
 
 CALLER = "e2graphrag.caller"
 """Key of the caller in the scope, which no other request shares, unlike `request.state`."""
@@ -66,10 +69,20 @@ class Call:
     async def answer(self, work: Callable[[], Any]) -> Response:
         """Return the result of a function that reads the index as JSON; the limits apply.
 
+        A header names the shards that the answer lacks, because they cannot be asked.
+
         Raises:
             ClientDisconnect: If the client goes away before.
         """
-        return await _unless_gone(self.request, self.in_thread(lambda: as_response(work())))
+
+        def respond() -> Response:
+            result, missing = self.service.with_missing(work)
+            response = as_response(result)
+            if missing:
+                response.headers[MISSING_SHARDS] = ", ".join(quote(one) for one in missing)
+            return response
+
+        return await _unless_gone(self.request, self.in_thread(respond))
 
 
 async def call_of(request: Request) -> Call:

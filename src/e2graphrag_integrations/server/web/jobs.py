@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
@@ -83,7 +83,7 @@ class Job:
         self.view = JobView(secrets.token_urlsafe(12), kind, "waiting")
         self.owner = owner
         self.value: Any = None
-        self.started = time.strftime("%Y-%m-%d %H:%M:%S")
+        self.started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self._stages: dict[str, StageProgress] = {}

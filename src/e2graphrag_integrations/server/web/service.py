@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations.engine import E2GraphRAG
@@ -26,6 +26,9 @@ from e2graphrag_integrations.shards.index import ShardedIndex
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.index_state import written_by
 from e2graphrag_integrations.views.documents import Readable
+from e2graphrag_integrations.views.index_name import index_name
+
+T = TypeVar("T")
 
 Rights = Literal["public", "read", "answer", "all", "write"]
 """Who may call a route: everyone; clients with a token; those who may also let a model write
@@ -145,6 +148,13 @@ class Service:
             )
             raise Problem(400, "InvalidInputError", message, "shards_unsupported")
 
+    def with_missing(self, work: Callable[[], T]) -> tuple[T, tuple[str, ...]]:
+        """Return the result of a function that reads the index, and the shards that it lacks."""
+        if not isinstance(self.rag, ShardedIndex):
+            return work(), ()
+        result, missing = self.rag.with_missing(work)
+        return result, tuple(map(index_name, missing))  # without folders and servers
+
     @property
     def writers_take_turns(self) -> bool:
         """Whether a write waits for other processes instead of being refused: in a database."""
@@ -159,7 +169,7 @@ class Service:
         writer = None if self.writers_take_turns else self.rag.writer()
         if writer is not None:
             message = f"{written_by('the index', writer)}: try again when it has finished"
-            values = {"writer": self.explainer.shown(writer)}
+            values = {"writer": self.explainer.shown(str(writer))}
             shown = self.explainer.shown(message)
             raise Problem(409, "ConflictError", shown, "index_written", values)
 

@@ -110,7 +110,7 @@ class Info:
 
 @dataclass(frozen=True)
 class NewVectors:
-    """Vectors of another embedder, which answers do not use yet.
+    """Vectors of another embedder, which answers do not use yet, in all shards together.
 
     Attributes:
         embedder: Name of the new embedder.
@@ -118,7 +118,8 @@ class NewVectors:
         done, total: Numbers of chunks and summaries with new vectors, and of all.
         seconds_left: Estimated seconds until they are used; null if unknown.
         running: Whether they are being computed; if not, the run was interrupted.
-        command: The command that goes on; empty if the embedder has no name.
+        command: The command that goes on, with `INDEX` or `SHARD` for the place; empty if the
+            embedder has no name, or if shards have different ones.
     """
 
     embedder: str
@@ -157,6 +158,7 @@ class StateView:
         blocked: Why documents cannot be added now; empty if they can.
         blocked_deletion: Why documents cannot be deleted now; empty if they can.
         new_vectors: Vectors of another embedder that are being computed; null if there are none.
+        missing_shards: The names of the shards that cannot be asked, and do not count.
     """
 
     indexed: int
@@ -179,6 +181,7 @@ class StateView:
     blocked: str
     blocked_deletion: str
     new_vectors: NewVectors | None
+    missing_shards: tuple[str, ...]
 
 
 class SessionRequest(BaseModel):
@@ -279,9 +282,11 @@ def _answers(call: Call) -> AnswerInfo | None:
 def _state(call: Call) -> StateView:
     service, reader = call.service, call.reader
     since = None
+    missing: tuple[str, ...] = ()
     if isinstance(reader, E2GraphRAG):
         since = service.jobs.writing_since
-        state = reader.state(is_writing=since is not None)
+        is_writing = since is not None
+        state, missing = service.with_missing(lambda: reader.state(is_writing=is_writing))
     else:
         state = IndexState(len(reader.document_ids))
     blocked = blocked_deletion = action = ""
@@ -303,7 +308,7 @@ def _state(call: Call) -> StateView:
         state.failed,
         state.stored,
         state.resumable,
-        service.explainer.shown(state.writer or ""),
+        service.explainer.shown("" if state.writer is None else str(state.writer)),
         since or "",
         state.documents_per_second,
         state.seconds_left,
@@ -317,6 +322,7 @@ def _state(call: Call) -> StateView:
         blocked,
         blocked_deletion,
         _new_vectors(service, state),
+        missing,
     )
 
 
@@ -328,14 +334,16 @@ def _new_vectors(service: Service, state: IndexState) -> NewVectors | None:
     old = made_with.get("embedder_model") or describe_fingerprint(
         made_with.get("embedder", ""), made_with.get("embedder_name")
     )
-    command = f"e2graphrag indexes reembed INDEX {shlex.quote(row.model)}" if row.model else ""
+    model = row.embedder.model
+    place = "SHARD" if service.shards else "INDEX"
+    command = f"e2graphrag indexes reembed {place} {shlex.quote(model)}" if model else ""
     return NewVectors(
-        row.embedder,
+        row.embedder.name,
         old,
         row.done,
         row.total,
         row.seconds_left,
-        row.is_running(state.writer),
+        row.is_running,
         command,
     )
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
 import threading
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
@@ -26,6 +22,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     StoreLockedError,
 )
+from e2graphrag_integrations.store.postgres.application import application_name
 
 Connection = psycopg.Connection[Any]
 
@@ -47,9 +44,6 @@ _SERVER_SETTINGS: tuple[LiteralString, ...] = (
 
 _OLDEST = 120000
 """Oldest supported server: Postgres 12."""
-
-_MAX_NAME = 63
-"""Maximum length of an application's name."""
 
 _ESCAPED = {0: "\1\2", 1: "\1\3"}
 """Postgres cannot store NUL in texts. These escapes keep the order of texts."""
@@ -109,7 +103,7 @@ def connect(url: PostgresURL) -> Connection:
     except psycopg.Error as error:
         problem = redact(str(error), _secrets(url)).strip()
         raise InvalidInputError(f"{url.shown} is not a valid URL: {problem}") from None
-    settings: dict[str, Any] = {"application_name": _application_name(), **_DEFAULTS, **parameters}
+    settings: dict[str, Any] = {"application_name": application_name(), **_DEFAULTS, **parameters}
     settings["client_encoding"] = "UTF8"
     try:
         connection = psycopg.connect(**settings, autocommit=True)
@@ -137,12 +131,6 @@ def _check_server(connection: Connection, url: PostgresURL) -> None:
             f"{url.shown}: the database has the encoding {encoding}: create one with ENCODING "
             "'UTF8' TEMPLATE template0"
         )
-
-
-def _application_name() -> str:
-    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
-    name = f"e2graphrag {program[:20]} process {os.getpid()} on {socket.gethostname()}"
-    return name.encode("ascii", "replace").decode()[:_MAX_NAME]
 
 
 def _secrets(url: PostgresURL) -> list[str]:

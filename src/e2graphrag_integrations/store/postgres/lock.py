@@ -10,10 +10,14 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations.errors import StoreLockedError
+from e2graphrag_integrations.store.database import Writer
+from e2graphrag_integrations.store.postgres.application import named_writer
 
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 1.0
@@ -29,11 +33,10 @@ can share it again before."""
 
 _HOLDER = """
 SELECT a.application_name, a.usename, host(a.client_addr),
-to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS')
-FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+a.backend_start FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-AND l.classid::bigint = ? AND l.objid::bigint = ? AND l.pid <> ?
+AND l.classid::bigint = ? AND l.objid::bigint = ? AND (l.pid = ?) = ?
 """
 
 
@@ -124,21 +127,31 @@ class PostgresLock:
 
     def _check_wait(self, deadline: float, cancelled: Callable[[], bool] | None) -> None:
         if time.monotonic() >= deadline or (cancelled is not None and cancelled()):
+            writer = self.holder() or Writer()
             raise StoreLockedError(
-                f"{self._database.path} is being written by {self._holder()}: wait for it, or "
+                f"{self._database.path} is being written by {writer}: wait for it, or "
                 "increase lock_timeout="
             )
 
-    def holder(self) -> str | None:
-        """Return who holds the lock now, and since when; see `WriteLock`."""
-        return self._holder() if self._holders() else None
+    def own(self) -> Writer | None:
+        """Return this handle as a writer if it holds the lock; see `WriteLock`."""
+        return next(iter(self._writers(own=True)), None)
 
-    def _holders(self) -> list[tuple[str | None, ...]]:
+    def holder(self) -> Writer | None:
+        """Return who else holds the lock now; see `WriteLock`."""
+        writers = self._writers(own=False)
+        known = [one for one in writers if one.since is not None]
+        return next(iter(known or writers), None)
+
+    def _writers(self, *, own: bool) -> list[Writer]:
         high, low = (self._key >> 32) & 0xFFFFFFFF, self._key & 0xFFFFFFFF
-        return self._database.read(_HOLDER, (high, low, self._database.session_id))
+        session = self._database.session_id
+        return [_writer(*row) for row in self._database.read(_HOLDER, (high, low, session, own))]
 
-    def _holder(self) -> str:
-        for name, user, host, since in self._holders():
-            if name:
-                return f"{name} ({user}{f' from {host}' if host else ''}) since {since}"
-        return "another process"
+
+def _writer(name: str | None, user: str | None, host: str | None, since: datetime | None) -> Writer:
+    """Return the writer of a connection; only some users may see more than that there is one."""
+    if since is None:
+        return Writer()
+    account = f"{user}{f' from {host}' if host else ''}"
+    return replace(named_writer(name or ""), account=account, since=since.astimezone(UTC))

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { announce, busy, clear, errorBox, h } from "./dom.js";
-import { formatDuration, formatNumber, formatRate, listed, sentences, t } from "./i18n.js";
+import { commaList, formatDuration, formatNumber, formatRate, listed, sentences, t } from "./i18n.js";
 import { writerName } from "./reasons.js";
 
 const WHILE_WRITING = 3_000; // milliseconds between two looks at the state
@@ -50,12 +50,12 @@ export class IndexState extends EventTarget {
     this.current = state;
     if (JSON.stringify(before) === JSON.stringify(state)) return;
     const action = actionOf(state);
-    const texts = [describeState(state), writingOf(state), paceOf(state), vectorsOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
+    const texts = [describeState(state), writingOf(state), paceOf(state), vectorsOf(state), missingOf(state), this.blocked(false) || (action ? "" : wayOn(state))];
     clear(this.text, texts.filter(Boolean).map((text) => h("span", null, text)));
     this.button.textContent = action;
     this.button.hidden = !action;
     if (!action) clear(this.problem);
-    this.element.classList.toggle("is-incomplete", Boolean(state.lack || state.writing));
+    this.element.classList.toggle("is-incomplete", Boolean(state.lack || state.writing || state.missing_shards.length));
     this.element.hidden = false;
     this.dispatchEvent(new Event("state-changed"));
     if (before && (before.description !== state.description || (before.writing && !state.writing))) this.dispatchEvent(new Event("index-changed"));
@@ -127,6 +127,11 @@ function vectorsOf({ new_vectors: vectors }) {
     old ? t("state.vectors_until", { old }) : "",
     !running && command ? t("state.vectors_run", { command: `\`${command}\`` }) : "",
   ]);
+}
+
+/** Return which parts of the index cannot be asked, as a sentence; empty if all can. */
+function missingOf({ missing_shards: names }) {
+  return names.length ? t("state.missing", { names: commaList(names) }) : "";
 }
 
 /** Return the label of the button that indexes what waits; empty if this session cannot. */

@@ -223,6 +223,7 @@ export const ENGLISH = Object.freeze({
   "state.vectors_interrupted": "The computation of new vectors of {embedder} was interrupted: {done} of {total} are finished.",
   "state.vectors_left": "About {left} left.",
   "state.vectors_until": "Until all are finished, answers use those of {old}.",
+  "state.missing": "Parts of the index cannot be asked now: {names}.",
   "state.vectors_run": "Run {command} to go on.",
   "state.ask_again": "Ask again when it has finished.",
   "state.press": "Press “{action}”.",

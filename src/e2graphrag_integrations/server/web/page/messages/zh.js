@@ -223,6 +223,7 @@ export const CHINESE = Object.freeze({
   "state.vectors_interrupted": "{embedder} 的新向量计算已中断：已完成 {done} / {total}。",
   "state.vectors_left": "约剩 {left}。",
   "state.vectors_until": "全部完成之前，检索仍使用 {old} 的向量。",
+  "state.missing": "索引的以下部分现在无法查询：{names}。",
   "state.vectors_run": "请运行 {command} 继续。",
   "state.ask_again": "完成后请重新提问。",
   "state.press": "请点击“{action}”。",

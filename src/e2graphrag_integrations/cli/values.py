@@ -1,0 +1,143 @@
+"""The values of options: pairs, extractors, engines and tokens."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from e2graphrag_integrations.cli.where import parse_value
+from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.entities.extractor_choice import Extractors
+    from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
+
+
+def parse_metadata(arguments: Sequence[str]) -> dict[str, Any]:
+    """Parse `--metadata KEY=VALUE`; a value that is valid JSON is parsed.
+
+    Raises:
+        InvalidInputError: If an argument has a different form, or a key is given twice.
+    """
+    pairs = _pairs("--metadata", "KEY=VALUE", arguments)
+    return {key: parse_value(f"--metadata {key}", text) for key, text in pairs.items()}
+
+
+def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:
+    """Parse `--alias NAME=ENTITY`.
+
+    Raises:
+        InvalidInputError: If an argument has a different form, or a name is given twice.
+    """
+    return _pairs("--alias", 'NAME="ENTITY"', arguments)
+
+
+def _pairs(option: str, form: str, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the parts of each argument before and after its first equals sign."""
+    pairs: dict[str, str] = {}
+    for argument in arguments:
+        name, separator, value = argument.partition("=")
+        if not separator or not name:
+            raise InvalidInputError(f"{option} {argument!r} must be {form}")
+        if name in pairs:
+            raise InvalidInputError(f"{option} {argument!r}: {name!r} is given twice")
+        pairs[name] = value
+    return pairs
+
+
+def parse_extractors(arguments: Sequence[str] | None) -> str | dict[str, str] | None:
+    """Parse `--spacy-model NAME` or `--spacy-model LANGUAGE=NAME`; None means the defaults.
+
+    Raises:
+        InvalidInputError: If there are several for the same documents.
+    """
+    given = arguments or ()
+    if given and all(re.match("[a-z]{2,3}=", one) for one in given):
+        return _pairs("--spacy-model", "LANGUAGE=NAME", given)
+    if len(given) > 1:
+        raise InvalidInputError("--spacy-model: give one pipeline, or one for each LANGUAGE=NAME")
+    return given[0] if given else None
+
+
+def with_entity_rules(
+    extractors: str | Mapping[str, str] | None, path: str | None
+) -> Extractors | None:
+    """Return extractors that also find the names in the file of `--entity-rules`.
+
+    Args:
+        extractors: The pipelines of `--spacy-model`. Those for some languages restrict the rules to
+            these languages.
+        path: The file; None means that there are no rules.
+
+    Raises:
+        UnreadableFileError: If the file cannot be read, or a line is not JSON.
+        InvalidInputError: If a rule is invalid.
+    """
+    if path is None:
+        return extractors
+    from e2graphrag_integrations.entities.entity_rules import EntityRules
+    from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
+
+    rules = EntityRules.read(path)
+    if isinstance(extractors, str):
+        return rules.applied_to(SpacyEntityExtractor(extractors))
+    if extractors:
+        return {
+            code: rules.applied_to(SpacyEntityExtractor(name)) for code, name in extractors.items()
+        }
+    return rules
+
+
+def chosen_proposals(
+    names: Sequence[str], proposals: Sequence[HomonymProposal]
+) -> list[HomonymProposal]:
+    """Return the proposals with the names after `--accept`.
+
+    Raises:
+        InvalidInputError: If there is no proposal for a name.
+    """
+    by_name = {one.name: one for one in proposals}
+    forms = {name: normal_form(name) for name in names}
+    for name, form in forms.items():
+        if form not in by_name:
+            raise InvalidInputError(
+                f"--accept {name!r}: there is no proposal for this name; omit --accept to list them"
+            )
+    return [by_name[form] for form in forms.values()]
+
+
+def make_engine(name: str, address: str | None) -> IndexingEngine:
+    """Return the engine for the options `--engine` and `--address`.
+
+    Raises:
+        InvalidInputError: If the address is invalid, or is given without `--engine ray`.
+    """
+    if name != "ray":
+        if address is not None:
+            raise InvalidInputError("--address requires --engine ray")
+        return LocalEngine()
+    from e2graphrag_integrations.indexing.ray.engine import RayEngine
+
+    return RayEngine(address)
+
+
+def read_token(token_env: str | None, default: str) -> str | None:
+    """Return the token of a server from the environment; None if there is none.
+
+    Args:
+        token_env: The variable of `--token-env`, which must contain a token.
+        default: The variable that is read without `--token-env`.
+
+    Raises:
+        InvalidInputError: If `token_env` contains no token.
+    """
+    token = os.environ.get(token_env or default)
+    if token_env and not token:  # it may be the token, so do not print it
+        raise InvalidInputError(
+            "--token-env names no environment variable with a token: pass the name of the variable"
+        )
+    return token or None
