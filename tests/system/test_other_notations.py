@@ -1,4 +1,4 @@
-"""The first hit for times, amounts and abbreviations in another notation, with the default models."""
+"""The first hit for times, amounts and abbreviations in another notation, on real vectors."""
 
 from __future__ import annotations
 

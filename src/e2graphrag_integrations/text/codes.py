@@ -5,7 +5,7 @@ a term of its own, beside the words it consists of. Terms of codes begin with `#
 does, unless they consist of digits alone. Different spellings of a code have one term: `RTX 4090`,
 `rtx-4090` and `RTX4090`, or `2024-03-05` and `March 5, 2024`.
 
-Dates (`dates`), times (`times`) and numbered parts (`numbered`) are codes, too.
+Dates, times (`dates`) and numbered parts (`numbered`) are codes, too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from e2graphrag_integrations.text.dates import Date, find_dates, is_month
+from e2graphrag_integrations.text.dates import Date, Time, find_dates, find_times, is_month
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
-from e2graphrag_integrations.text.times import Time, find_times
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"

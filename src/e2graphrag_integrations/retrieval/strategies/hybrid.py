@@ -28,7 +28,6 @@ from e2graphrag_integrations.retrieval.names.bridges import (
 from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
 from e2graphrag_integrations.retrieval.names.namesakes import find_namesakes
 from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
-from e2graphrag_integrations.retrieval.names.title_links import title_links
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_question, is_overview
 from e2graphrag_integrations.retrieval.ranking.candidates import (
     WeightedList,
@@ -451,6 +450,8 @@ class _HybridSearch:
         The best link's score, at most 1, scales the weight of the list, so weak links have little
         influence.
         """
+        from e2graphrag_integrations.retrieval.names.title_links import title_links
+
         nodes = self.snapshot.nodes
         rows, scores = fuse(lists, self.strategy.rrf_k, len(nodes.ids))
         best = np.flatnonzero(nodes.level[rows] == 0)[: self.strategy.title_link_sources]

@@ -1,11 +1,12 @@
-"""Times of the day have one form in all notations."""
+"""Times of the day and amounts have one form in all notations."""
 
 from __future__ import annotations
 
 import pytest
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.times import find_times
+from e2graphrag_integrations.text.dates import find_times
+from e2graphrag_integrations.text.words import terms_of
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,6 @@ def test_other_numbers_are_no_times(text):
     ],
 )
 def test_a_time_or_an_amount_is_found_in_another_notation(text, question):
-    from e2graphrag_integrations.text.words import terms_of
-
     terms = {*code_terms(text), *terms_of(text)}
     [code] = [one for one in question_codes(question) if any(c.isdigit() for c in one.text)]
     assert terms & set(code.terms)
