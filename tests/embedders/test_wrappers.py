@@ -8,7 +8,6 @@ from langchain_core.embeddings import Embeddings
 from llama_index.core import Document
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
-from sentence_transformers import SentenceTransformer
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
@@ -76,6 +75,8 @@ class Digits(Embeddings):
 
 @pytest.fixture(scope="module")
 def model():
+    from sentence_transformers import SentenceTransformer
+
     with no_loading_bar():
         return SentenceTransformer(str(find_model(DEFAULT_MODEL)), device="cpu")
 

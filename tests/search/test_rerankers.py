@@ -12,8 +12,7 @@ import huggingface_hub.constants
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-from transformers.utils import logging
+import transformers  # its classes are imported at first use, which takes seconds
 
 from e2graphrag_integrations.embedders.sentence_transformers import no_loading_bar
 from e2graphrag_integrations.errors import MissingDependencyError, RerankError
@@ -27,7 +26,7 @@ TEXTS = ["Bert met Anna in Oslo.", "Cleo", "Rome. Rome. Rome.", "Oslo?", "Anna m
 
 
 def config(labels=1):
-    return BertConfig(
+    return transformers.BertConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=16,
         num_hidden_layers=1,
@@ -44,10 +43,10 @@ def folder(tmp_path_factory):
     """A folder written by `save_pretrained`."""
     path = tmp_path_factory.mktemp("cross-encoder")
     (path / "vocab.txt").write_text("\n".join(VOCABULARY))
-    BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path)
+    transformers.BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path)
     torch.manual_seed(0)
     with no_loading_bar():
-        BertForSequenceClassification(config()).save_pretrained(path)
+        transformers.BertForSequenceClassification(config()).save_pretrained(path)
     return path
 
 
@@ -65,9 +64,9 @@ def reranker(folder):
 @pytest.fixture(scope="module")
 def expected(folder):
     """The model's scores, computed one pair at a time."""
-    tokenizer = BertTokenizerFast.from_pretrained(folder)
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder)
     with no_loading_bar():
-        model = BertForSequenceClassification.from_pretrained(folder).eval()
+        model = transformers.BertForSequenceClassification.from_pretrained(folder).eval()
     with torch.no_grad():
         return [
             float(torch.sigmoid(model(**tokenizer(QUESTION, text, return_tensors="pt")).logits))
@@ -121,10 +120,10 @@ def test_eight_threads_load_the_model_once(folder, expected, monkeypatch):
 
 
 def test_loading_and_scoring_draw_no_progress_bars(folder, capfd):
-    enabled = logging.is_progress_bar_enabled()
+    enabled = transformers.utils.logging.is_progress_bar_enabled()
     CrossEncoderReranker(folder).rerank(QUESTION, TEXTS)
     assert capfd.readouterr() == ("", "")
-    assert logging.is_progress_bar_enabled() == enabled
+    assert transformers.utils.logging.is_progress_bar_enabled() == enabled
 
 
 def test_cached_model_loads_by_name(folder, tmp_path, monkeypatch, expected):
@@ -175,7 +174,7 @@ def test_missing_sentence_transformers_error_names_the_extra(folder, monkeypatch
 
 def test_classifier_with_three_classes_is_rejected(copied_folder):
     with no_loading_bar():
-        BertForSequenceClassification(config(labels=3)).save_pretrained(copied_folder)
+        transformers.BertForSequenceClassification(config(labels=3)).save_pretrained(copied_folder)
     with pytest.raises(RerankError, match=r"CrossEncoderReranker\.rerank\(\) failed"):
         rerank_scores(CrossEncoderReranker(copied_folder), QUESTION, TEXTS)
 
