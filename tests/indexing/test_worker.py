@@ -258,7 +258,7 @@ def test_operations_that_need_the_whole_index_wait_for_workers(postgres_url, ope
     assert llm.started.wait(10)
     hasty = open_index(postgres_url, lock_timeout=0.05, summarizer=llm, llm_id="llm")
     for operation in (hasty.compact, lambda: hasty.delete("d05"), lambda: hasty.add(numbered(3))):
-        with pytest.raises(StoreLockedError, match="is being written by e2graphrag"):
+        with pytest.raises(StoreLockedError, match="is being written by process"):
             operation()
     assert hasty.add(numbered(3), wait=False).queued
     other = open_index(postgres_url, summarizer=llm, llm_id="llm")
