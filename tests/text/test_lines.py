@@ -16,6 +16,7 @@ from e2graphrag_integrations.text.chunking import chunk_spans
 from e2graphrag_integrations.text.lines import (
     RowHeaders,
     last_row_block,
+    may_begin_in_rows,
     name_ends,
     row_block_at,
     row_blocks,
@@ -176,3 +177,18 @@ def test_lines_of_their_own_end_names(text, expected):
 )
 def test_wrapped_prose_goes_on(text):
     assert name_ends(text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "may_begin"),
+    [
+        ("A1,30", True),
+        ("A1, 30", True),
+        ("10:05:20 The time limit was reached. It stopped.", True),
+        ('{"record of": "the time. And more."}', True),
+        ("Mr. Bennet was so odd a mixture of quick parts, sarcastic humor, reserve", False),
+        ("He came late, and left.", False),
+    ],
+)
+def test_a_text_may_begin_in_rows_unless_its_first_line_is_prose(line, may_begin):
+    assert may_begin_in_rows(f"{line}\nMore.") is may_begin

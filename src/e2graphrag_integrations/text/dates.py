@@ -174,7 +174,7 @@ class Time:
         start, end: Its characters, half-open.
         forms: It as hours and minutes, such as `15:05`. A time in the afternoon is also given with
             12 hours, because the half of the day may be left out elsewhere. A time to the second is
-        also one to the minute.
+            also one to the minute.
     """
 
     start: int

@@ -150,7 +150,8 @@ def _first_kinds(text: str) -> set[tuple[str, int]]:
 
 def _is_prose(line: str, kind: str) -> bool:
     """Return whether separators are followed by spaces in a line with long parts or a sentence."""
-    return f"{kind} " in line and (
+    # The other kinds are names: a line of a log may have the word "time".
+    return (kind in _SEPARATORS and f"{kind} " in line) and (
         _SENTENCE.search(line) is not None
         or any(len(cell.split()) > _MAX_CELL for cell in line.split(kind))
     )

@@ -166,6 +166,7 @@ def test_a_schema_with_other_tables_is_no_index(postgres_url, open_index):
 def test_an_empty_schema_becomes_an_index(postgres_url, open_index, story):
     execute(postgres_url, "CREATE SCHEMA <s>")
     open_index(postgres_url).add(story)
+    assert open_index(postgres_url).retrieve("Anna?", k=1).nodes
 
 
 @pytest.mark.parametrize("version", [1, 99])

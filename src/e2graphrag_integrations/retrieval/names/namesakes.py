@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +121,8 @@ def _are_in(values: IntArray, numbers: IntArray) -> NDArray[np.bool_]:
 
 def find_namesakes(links: Sequence[Link], snapshot: Snapshot) -> Namesakes | None:
     """Return the namesakes of the full names in a question, or None if there are none."""
-    names = [name for link in links[:_MAX_NAMES] for name in _full_names(link, snapshot)]
+    found = (name for link in links for name in _full_names(link, snapshot))
+    names = list(islice(found, _MAX_NAMES))
     return Namesakes(names, snapshot) if names else None
 
 
