@@ -1,4 +1,4 @@
-"""The first hit for times, amounts and abbreviations in another notation, on real vectors."""
+"""The first hit for questions in another notation than the text, on real vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,21 @@ BODIES = [
         "North Sea Pilot Board",
         "City Tree Office",
         "Regional Seed Bank",
+        "World Health Organization",
+        "World Trade Organization",
     )
+]
+TOWNS = [
+    f"Our branch in {name} opened in spring and sells tools."
+    for name in ("Tromsø", "Bodø", "Łódź", "Zürich", "Muenster", "Malmo", "Türi", "Aalborg")
+]
+OWNERS = [
+    f"Herr {name} opened the shop in spring and sells tools."
+    for name in ("Müller", "Köhler", "Krüger", "Jäger", "Baek", "Groesse", "Schröder")
+]
+DISHES = [
+    f"The {name} was approved by the board in spring."
+    for name in ("rømmegrøt", "żurek", "crème brûlée", "jalapeno sauce", "Gemüse", "pâté")
 ]
 
 
@@ -28,6 +42,14 @@ BODIES = [
         (AMOUNTS, "Which offer was 6610 dollars?", "$6,610"),
         (BODIES, "What did the NSPB publish?", "North Sea Pilot Board"),
         (BODIES, "What did ESA publish?", "European Space Agency"),
+        (BODIES, "What did the WHO publish?", "World Health Organization"),
+        (TOWNS, "When did the branch in Bodo open?", "Bodø"),
+        (OWNERS, "When did Herr Krueger open the shop?", "Krüger"),
+        (OWNERS, "When did Herr Bäk open the shop?", "Baek"),
+        (TOWNS, "When did the branch in Malmö open?", "Malmo"),
+        (DISHES, "Who approved the rommegrot?", "rømmegrøt"),
+        (DISHES, "Who approved the jalapeño sauce?", "jalapeno"),
+        (DISHES, "Who approved the pate?", "pâté"),
     ],
 )
 def test_another_notation_finds_the_text(texts, question, expected):

@@ -16,6 +16,7 @@ from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import index_strings
 from e2graphrag_integrations.text.codes import code_terms
 from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words
+from e2graphrag_integrations.text.spellings import plain_terms
 from e2graphrag_integrations.text.words import terms_of
 
 _CACHED_TERMS = 1024
@@ -89,7 +90,9 @@ def read_postings(texts: Iterable[str]) -> TermPostings:
     for text in texts:
         cleaned = clean_text(text)
         terms = terms_of(cleaned)
-        lengths.append(len(terms))  # without codes and parts of words, which repeat words
+        lengths.append(len(terms))  # without the terms that follow, which repeat words
+        if not cleaned.isascii():
+            terms += plain_terms(terms)
         terms += code_terms(cleaned)
         if cleaned is not text:
             terms += terms_of(parts_of_broken_words(text))

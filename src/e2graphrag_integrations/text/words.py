@@ -44,7 +44,7 @@ def _words() -> frozenset[str]:
     return frozenset(_LIST.read_text(encoding="utf-8").split())
 
 
-TERM_RULES = 8
+TERM_RULES = 9
 """Version of the terms of BM25 indexes, which are built again if it is another one."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED
@@ -172,6 +172,20 @@ LETTERS = frozenset(ascii_lowercase)
 def is_function_word(term: str) -> bool:
     """Return whether a casefolded word is a function word of English, or a single letter."""
     return term in FUNCTION_WORDS or term in LETTERS
+
+
+_SHORTEST_SHOUTED = 3
+"""Minimum number of letters of an abbreviation that is spelled like a function word."""
+
+
+def is_shouted(word: str) -> bool:
+    """Return whether a word is a function word in capitals, which may be an abbreviation.
+
+    >>> is_shouted("WHO"), is_shouted("Who"), is_shouted("IT"), is_shouted("ILO")
+    (True, False, False, False)
+    """
+    is_long = len(word) >= _SHORTEST_SHOUTED
+    return is_long and word.isupper() and is_function_word(word.casefold())
 
 
 _SHORTEST = 5

@@ -32,7 +32,7 @@ from e2graphrag_integrations.entities.matching.name_keys import (
 )
 from e2graphrag_integrations.entities.normalize import fold_letters
 from e2graphrag_integrations.text.letters import has_han, simplified
-from e2graphrag_integrations.text.words import is_common_word
+from e2graphrag_integrations.text.words import is_common_word, is_shouted
 from e2graphrag_integrations.types import Mention
 
 KNOWN = "KNOWN"
@@ -337,6 +337,7 @@ def _spelled(
             if has_casing and len(own) == 1 and _is_common(question, own[0]):
                 continue
             is_marked = is_own and not part.cut and _is_marked(question, own, has_casing=has_casing)
+            is_marked |= has_casing and keys is index.aliases and _is_abbreviation(question, own)
             if own[0].is_han or is_marked or _is_evident(part, own, rows, evidence()):
                 yield part
 
@@ -344,6 +345,12 @@ def _spelled(
 def _is_common(question: str, word: _Word) -> bool:
     """Return whether the question has a common word in lower case."""
     return question[word.start].islower() and is_common_word(word.form)
+
+
+def _is_abbreviation(question: str, words: Sequence[_Word]) -> bool:
+    """Return whether capitals show that one function word is meant as initials, such as WHO."""
+    written = question[words[0].start : words[-1].end]
+    return len(words) == 1 and is_shouted(written)
 
 
 def _has_comma(question: str, words: Sequence[_Word]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log
@@ -16,7 +16,7 @@ from e2graphrag_integrations.entities.matching.linking import Link, Linking, lin
 from e2graphrag_integrations.retrieval.question_words import content_words
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import is_function_word, terms_of
+from e2graphrag_integrations.text.words import is_function_word, is_shouted, terms_of
 from e2graphrag_integrations.types import NOUN
 
 
@@ -133,7 +133,7 @@ class Seeds:
         """The share of the query that its linked names cover, by IDF of its words, in [0, 1].
 
         A function word that the index lacks does not count: lists and chats have no "what" and
-        "did", which would be its rarest words.
+        "did", which would be its rarest words. The words of a name replace its abbreviation.
         """
         bm25, carried = self._snapshot.bm25, self._query.carried_terms
         words = content_words(self._query.terms, bm25)
@@ -146,6 +146,7 @@ class Seeds:
             if one.how == "user alias"  # may be translated
             for term in terms_of(one.entity)
         )
+        terms, names = self._write_out(terms), self._write_out(names)
         # Sorted, because a sum in the order of a set would differ between processes.
         total = bm25.reference_score(sorted(terms), weights=carried)
         covered = bm25.reference_score(sorted(terms & names), weights=carried)
@@ -153,15 +154,23 @@ class Seeds:
 
     @lazy
     def written_out(self) -> Mapping[str, tuple[str, ...]]:
-        """The words of the names that abbreviations mean, for those that no text contains."""
+        """The words of the names that abbreviations mean, for those that no text contains.
+
+        An abbreviation that is spelled like a function word says nothing where texts contain it.
+        """
         bm25 = self._snapshot.bm25
         found: dict[str, tuple[str, ...]] = {}
         for one in self.linking.links:
             terms = terms_of(one.mention)
-            if one.how == "alias" and len(terms) == 1 and not bm25.doc_freq(terms[0]):
+            if one.how != "alias" or len(terms) != 1:
+                continue
+            if is_shouted(one.mention) or not bm25.doc_freq(terms[0]):
                 words = dict.fromkeys(terms_of(one.entity))
                 found[terms[0]] = tuple(word for word in words if not is_function_word(word))
         return found
+
+    def _write_out(self, terms: Iterable[str]) -> set[str]:
+        return {word for one in terms for word in self.written_out.get(one, (one,))}
 
     @property
     def has_full_name(self) -> bool:

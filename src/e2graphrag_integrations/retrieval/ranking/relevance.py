@@ -25,6 +25,7 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
+from e2graphrag_integrations.text.spellings import other_spellings
 from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 from e2graphrag_integrations.types import Span
 
@@ -37,7 +38,7 @@ _TRUSTED_FRACTION = 0.25
 docs/constants.md compares other values."""
 
 _INFLECTED = 0.8
-"""Weight of an inflected form in BM25, relative to the word in the question."""
+"""Weight in BM25 of an inflected form or another spelling, relative to the question's own word."""
 
 _FIELD_WEIGHT = 0.5
 """Weight of the BM25 score of a chunk's field, which repeats words of its text."""
@@ -104,10 +105,13 @@ class Relevance:
         """The words of the question, and those carried over from earlier turns.
 
         Question words in Chinese are left out, and English function words if the index is in
-        another language.
+        another language. The words of a name replace its abbreviation.
         """
         own = content_words(self.query.terms, self.snapshot.bm25)
-        return [*own, *self._carried]
+        return [
+            *(word for one in own for word in self.written_out.get(one, (one,))),
+            *self._carried,
+        ]
 
     @property
     def _carried(self) -> Mapping[str, float]:
@@ -115,24 +119,30 @@ class Relevance:
 
     @lazy
     def forms(self) -> Mapping[str, tuple[str, ...]]:
-        """The inflected forms of the question's words that the index contains, by word.
+        """The other forms of the question's words that the index contains, by word.
 
-        For a word that the index does not contain in any form, these are the words of the name that
-        it abbreviates, or else the words that differ by one typing error. A form that the question
-        contains itself is left out. An index whose language is not English has only those of
-        abbreviations.
+        These are inflected forms, and spellings with or without marks. For a word that the index
+        does not contain in any form, they are the words that differ by one typing error. A form
+        that the question contains itself is left out. Only an English index has inflected forms
+        and corrections.
         """
-        bm25, own = self.snapshot.bm25, frozenset(self.terms)
-        if not is_english(bm25):
-            return self.written_out
+        own = frozenset(self.terms)
+        is_in_english = is_english(self.snapshot.bm25)
         forms: dict[str, tuple[str, ...]] = {}
         for term in dict.fromkeys(self.terms):
-            found = tuple(one for one in inflections(term) if one not in own and bm25.doc_freq(one))
-            if not found and not bm25.doc_freq(term):
-                found = self.written_out.get(term) or corrections(term, bm25.doc_freq)
+            found = tuple(one for one in self._forms_of(term, is_in_english) if one not in own)
             if found:
                 forms[term] = found
         return forms
+
+    def _forms_of(self, term: str, is_in_english: bool) -> tuple[str, ...]:
+        doc_freq = self.snapshot.bm25.doc_freq
+        spellings = () if is_function_word(term) else other_spellings(term)
+        related = (*spellings, *(inflections(term) if is_in_english else ()))
+        found = tuple(filter(doc_freq, related))
+        if found or doc_freq(term):
+            return found
+        return corrections(term, doc_freq) if is_in_english else ()
 
     @lazy
     def searched(self) -> tuple[list[str], Mapping[str, float]]:

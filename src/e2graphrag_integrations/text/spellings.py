@@ -1,0 +1,69 @@
+"""Spellings of words without the marks of their letters.
+
+People write "creme brulee", "Bodo" or "Mueller" where a text has "crème brûlée", "Bodø" and
+"Müller", and the reverse. A word with such a letter is therefore indexed a second time in each
+plain spelling, as a term of its own, so that it still ranks above a word without marks.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+PLAIN = "~"
+"""First character of the term of a plain spelling. No word begins with it."""
+
+_CACHED = 8192
+
+_LETTER = re.compile("[\u00e0-\u024f\u0370-\u03ff\u0451\u1e00-\u1fff]")
+"""What every word with such a letter contains. Other scripts need no further look."""
+
+_MARKED = re.compile("([a-z\u03b1-\u03c9])[\u0300-\u036f]+|(\u0435)\u0308")
+"""A Latin or Greek letter with marks, or the Russian letter yo."""
+
+_STROKES = str.maketrans("øłđðħŧ", "olddht")
+"""Letters with a stroke, which Unicode does not divide into a letter and a mark."""
+
+_LIGATURES = str.maketrans({"æ": "ae", "œ": "oe", "þ": "th", "ı": "i"})
+_PAIRS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae"})
+"""How German and the Scandinavian languages write letters with two others."""
+
+
+@lru_cache(maxsize=_CACHED)
+def plain_spellings(word: str) -> tuple[str, ...]:
+    """Return the spellings of a casefolded word without marks; none if it has no such letter.
+
+    >>> plain_spellings("müller"), plain_spellings("bodø"), plain_spellings("müll")[0]
+    (('muller', 'mueller'), ('bodo', 'bodoe'), 'mull')
+    >>> plain_spellings("ёлка"), plain_spellings("cafe"), plain_spellings("йод")
+    (('елка',), (), ())
+    """
+    if word.isascii() or not _LETTER.search(word):
+        return ()
+    found = dict.fromkeys(map(_without_marks, (word, word.translate(_PAIRS))))
+    return tuple(one for one in found if one != word)
+
+
+def plain_terms(terms: Iterable[str]) -> list[str]:
+    """Return the further terms of a text for its words that have marks.
+
+    >>> plain_terms(["crème", "brulee"])
+    ['~creme']
+    """
+    return [PLAIN + plain for term in terms for plain in plain_spellings(term)]
+
+
+def other_spellings(word: str) -> tuple[str, ...]:
+    """Return the terms by which an index has a word of a question in another spelling.
+
+    >>> other_spellings("crème"), other_spellings("creme")
+    (('creme',), ('~creme',))
+    """
+    return plain_spellings(word) or (PLAIN + word,)
+
+
+def _without_marks(word: str) -> str:
+    bare = _MARKED.sub(lambda match: match[1] or match[2], unicodedata.normalize("NFD", word))
+    return unicodedata.normalize("NFC", bare).translate(_STROKES).translate(_LIGATURES)
