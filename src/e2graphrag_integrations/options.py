@@ -204,6 +204,9 @@ class FreshnessPolicy:
             seconds before the question. 0 waits for the newest generation; None never waits.
         read_your_writes: Whether an answer contains all changes that were made through the same
             object before the question.
+        process_from: Number of chunks and summaries from which a process of its own, with a low
+            priority, prepares the next state of an index file. It starts with a change, and ends
+            after a minute without one. None prepares every state in a thread.
 
     Raises:
         InvalidInputError: If a value is invalid.
@@ -211,6 +214,7 @@ class FreshnessPolicy:
 
     max_staleness: float | None = None
     read_your_writes: bool = True
+    process_from: int | None = 50_000
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -218,6 +222,8 @@ class FreshnessPolicy:
             checked = check_seconds("max_staleness", self.max_staleness)
             object.__setattr__(self, "max_staleness", checked)
         check_bool("read_your_writes", self.read_your_writes)
+        if self.process_from is not None:
+            check_int("process_from", self.process_from, 0)
 
     def required_time(self, now: float, last_write: float) -> float:
         """Return the time up to which an answer must contain all changes.

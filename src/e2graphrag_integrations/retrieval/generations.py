@@ -47,6 +47,9 @@ _MAX_RETRY_SECONDS = 60.0
 """Delay after a generation could not be prepared; it doubles with every further failure."""
 
 
+Build = Callable[[Store, Snapshot | None], tuple[Snapshot, Snapshot]]
+
+
 @dataclass(frozen=True, eq=False)
 class Generation:
     """A snapshot that answers questions.
@@ -134,16 +137,23 @@ class GenerationKeeper:
         build: Returns the snapshot of the newest generation, for questions and as the base of the
             next build. Its arguments are the store to read and the last base.
         policy: How old an answer may be.
+        build_aside: The same for a generation that no question waits for; by default, `build`.
+        needs_merge: Returns whether to merge the segments of a base.
     """
 
     def __init__(
         self,
         store: Store,
-        build: Callable[[Store, Snapshot | None], tuple[Snapshot, Snapshot]],
+        build: Build,
         policy: FreshnessPolicy,
+        *,
+        build_aside: Build | None = None,
+        needs_merge: Callable[[Snapshot], bool] | None = None,
     ) -> None:
         self._store = store
         self._build = build
+        self._build_aside = build if build_aside is None else build_aside
+        self._needs_merge = _needs_merge if needs_merge is None else needs_merge
         self._policy = policy
         self._build_lock = process_lock()
         self._state_lock = process_lock()  # guards the attributes below
@@ -288,7 +298,7 @@ class GenerationKeeper:
             return  # it was requested while the attempt that failed was running
         try:
             with self._build_lock:
-                self._build_next(self._store_for_background())
+                self._build_next(self._store_for_background(), self._build_aside)
             self._release_memory()
         except Exception as error:  # noqa: BLE001 - becomes the problem of `freshness`
             self._record_failure(error)
@@ -303,7 +313,7 @@ class GenerationKeeper:
                 return last
             is_first, last = last is None, None  # which frees its arrays
             with on_error(partial(self._record_failure, is_raised=True), Exception):
-                built = self._build_next(self._store)
+                built = self._build_next(self._store, self._build)
             if not is_first:
                 self._release_memory()
             return built
@@ -314,30 +324,32 @@ class GenerationKeeper:
         if last is not None and len(last.snapshot.nodes.document) >= _LARGE:
             release_free_memory()
 
-    def _build_next(self, store: Store) -> Generation:
+    def _build_next(self, store: Store, build: Build) -> Generation:
         """Build, warm up and publish the newest generation. Needs the build lock."""
         now, last = time.monotonic(), self._last
         newest = store.newest_generation(now)
         if last is not None and newest.name == last.name:
             return self._confirm(last, newest.complete_until)
         try:
-            snapshot, base = self._build_warm(store, last)
+            snapshot, base = self._build_warm(store, build, last)
         except StaleSnapshotError:  # the file changed before all its texts were read
             with store.read_transaction():
-                snapshot, base = self._build_warm(store, last)
+                snapshot, base = self._build_warm(store, self._build, last)
         built = Generation(snapshot, base, now)
         with self._state_lock:
             self._last, self._failure, self._was_asked = built, None, False
-        if base.has_segments and self._merged is None and _needs_merge(base):
+        if base.has_segments and self._merged is None and self._needs_merge(base):
             self._merge_task.request(self._merge)
         return built
 
-    def _build_warm(self, store: Store, last: Generation | None) -> tuple[Snapshot, Snapshot]:
+    def _build_warm(
+        self, store: Store, build: Build, last: Generation | None
+    ) -> tuple[Snapshot, Snapshot]:
         """Build the newest snapshot with all parts that questions have used in the last one."""
         with self._state_lock:
             merged, self._merged = self._merged, None
         older = merged if merged is not None or last is None else last.base
-        snapshot, base = self._build(store, older)
+        snapshot, base = build(store, older)
         if last is not None:
             compute_like(snapshot, last.snapshot, lambda: not self._task.stopping.is_set())
         return snapshot, base

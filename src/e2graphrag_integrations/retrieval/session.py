@@ -19,6 +19,7 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError, StoreError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.reports import Freshness
+from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
 from e2graphrag_integrations.retrieval.generations import (
     Generation,
     GenerationKeeper,
@@ -134,7 +135,10 @@ class RetrievalSession:
         self._node_search = node_search
         self._field_loader = field_loader
         policy = FreshnessPolicy() if policy is None else policy
-        self._generations = GenerationKeeper(store, self._build, policy)
+        self._aside = PreparingProcess(store.file, policy.process_from, kind=kind)
+        self._generations = GenerationKeeper(
+            store, self._build, policy, build_aside=self._build_aside, needs_merge=self._needs_merge
+        )
         self._scopes: ScopedSnapshots | None = None
         self._scopes_lock = process_lock()
         self._unfinished = UnfinishedDocuments(store)
@@ -159,7 +163,9 @@ class RetrievalSession:
 
     def close(self) -> None:
         """Stop preparing generations in the background, and release the snapshots."""
+        self._aside.close()  # first, because a thread may wait for it
         self._generations.close()
+        self._aside.close()  # again, because the snapshots are released now
         with self._scopes_lock:
             self._scopes = None
 
@@ -319,7 +325,23 @@ class RetrievalSession:
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
-        base = load_or_build_snapshot(store, older, kind=self._kind)
+        return self._completed(store, load_or_build_snapshot(store, older, kind=self._kind))
+
+    def _build_aside(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
+        """Return the result of `_build`, for which another process prepares a large snapshot."""
+        prepared = None
+        if older is not None and self._aside.suits(older):
+            prepared = self._aside.prepare(store, older)
+        return self._build(store, older) if prepared is None else self._completed(store, prepared)
+
+    def _needs_merge(self, base: Snapshot) -> bool:
+        """Return whether to merge the segments of a snapshot here: the other process merges its."""
+        from e2graphrag_integrations.snapshot.incremental import needs_merge
+
+        return not self._aside.is_running and needs_merge(base)
+
+    def _completed(self, store: Store, base: Snapshot) -> tuple[Snapshot, Snapshot]:
+        """Return a snapshot with the field of its chunks and other vectors, and without these."""
         load_field = self._field_loader(base, store)
         if load_field is not None:
             base = replace(base, field_factory=load_field, prebuilt_bm25=base.loaded_bm25)

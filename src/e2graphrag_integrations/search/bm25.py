@@ -58,10 +58,12 @@ class BM25Part:
         postings: The terms.
         rows: The row in the index of each of these texts, ascending; -1 for a text that is not in
             the index. None if they are all texts of the index, in order.
+        known_dropped: The value of `dropped`, if it was computed before.
     """
 
     postings: TermPostings
     rows: IntArray | None = None
+    known_dropped: Mapping[int, int] | None = None
 
     @property
     def own_rows(self) -> IntArray:
@@ -69,8 +71,10 @@ class BM25Part:
         return np.arange(len(self.postings.lengths)) if self.rows is None else self.rows
 
     @lazy
-    def dropped(self) -> dict[int, int]:
+    def dropped(self) -> Mapping[int, int]:
         """The number of texts that contain a term but are not in the index, by column."""
+        if self.known_dropped is not None:
+            return self.known_dropped
         return {} if self.rows is None else self.postings.doc_freq_in(self.rows < 0)
 
     def prepare(self) -> None:

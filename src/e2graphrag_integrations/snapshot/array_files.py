@@ -15,7 +15,7 @@ import shutil
 import time
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -141,18 +141,34 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
     Returns:
         The arrays and the metadata, or None if a file is missing, damaged or in a different format.
     """
-    folder = newest_version(folder)
+    return _read(newest_version(folder), _matches)
+
+
+def read_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
+    """Return the result of `load_arrays` for files that a process of our own has just written.
+
+    Their checksums are not compared, which would read all of them.
+    """
+    return _read(folder, lambda _, __: True)
+
+
+def _matches(path: Path, crc: int) -> bool:
+    return _crc(path) == crc
+
+
+def _read(
+    folder: Path, is_valid: Callable[[Path, int], bool]
+) -> tuple[Arrays, dict[str, Any]] | None:
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
         text = wrapped["text"]
         if wrapped["format"] != FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
             return None
         content = json.loads(text)
-        if any(_crc(array_file(folder, name)) != crc for name, crc in content["arrays"].items()):
+        files = {name: array_file(folder, name) for name in content["arrays"]}
+        if not all(is_valid(files[name], crc) for name, crc in content["arrays"].items()):
             return None
-        return {name: _load(array_file(folder, name)) for name in content["arrays"]}, content[
-            "meta"
-        ]
+        return {name: _load(file) for name, file in files.items()}, content["meta"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
         return None
     except SystemError:

@@ -20,7 +20,7 @@ from e2graphrag_integrations.graph.builder import MentionTable
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.search.ivf import ROW_TYPE, InvertedLists, stored_rows
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import Arrays
@@ -123,7 +123,7 @@ def snapshot_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any] | SegmentedVec
 def restore_snapshot(
     arrays: Arrays,
     meta: dict[str, Any],
-    dense: DenseIndex,
+    dense: NodeSearch,
     bm25_factory: Callable[[Snapshot], BM25Index],
 ) -> Snapshot:
     """Return the snapshot; the inverse of `snapshot_arrays` and `snapshot_meta`."""

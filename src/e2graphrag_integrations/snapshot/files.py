@@ -124,6 +124,20 @@ def load_or_build_snapshot(
     return files.save(updated)
 
 
+def load_snapshot(store: Store, generation: str, *, kind: VectorKind = FLOAT32) -> Snapshot | None:
+    """Return the snapshot of a generation from disk; None if it is missing or damaged."""
+    if store.snapshot_folder is None:
+        return None
+    return _SnapshotFiles(store, store.snapshot_folder, kind=kind).load(generation)
+
+
+def load_segment(store: Store, generation: str, *, kind: VectorKind = FLOAT32) -> Snapshot | None:
+    """Return the documents in the folder of one generation; None without its BM25 index."""
+    if store.snapshot_folder is None:
+        return None
+    return _SnapshotFiles(store, store.snapshot_folder, kind=kind).load_segment(generation)
+
+
 def _is_large(snapshot: Snapshot) -> bool:
     from e2graphrag_integrations.snapshot.incremental import is_large
 
@@ -309,7 +323,7 @@ class _SnapshotFiles:
             ),
         )
 
-    def _load_segment(self, generation: str) -> Snapshot | None:
+    def load_segment(self, generation: str) -> Snapshot | None:
         """Return the documents in the folder of one generation; None without its BM25 index."""
         content = load_arrays(self._folder / generation)
         segment = None if content is None else self._restore(generation, *content)
@@ -331,7 +345,7 @@ class _SnapshotFiles:
         from e2graphrag_integrations.snapshot.segments import join_segments
 
         words = self.load_bm25(own)
-        segments = [self._load_segment(generation) for generation in generations]
+        segments = [self.load_segment(generation) for generation in generations]
         valid = [segment for segment in segments if segment is not None]
         if words is None or len(valid) < len(segments):
             return None
@@ -382,7 +396,7 @@ class _SnapshotFiles:
             return replace(snapshot, segments=None)
         segments = followed_by(older.segments, newer, set(older.documents) - {*snapshot.documents})
         if len(segments.generations) > _MAX_SEGMENTS:
-            recent = [self._load_segment(generation) for generation in generations[1:]]
+            recent = [self.load_segment(generation) for generation in generations[1:]]
             valid = [segment for segment in recent if segment is not None]
             if len(valid) < len(recent):
                 return replace(snapshot, segments=None)

@@ -94,22 +94,13 @@ class KeptPreparation(Preparation):
 
     def stale(self, built: Snapshot) -> Iterator[str]:
         """Yield the names of the stored parts that differ from those of a fresh build."""
-        names = built.aliases.codes
-        values: list[tuple[_Kind[Any, Any], Any, Any]] = [
-            (_SUBJECTS, built, built.subjects),
-            (_RANKS, built, built.personalized_pagerank),
-            (_SHARES, built, built.shares_named),
-            (_NAME_KEYS, names, built.aliases.index),
-            (_NAME_WORDS, names, built.aliases.words),
-        ]
-        for kind, source, value in values:
-            stored = self.load(kind.name)
-            arrays, meta = kind.arrays(source, value)
+        for part, (arrays, meta) in computed_parts(built).items():
+            stored = self.load(part)
             if stored is not None and not (
-                stored[1] == {**meta, "rules": kind.rules}
+                stored[1] == meta
                 and all(np.array_equal(array[:], stored[0][name]) for name, array in arrays.items())
             ):
-                yield kind.name
+                yield part
 
     def _get(self, kind: _Kind[S, T], source: S, compute: Callable[[S], T]) -> T:
         """Return a stored value, or compute and store it."""
@@ -129,6 +120,23 @@ class KeptPreparation(Preparation):
             return kind.restore(source, *stored)
         except INVALID:
             return None
+
+
+def computed_parts(snapshot: Snapshot) -> dict[str, Part]:
+    """Return the arrays and JSON values of all that is kept of a snapshot, by subfolder."""
+    names = snapshot.aliases.codes
+    values: list[tuple[_Kind[Any, Any], Any, Any]] = [
+        (_SUBJECTS, snapshot, snapshot.subjects),
+        (_RANKS, snapshot, snapshot.personalized_pagerank),
+        (_SHARES, snapshot, snapshot.shares_named),
+        (_NAME_KEYS, names, snapshot.aliases.index),
+        (_NAME_WORDS, names, snapshot.aliases.words),
+    ]
+    parts: dict[str, Part] = {}
+    for kind, source, value in values:
+        arrays, meta = kind.arrays(source, value)
+        parts[kind.name] = arrays, {**meta, "rules": kind.rules}
+    return parts
 
 
 def _subject_arrays(snapshot: Snapshot, subjects: Subjects) -> Part:
@@ -260,3 +268,6 @@ _RANKS = _Kind("ranks", 1, _rank_arrays, _restore_ranks)
 _SHARES = _Kind("shares", 1, _share_arrays, _restore_shares)
 _NAME_KEYS = _Kind("keys", 1, _key_arrays, _restore_keys)
 _NAME_WORDS = _Kind("name_words", 1, _word_arrays, _restore_words)
+
+KEPT = tuple(kind.name for kind in (_SUBJECTS, _RANKS, _SHARES, _NAME_KEYS, _NAME_WORDS))
+"""Names of the subfolders of what is kept."""

@@ -20,6 +20,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.reports import CompactReport, DeleteReport
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.database import Database, KnownGeneration, Transaction, WriteLock
 from e2graphrag_integrations.store.location import open_database
 from e2graphrag_integrations.store.records import (
@@ -153,6 +154,12 @@ class Store:
     def snapshot_folder(self) -> Path | None:
         """The folder for the search indexes derived from the store; None keeps them in memory."""
         return self.database.snapshot_folder
+
+    @property
+    def file(self) -> Path | None:
+        """The index file; None if the index is in memory or in Postgres."""
+        is_file = isinstance(self.database, SQLiteDatabase) and self.path != MEMORY
+        return Path(self.path) if is_file else None
 
     def check_writable(self) -> None:
         """Reject a write in a forked process.

@@ -1,0 +1,1 @@
+"""Preparing the next state for questions in a process of its own."""

@@ -1,0 +1,170 @@
+"""Handing a snapshot in segments over to another process, without its large segment.
+
+A process that prepares snapshots aside (`retrieval/aside`) writes the joined arrays into a folder,
+with what questions compute of them. The process that answers questions maps them, and takes the
+large segment from its last snapshot. So it merges nothing itself.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from e2graphrag_integrations.search.bm25 import BM25Index, BM25Part
+from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.segmented import SegmentedIndex
+from e2graphrag_integrations.search.term_postings import TermPostings
+from e2graphrag_integrations.snapshot.array_files import (
+    Arrays,
+    ArraysToSave,
+    Part,
+    read_arrays,
+    save_arrays,
+)
+from e2graphrag_integrations.snapshot.conversion import (
+    INVALID,
+    bm25_arrays,
+    restore_bm25,
+    restore_snapshot,
+    snapshot_arrays,
+    snapshot_meta,
+)
+from e2graphrag_integrations.snapshot.kept_preparation import KEPT, KeptPreparation, computed_parts
+from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
+
+_RECENT = "recent_"
+"""Prefix of the names of the arrays of the recent vectors."""
+
+_CONTENT, _WORDS = "content", "words"
+"""Name of the folder inside the temporary one, and of its part with the recent words."""
+
+
+@dataclass(frozen=True)
+class LargeSegment:
+    """The segment that is not handed over.
+
+    Attributes:
+        generation: The generation of its folder.
+        dense: Its vectors.
+        postings: Its words.
+    """
+
+    generation: str
+    dense: DenseIndex
+    postings: TermPostings
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> LargeSegment | None:
+        """Return the large segment of a snapshot; None if it is not saved or lacks its words."""
+        segments, dense, bm25 = snapshot.segments, snapshot.own_vectors, snapshot.loaded_bm25
+        if segments is None or dense is None or bm25 is None:
+            return None
+        base = dense.base if isinstance(dense, SegmentedIndex) else dense
+        return cls(segments.generations[0], base, bm25.parts[0].postings)
+
+
+def hand_over(snapshot: Snapshot, parent: Path) -> Path | None:
+    """Write a snapshot into a new folder, which the process that takes it over deletes.
+
+    Args:
+        snapshot: The snapshot.
+        parent: The folder of the snapshots.
+
+    Returns:
+        The folder; None if the snapshot is not in segments on disk, so that its files are enough.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    dense, segments = snapshot.dense, snapshot.segments
+    if not isinstance(dense, SegmentedIndex) or segments is None:
+        return None
+    [large, recent] = snapshot.bm25.parts
+    of_vectors = dense.kind.arrays(dense.vectors)
+    arrays: dict[str, Any] = {
+        name: array for name, array in snapshot_arrays(snapshot).items() if name not in of_vectors
+    }
+    arrays |= {_RECENT + name: one for name, one in dense.kind.arrays(dense.recent).items()}
+    arrays |= {"base_rows": dense.base_rows, "recent_rows": dense.recent_rows}
+    arrays |= {"word_rows": large.own_rows, "recent_word_rows": recent.own_rows}
+    arrays["dropped_words"] = np.asarray([*large.dropped], dtype=np.int64)
+    arrays["dropped_counts"] = np.asarray([*large.dropped.values()], dtype=np.int64)
+    if snapshot.tags is not None:
+        arrays["chunk_tags"] = snapshot.chunk_tags
+    meta = snapshot_meta(snapshot) | {
+        "segments": segments.generations,
+        "deleted": sorted(segments.deleted),
+    }
+    words: ArraysToSave = bm25_arrays(BM25Index.of(recent.postings))
+    parts: dict[str, Part] = {**computed_parts(snapshot), _WORDS: (words, {})}
+    folder = parent / f"new-{uuid.uuid4().hex}"  # deleted after a day if nobody takes it over
+    folder.mkdir()
+    save_arrays(folder / _CONTENT, arrays, meta, parts)
+    return folder
+
+
+def take_over(folder: Path, large: LargeSegment) -> Snapshot | None:
+    """Return the snapshot in a folder that `hand_over` has written.
+
+    Everything in the folder is loaded or mapped, so that the folder can be deleted.
+
+    Args:
+        folder: The folder.
+        large: The large segment.
+
+    Returns:
+        The snapshot; None if a file is missing or damaged, or if it needs another large segment.
+    """
+    content = read_arrays(folder / _CONTENT)
+    words = read_arrays(folder / _CONTENT / _WORDS)
+    if content is None or words is None:
+        return None
+    try:
+        return _restored(folder / _CONTENT, *content, words[0], large)
+    except INVALID:
+        return None
+
+
+def _restored(
+    content: Path, arrays: Arrays, meta: dict[str, Any], words: Arrays, large: LargeSegment
+) -> Snapshot | None:
+    """Return the snapshot of arrays; None if it needs another large segment."""
+    segments = Segments(tuple(meta["segments"]), frozenset(meta["deleted"]))
+    if segments.generations[0] != large.generation:
+        return None
+    kind = large.dense.kind
+    names = kind.arrays(large.dense.vectors)
+    dense = SegmentedIndex(
+        large.dense,
+        arrays["base_rows"],
+        kind.restored({name: arrays[_RECENT + name] for name in names}),
+        arrays["recent_rows"],
+        arrays["window_nodes"],
+    )
+    recent_rows = arrays["recent_word_rows"]
+    recent_words = restore_bm25(words, len(recent_rows)).postings
+    columns, counts = arrays["dropped_words"].tolist(), arrays["dropped_counts"].tolist()
+    unchanged = BM25Part(
+        large.postings, arrays["word_rows"], dict(zip(columns, counts, strict=True))
+    )
+    unchanged.prepare()
+    parts = unchanged, BM25Part(recent_words, recent_rows)
+    bm25 = BM25Index(parts, len(arrays["window_nodes"]))
+    snapshot = restore_snapshot(arrays, meta, dense, lambda _: bm25)
+    kept = {name: read_arrays(content / name) for name in KEPT}
+    snapshot = replace(
+        snapshot,
+        prebuilt_bm25=bm25,
+        segments=segments,
+        preparation=KeptPreparation(snapshot.graph, kept.get, lambda *_: None),
+    )
+    if not (tags := meta.get("tag_set")):
+        return snapshot
+    from e2graphrag_integrations.text.tags import TagSet
+
+    assigned = np.asarray(arrays["chunk_tags"])
+    return replace(snapshot, tags=TagSet.from_json(tags), tags_factory=lambda _: assigned)

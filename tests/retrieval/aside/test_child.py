@@ -1,0 +1,60 @@
+"""What the process that prepares snapshots answers, without its process."""
+
+from __future__ import annotations
+
+import queue
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
+from e2graphrag_integrations.errors import IndexGoneError
+from e2graphrag_integrations.retrieval.aside.child import serve
+from e2graphrag_integrations.store.rows import GENERATION
+from fakes import NameExtractor
+
+
+@pytest.fixture
+def index_file(tmp_path):
+    path = tmp_path / "index.e2g"
+    with E2GraphRAG.open(
+        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
+    ) as rag:
+        rag.add(SourceDocument("a", "Anna met Bert."))
+    return path
+
+
+def answers(path, lines) -> list[dict]:
+    given, found = iter(lines), []
+    serve(str(path), "", lambda: next(given), found.append)
+    return found
+
+
+def test_the_generation_of_a_small_index_is_on_disk(index_file):
+    [answer] = answers(index_file, [b"next", b""])
+    assert answer["folder"] is None
+    assert answer["large"] == answer["generation"]
+    folder = index_file.with_name("index.e2g.snapshot") / answer["generation"]
+    assert folder.is_dir()
+
+
+def test_a_damaged_index_is_an_answer(index_file):
+    with (
+        E2GraphRAG.open(index_file, embedder=HashingEmbedder()) as rag,
+        rag.store.transaction() as db,
+    ):
+        db.execute("UPDATE manifest SET value = '../x' WHERE key = ?", (GENERATION,))
+    [answer] = answers(index_file, [b"next", b""])
+    assert answer["error"].startswith("CorruptStoreError: ")
+
+
+def test_no_index_is_created(tmp_path):
+    with pytest.raises(IndexGoneError, match="deleted or moved"):
+        answers(tmp_path / "missing.e2g", [b""])
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_ends_when_nobody_asks(index_file):
+    def next_line() -> bytes:
+        raise queue.Empty
+
+    serve(str(index_file), "", next_line, pytest.fail)

@@ -1,0 +1,171 @@
+"""Readers whose next state another process prepares."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
+from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.options import FreshnessPolicy
+from e2graphrag_integrations.retrieval.aside import process
+from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
+from fakes import NameExtractor
+
+SECONDS = 30.0
+
+@pytest.fixture
+def index_file(tmp_path):
+    path = tmp_path / "index.e2g"
+    with open_at(path) as rag:
+        rag.add([SourceDocument(f"d{n}", f"Anna met Bert in room {n}.") for n in range(5)])
+    return path
+
+
+def open_at(path, process_from: int | None = 0) -> E2GraphRAG:
+    return E2GraphRAG.open(
+        path,
+        embedder=HashingEmbedder(),
+        models=Models(extractor=NameExtractor()),
+        freshness=FreshnessPolicy(read_your_writes=False, process_from=process_from),
+    )
+
+
+def aside(rag: E2GraphRAG) -> PreparingProcess:
+    return rag._session._aside
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def write_and_wait(rag: E2GraphRAG, number: int) -> None:
+    """Change the index, and wait until questions are answered from the new state."""
+    rag.retrieve("Anna")
+    rag.add(SourceDocument(f"more{number}", f"Cleo saw Dora on day {number}."))
+    wait_until(lambda: rag.retrieve("Anna").trace.freshness.is_newest)
+    result = rag.retrieve(f"Whom did Cleo see on day {number}?", k=9)
+    assert f"more{number}" in {node.document_id for node in result.nodes}
+
+
+def test_a_change_is_found_and_the_process_ends_with_the_index(index_file):
+    with open_at(index_file) as rag:
+        assert aside(rag).pid is None, "nothing starts without a change"
+        write_and_wait(rag, 1)
+        pid = aside(rag).pid
+        assert pid is not None
+        write_and_wait(rag, 2)
+        assert aside(rag).pid == pid
+    assert not is_alive(pid)
+    assert not list(index_file.with_name("index.e2g.snapshot").glob("new-*"))
+
+
+def test_answers_equal_those_of_a_thread(index_file):
+    with open_at(index_file) as rag:
+        write_and_wait(rag, 1)
+        assert aside(rag).pid is not None
+        found = rag.retrieve("Where did Anna meet Bert?", k=9)
+    with open_at(index_file, None) as rag:
+        expected = rag.retrieve("Where did Anna meet Bert?", k=9)
+    assert [(one.node_id, one.score) for one in found.nodes] == [
+        (one.node_id, one.score) for one in expected.nodes
+    ]
+
+
+def test_an_index_that_is_too_small_or_in_memory_keeps_the_thread(index_file):
+    for path, process_from in ((index_file, 1_000), (":memory:", 0), (index_file, None)):
+        with open_at(path, process_from) as rag:
+            rag.add(SourceDocument("first", "Anna met Bert."))
+            write_and_wait(rag, 1)
+            assert aside(rag).pid is None
+            rag.delete(["first", "more1"])
+
+
+def test_a_killed_process_is_replaced(index_file):
+    with open_at(index_file) as rag:
+        write_and_wait(rag, 1)
+        first = aside(rag).pid
+        os.kill(first, signal.SIGKILL)
+        write_and_wait(rag, 2)
+        write_and_wait(rag, 3)
+        assert aside(rag).pid not in {None, first}
+
+
+def test_without_a_process_states_are_prepared_here(index_file, monkeypatch, caplog):
+    def refuse(*_, **__):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(process.subprocess, "Popen", refuse)
+    with open_at(index_file) as rag, caplog.at_level("INFO"):
+        for number in range(4):
+            write_and_wait(rag, number)
+    assert caplog.text.count("no more processes") == 3, "then it is not tried again"
+
+
+def test_ctrl_c_is_for_the_program_that_asks(index_file):
+    with open_at(index_file) as rag:
+        write_and_wait(rag, 1)
+        pid = aside(rag).pid
+        os.kill(pid, signal.SIGINT)
+        write_and_wait(rag, 2)
+        assert aside(rag).pid == pid
+
+
+PROGRAM = """
+import os, sys, time
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations.options import FreshnessPolicy
+
+rag = E2GraphRAG.open(
+    sys.argv[1], embedder=HashingEmbedder(),
+    freshness=FreshnessPolicy(read_your_writes=False, process_from=0),
+)
+rag.add(SourceDocument("one", "Anna met Bert."))
+rag.retrieve("Anna")
+rag.add(SourceDocument("other", "Anna met Bert again."))
+while not rag.retrieve("Anna").trace.freshness.is_newest:
+    time.sleep(0.01)
+print(rag._session._aside.pid, flush=True)
+if sys.argv[2] == "kill":
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("end", ["exit", "kill"])
+def test_the_process_ends_with_its_program(tmp_path, end):
+    program = subprocess.run(
+        [sys.executable, "-c", PROGRAM, tmp_path / "own.e2g", end],
+        stdout=subprocess.PIPE,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert program.returncode == (0 if end == "exit" else -signal.SIGKILL)
+    pid = int(program.stdout)
+    wait_until(lambda: not is_alive(pid))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    except FileNotFoundError:
+        return False
+    return state.split()[0] != "Z"
+
+
+@pytest.mark.parametrize("invalid", [-1, 0.5, "many"])
+def test_an_invalid_size_is_refused(invalid):
+    with pytest.raises(InvalidInputError, match="process_from"):
+        FreshnessPolicy(process_from=invalid)
