@@ -70,11 +70,11 @@ from e2graphrag_integrations.protocols import (
     object_fingerprint,
 )
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
-from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.types import Mention, SourceDocument
 
 if TYPE_CHECKING:
+    from e2graphrag_integrations.summarizers.prompts import Prompts
     from e2graphrag_integrations.text.tags import Tag, TagSet
 
 HASHING = "hashing"
@@ -663,6 +663,10 @@ def _resolve_summarizer(
 ) -> Summarizer:
     if llm_id is not None:
         check_name("llm_id", llm_id)
+    if passed is None and prompts is None and llm_id is None:
+        return ExtractiveSummarizer(counter=counter)
+    from e2graphrag_integrations.summarizers.prompts import DefaultPrompts, Prompts
+
     checked_prompts = instance_or_default("prompts", prompts, Prompts, DefaultPrompts)
     if prompts is not None and (passed is None or isinstance(passed, Summarizer)):
         raise InvalidInputError(
@@ -672,8 +676,6 @@ def _resolve_summarizer(
         raise InvalidInputError(
             f"llm_id={llm_id!r} works only with a function, or an object without a fingerprint"
         )
-    if passed is None:
-        return ExtractiveSummarizer(counter=counter)
     from e2graphrag_integrations.summarizers.callable import CallableSummarizer, NamedSummarizer
 
     is_class = inspect.isclass(passed)

@@ -19,7 +19,6 @@ from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.errors import CorruptStoreError, E2GraphRAGError, StoreError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.reports import Freshness
-from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
 from e2graphrag_integrations.retrieval.generations import (
     Generation,
     GenerationKeeper,
@@ -41,6 +40,7 @@ from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Sentences
 
 if TYPE_CHECKING:
+    from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
     from e2graphrag_integrations.retrieval.scopes import Scope, ScopedSnapshots
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,10 @@ class RetrievalSession:
         self._node_search = node_search
         self._field_loader = field_loader
         policy = FreshnessPolicy() if policy is None else policy
-        self._aside = PreparingProcess(store.file, policy.process_from, kind=kind)
+        self._process_from = policy.process_from
+        self._aside: PreparingProcess | None = None  # until a large index changes
+        self._is_closed = False
+        self._aside_lock = process_lock()
         self._generations = GenerationKeeper(
             store, self._build, policy, build_aside=self._build_aside, needs_merge=self._needs_merge
         )
@@ -163,9 +166,13 @@ class RetrievalSession:
 
     def close(self) -> None:
         """Stop preparing generations in the background, and release the snapshots."""
-        self._aside.close()  # first, because a thread may wait for it
+        with self._aside_lock:
+            self._is_closed, aside = True, self._aside
+        if aside is not None:
+            aside.close()  # first, because a thread may wait for it
         self._generations.close()
-        self._aside.close()  # again, because the snapshots are released now
+        if aside is not None:
+            aside.close()  # again, because the snapshots are released now
         with self._scopes_lock:
             self._scopes = None
 
@@ -329,16 +336,31 @@ class RetrievalSession:
 
     def _build_aside(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the result of `_build`, for which another process prepares a large snapshot."""
-        prepared = None
-        if older is not None and self._aside.suits(older):
-            prepared = self._aside.prepare(store, older)
+        aside = None if older is None else self._aside_for(store, older)
+        if older is None or aside is None:
+            return self._build(store, older)
+        prepared = aside.prepare(store, older)
         return self._build(store, older) if prepared is None else self._completed(store, prepared)
+
+    def _aside_for(self, store: Store, older: Snapshot) -> PreparingProcess | None:
+        """Return the process that prepares what follows a snapshot; None for a thread."""
+        least, file = self._process_from, store.file
+        if file is None or least is None or len(older.nodes.ids) < least:
+            return None
+        from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
+
+        with self._aside_lock:
+            if self._aside is None and not self._is_closed:
+                self._aside = PreparingProcess(file, kind=self._kind)
+            aside = self._aside
+        return aside if aside is not None and aside.suits(older) else None
 
     def _needs_merge(self, base: Snapshot) -> bool:
         """Return whether to merge the segments of a snapshot here: the other process merges its."""
         from e2graphrag_integrations.snapshot.incremental import needs_merge
 
-        return not self._aside.is_running and needs_merge(base)
+        aside = self._aside
+        return (aside is None or not aside.is_running) and needs_merge(base)
 
     def _completed(self, store: Store, base: Snapshot) -> tuple[Snapshot, Snapshot]:
         """Return a snapshot with the field of its chunks and other vectors, and without these."""

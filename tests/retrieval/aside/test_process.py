@@ -15,10 +15,10 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceD
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.aside import process
-from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
 from fakes import NameExtractor
 
 SECONDS = 30.0
+
 
 @pytest.fixture
 def index_file(tmp_path):
@@ -37,8 +37,10 @@ def open_at(path, process_from: int | None = 0) -> E2GraphRAG:
     )
 
 
-def aside(rag: E2GraphRAG) -> PreparingProcess:
-    return rag._session._aside
+def pid_of(rag: E2GraphRAG) -> int | None:
+    """Return the id of the process that prepares the states of an index."""
+    aside = rag._session._aside
+    return None if aside is None else aside.pid
 
 
 def wait_until(condition) -> None:
@@ -59,12 +61,12 @@ def write_and_wait(rag: E2GraphRAG, number: int) -> None:
 
 def test_a_change_is_found_and_the_process_ends_with_the_index(index_file):
     with open_at(index_file) as rag:
-        assert aside(rag).pid is None, "nothing starts without a change"
+        assert pid_of(rag) is None, "nothing starts without a change"
         write_and_wait(rag, 1)
-        pid = aside(rag).pid
+        pid = pid_of(rag)
         assert pid is not None
         write_and_wait(rag, 2)
-        assert aside(rag).pid == pid
+        assert pid_of(rag) == pid
     assert not is_alive(pid)
     assert not list(index_file.with_name("index.e2g.snapshot").glob("new-*"))
 
@@ -72,7 +74,7 @@ def test_a_change_is_found_and_the_process_ends_with_the_index(index_file):
 def test_answers_equal_those_of_a_thread(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
-        assert aside(rag).pid is not None
+        assert pid_of(rag) is not None
         found = rag.retrieve("Where did Anna meet Bert?", k=9)
     with open_at(index_file, None) as rag:
         expected = rag.retrieve("Where did Anna meet Bert?", k=9)
@@ -86,18 +88,18 @@ def test_an_index_that_is_too_small_or_in_memory_keeps_the_thread(index_file):
         with open_at(path, process_from) as rag:
             rag.add(SourceDocument("first", "Anna met Bert."))
             write_and_wait(rag, 1)
-            assert aside(rag).pid is None
+            assert pid_of(rag) is None
             rag.delete(["first", "more1"])
 
 
 def test_a_killed_process_is_replaced(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
-        first = aside(rag).pid
+        first = pid_of(rag)
         os.kill(first, signal.SIGKILL)
         write_and_wait(rag, 2)
         write_and_wait(rag, 3)
-        assert aside(rag).pid not in {None, first}
+        assert pid_of(rag) not in {None, first}
 
 
 def test_without_a_process_states_are_prepared_here(index_file, monkeypatch, caplog):
@@ -114,10 +116,10 @@ def test_without_a_process_states_are_prepared_here(index_file, monkeypatch, cap
 def test_ctrl_c_is_for_the_program_that_asks(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
-        pid = aside(rag).pid
+        pid = pid_of(rag)
         os.kill(pid, signal.SIGINT)
         write_and_wait(rag, 2)
-        assert aside(rag).pid == pid
+        assert pid_of(rag) == pid
 
 
 PROGRAM = """

@@ -50,16 +50,12 @@ class PreparingProcess:
     Safe for use by one thread at a time, and `close` by any.
 
     Args:
-        file: The index file; None if there is none, and therefore no process.
-        min_nodes: Minimum number of nodes of the snapshots; None means never.
+        file: The index file.
         kind: The kind of the vectors.
     """
 
-    def __init__(
-        self, file: Path | None, min_nodes: int | None, *, kind: VectorKind = FLOAT32
-    ) -> None:
+    def __init__(self, file: Path, *, kind: VectorKind = FLOAT32) -> None:
         self._file = file
-        self._min_nodes = min_nodes if sys.executable else None
         self._kind = kind
         self._lock = process_lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,9 +66,8 @@ class PreparingProcess:
 
     def suits(self, older: Snapshot) -> bool:
         """Return whether to ask the process for what follows a snapshot."""
-        if self._file is None or self._min_nodes is None or self._failures >= _MAX_FAILURES:
-            return False
-        return len(older.nodes.ids) >= self._min_nodes and LargeSegment.of(older) is not None
+        can_start = bool(sys.executable) and self._failures < _MAX_FAILURES
+        return can_start and LargeSegment.of(older) is not None
 
     def prepare(self, store: Store, older: Snapshot) -> Snapshot | None:
         """Return the newest snapshot; None if this process must prepare it.
@@ -158,7 +153,7 @@ class PreparingProcess:
 
     def _running(self) -> subprocess.Popen[bytes]:
         with self._lock:
-            if self._is_closed or self._file is None:
+            if self._is_closed:
                 raise OSError("the index is closed")
             if self._process is not None and self.is_running:
                 return self._process
