@@ -53,9 +53,9 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return value, time.perf_counter() - began
 
 
-def memory() -> dict[str, int]:
-    """Return the resident, anonymous and peak memory of this process in MiB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
+def memory(process: int | str = "self") -> dict[str, int]:
+    """Return the resident, anonymous and peak memory of a process in MiB."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     lines = (line.split() for line in status.splitlines() if line.endswith(" kB"))
     mib = {line[0].rstrip(":"): int(line[1]) >> 10 for line in lines}
     return {"resident": mib["VmRSS"], "anonymous": mib["RssAnon"], "peak": mib["VmHWM"]}

@@ -85,7 +85,10 @@ def real_vectors(data: Path) -> Floats:
 
 
 def open_index(
-    path: Path, real: Floats, window: int | None = None, *, read_your_writes: bool = True
+    path: Path,
+    real: Floats,
+    window: int | None = None,
+    freshness: FreshnessPolicy | None = None,
 ) -> E2GraphRAG:
     return E2GraphRAG.open(
         path,
@@ -93,7 +96,7 @@ def open_index(
         models=Models(extractor=SyntheticNameExtractor()),
         summarizer=FirstTextSummarizer(),
         settings=IndexSettings(splitter=LineSplitter()),
-        freshness=FreshnessPolicy(read_your_writes=read_your_writes),
+        freshness=freshness,
     )
 
 

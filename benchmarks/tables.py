@@ -208,8 +208,16 @@ SCALE_IN_BRIEF = {
         "recall: results, top 10",
     )
 }
-_WRITERS = ("updates by another process", "updates by a thread")
-_CONTROL = "control: an unrelated process sorts numbers"
+_WRITERS = (
+    "updates by another process",
+    "updates by another process, 4 threads ask",
+    "updates by a thread",
+    "updates by another process, states prepared by a thread",
+)
+_CONTROLS = (
+    "control: another process updates another index",
+    "control: an unrelated process sorts numbers",
+)
 FRESH = {
     "seconds from the call of `update` until the change is found, median": (
         "sizes > * > until a change is found > seconds from its call > median"
@@ -220,7 +228,13 @@ FRESH = {
         for figure in ("p95 relative to rest", "peak memory relative to rest")
         for one in _WRITERS
     },
-    f"p95 relative to rest, {_CONTROL}": f"sizes > * > {_CONTROL} > p95 relative to rest",
+    **{
+        f"p95 relative to rest, {one}": f"sizes > * > {one} > p95 relative to rest"
+        for one in _CONTROLS
+    },
+    "memory of the preparing process, MiB": (
+        "sizes > * > updates by another process > memory of the preparing process, MiB > resident"
+    ),
 }
 _STORES = ("file", "Postgres")
 READERS = {

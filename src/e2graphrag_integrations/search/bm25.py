@@ -441,7 +441,8 @@ class BM25Index:
     @cached_method(_CACHED_TERMS)
     def texts_with(self, term: str) -> IntArray:
         """Return the rows of the texts that contain a term, ascending."""
-        return np.sort(np.concatenate([_NO_ROWS, *(part.find(term)[0] for part in self.parts)]))
+        rows = np.concatenate([_NO_ROWS, *(part.find(term)[0] for part in self.parts)])
+        return np.sort(rows, kind="stable")  # fast, because the rows of each part ascend
 
     def doc_freq(self, term: str) -> int:
         """Return the number of texts that contain a term."""
