@@ -410,17 +410,16 @@ class BM25Index:
         return sorted_union(*sample)
 
     def _rows_with(self, term: str) -> tuple[IntArray, IntArray]:
-        """Return the texts that contain a term, ascending, and how often they do."""
+        """Return the texts that contain a term, part by part, and how often they do."""
         found = [part.find(term) for part in self.parts]
         nonempty = [one for one in found if len(one[0])]
         if len(nonempty) <= 1:
             return nonempty[0] if nonempty else found[0]
-        rows = np.concatenate([rows for rows, _ in nonempty])
-        order = np.argsort(rows, kind="stable")
-        return rows[order], np.concatenate([counts for _, counts in nonempty])[order]
+        rows, counts = zip(*nonempty, strict=True)
+        return np.concatenate(rows), np.concatenate(counts)
 
     def _postings(self, term: str) -> tuple[IntArray, NDArray[np.float32]]:
-        """Return the texts that contain a term, ascending, and its weight in each."""
+        """Return the texts that contain a term, part by part, and its weight in each."""
         rows, counts = self._rows_with(term)
         weights = counts.astype(np.float32)
         weights /= weights + self._saturation[rows]
