@@ -24,6 +24,7 @@ from e2graphrag_integrations._utils.concurrency import (
     BoundedCache,
     CallerLoop,
     OwnLoop,
+    Pace,
     SingleThread,
     cached_method,
 )
@@ -392,3 +393,20 @@ def test_an_error_is_not_remembered():
     with pytest.raises(ValueError, match="first"):
         one.value(1)
     assert one.value(1) == 1
+
+
+def test_a_pace_pauses_in_proportion_to_the_work(monkeypatch):
+    clock, pauses = iter([0.0, 0.01, 0.01, 0.03, 0.03]), []
+    monkeypatch.setattr(concurrency.time, "thread_time", lambda: next(clock))
+    monkeypatch.setattr(concurrency.time, "sleep", pauses.append)
+    pace = Pace(0.25, lambda: False)
+    pace()
+    pace()
+    assert pauses == pytest.approx([0.03, 0.06])
+
+
+def test_a_pace_does_not_pause_while_somebody_waits(monkeypatch):
+    monkeypatch.setattr(concurrency.time, "sleep", pytest.fail)
+    pace = Pace(0.01, lambda: True)
+    pace()
+    pace()

@@ -11,7 +11,8 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.concurrency import (
     BackgroundTask,
+    Pace,
     process_lock,
     release_free_memory,
 )
@@ -42,12 +44,20 @@ there are more, questions wait for the next generation."""
 _LARGE = 20_000
 """Minimum number of nodes of a replaced generation whose memory is returned to the system."""
 
+_SHARE_OF_TIME = 0.25
+"""Share of the time in which the background thread works while nobody waits for it."""
+
 _RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
 """Delay after a generation could not be prepared; it doubles with every further failure."""
 
 
 Build = Callable[[Store, Snapshot | None], tuple[Snapshot, Snapshot]]
+"""Returns the snapshot of the newest generation, for questions and as the base of the next build.
+Its arguments are the store to read and the last base."""
+
+BuildAside = Callable[[Store, Snapshot | None, Callable[[], None]], tuple[Snapshot, Snapshot]]
+"""The same, with a function to call between steps, which may pause."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +144,7 @@ class GenerationKeeper:
 
     Args:
         store: The index file.
-        build: Returns the snapshot of the newest generation, for questions and as the base of the
-            next build. Its arguments are the store to read and the last base.
+        build: Returns the snapshot of the newest generation.
         policy: How old an answer may be.
         build_aside: The same for a generation that no question waits for; by default, `build`.
         needs_merge: Returns whether to merge the segments of a base.
@@ -147,12 +156,12 @@ class GenerationKeeper:
         build: Build,
         policy: FreshnessPolicy,
         *,
-        build_aside: Build | None = None,
+        build_aside: BuildAside | None = None,
         needs_merge: Callable[[Snapshot], bool] | None = None,
     ) -> None:
         self._store = store
         self._build = build
-        self._build_aside = build if build_aside is None else build_aside
+        self._build_aside = build_aside
         self._needs_merge = _needs_merge if needs_merge is None else needs_merge
         self._policy = policy
         self._build_lock = process_lock()
@@ -161,6 +170,7 @@ class GenerationKeeper:
         self._failure: _Failure | None = None
         self._last_write = -math.inf
         self._was_asked = False  # since the last swap
+        self._waiting = 0  # threads that wait for the next generation
         self._task = BackgroundTask("e2graphrag-refresh")
         self._background_store: Store | None = None
         self._merge_task = BackgroundTask("e2graphrag-merge")
@@ -298,7 +308,8 @@ class GenerationKeeper:
             return  # it was requested while the attempt that failed was running
         try:
             with self._build_lock:
-                self._build_next(self._store_for_background(), self._build_aside)
+                pace = Pace(_SHARE_OF_TIME, self._is_urgent)
+                self._build_next(self._store_for_background(), self._in_background(pace), pace)
             self._release_memory()
         except Exception as error:  # noqa: BLE001 - becomes the problem of `freshness`
             self._record_failure(error)
@@ -307,13 +318,13 @@ class GenerationKeeper:
 
     def _prepare(self, required: float) -> Generation:
         """Return a generation that contains all changes until a time."""
-        with self._build_lock:  # another thread may be preparing it
+        with self._awaited(), self._build_lock:  # another thread may be preparing it
             last = self._last
             if last is not None and last.complete_until >= required:
                 return last
             is_first, last = last is None, None  # which frees its arrays
             with on_error(partial(self._record_failure, is_raised=True), Exception):
-                built = self._build_next(self._store, self._build)
+                built = self._build_next(self._store, self._build, _go_on)
             if not is_first:
                 self._release_memory()
             return built
@@ -324,17 +335,35 @@ class GenerationKeeper:
         if last is not None and len(last.snapshot.nodes.document) >= _LARGE:
             release_free_memory()
 
-    def _build_next(self, store: Store, build: Build) -> Generation:
+    def _in_background(self, pace: Pace) -> Build:
+        aside = self._build_aside
+        return self._build if aside is None else lambda store, older: aside(store, older, pace)
+
+    @contextmanager
+    def _awaited(self) -> Iterator[None]:
+        """Let the background thread hurry during the `with` block."""
+        with self._state_lock:
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._state_lock:
+                self._waiting -= 1
+
+    def _is_urgent(self) -> bool:
+        return self._waiting > 0 or self._task.stopping.is_set()
+
+    def _build_next(self, store: Store, build: Build, pace: Callable[[], None]) -> Generation:
         """Build, warm up and publish the newest generation. Needs the build lock."""
         now, last = time.monotonic(), self._last
         newest = store.newest_generation(now)
         if last is not None and newest.name == last.name:
             return self._confirm(last, newest.complete_until)
         try:
-            snapshot, base = self._build_warm(store, build, last)
+            snapshot, base = self._build_warm(store, build, pace, last)
         except StaleSnapshotError:  # the file changed before all its texts were read
             with store.read_transaction():
-                snapshot, base = self._build_warm(store, self._build, last)
+                snapshot, base = self._build_warm(store, self._build, pace, last)
         built = Generation(snapshot, base, now)
         with self._state_lock:
             self._last, self._failure, self._was_asked = built, None, False
@@ -343,15 +372,20 @@ class GenerationKeeper:
         return built
 
     def _build_warm(
-        self, store: Store, build: Build, last: Generation | None
+        self, store: Store, build: Build, pace: Callable[[], None], last: Generation | None
     ) -> tuple[Snapshot, Snapshot]:
         """Build the newest snapshot with all parts that questions have used in the last one."""
         with self._state_lock:
             merged, self._merged = self._merged, None
         older = merged if merged is not None or last is None else last.base
         snapshot, base = build(store, older)
+
+        def proceed() -> bool:
+            pace()
+            return not self._task.stopping.is_set()
+
         if last is not None:
-            compute_like(snapshot, last.snapshot, lambda: not self._task.stopping.is_set())
+            compute_like(snapshot, last.snapshot, proceed)
         return snapshot, base
 
     def _merge(self) -> None:
@@ -418,6 +452,10 @@ class GenerationKeeper:
         store, self._background_store = self._background_store, None
         if store is not None:
             store.close(merge_log=False)
+
+
+def _go_on() -> None:
+    """Do not pause: a question waits."""
 
 
 def _needs_merge(snapshot: Snapshot) -> bool:

@@ -334,12 +334,14 @@ class RetrievalSession:
         """Return the newest snapshot, and the same with the vectors in the file."""
         return self._completed(store, load_or_build_snapshot(store, older, kind=self._kind))
 
-    def _build_aside(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
+    def _build_aside(
+        self, store: Store, older: Snapshot | None, pause: Callable[[], None]
+    ) -> tuple[Snapshot, Snapshot]:
         """Return the result of `_build`, for which another process prepares a large snapshot."""
         aside = None if older is None else self._aside_for(store, older)
         if older is None or aside is None:
             return self._build(store, older)
-        prepared = aside.prepare(store, older)
+        prepared = aside.prepare(store, older, pause)
         return self._build(store, older) if prepared is None else self._completed(store, prepared)
 
     def _aside_for(self, store: Store, older: Snapshot) -> PreparingProcess | None:

@@ -144,12 +144,18 @@ def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
     return _read(newest_version(folder), _matches)
 
 
-def read_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
+def read_arrays(
+    folder: Path, pause: Callable[[], None] = lambda: None
+) -> tuple[Arrays, dict[str, Any]] | None:
     """Return the result of `load_arrays` for files that a process of our own has just written.
 
     Their checksums are not compared, which would read all of them.
+
+    Args:
+        folder: The folder.
+        pause: Called after each array.
     """
-    return _read(folder, lambda _, __: True)
+    return _read(folder, lambda *_: True, pause)
 
 
 def _matches(path: Path, crc: int) -> bool:
@@ -157,7 +163,7 @@ def _matches(path: Path, crc: int) -> bool:
 
 
 def _read(
-    folder: Path, is_valid: Callable[[Path, int], bool]
+    folder: Path, is_valid: Callable[[Path, int], bool], pause: Callable[[], None] = lambda: None
 ) -> tuple[Arrays, dict[str, Any]] | None:
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
@@ -168,7 +174,11 @@ def _read(
         files = {name: array_file(folder, name) for name in content["arrays"]}
         if not all(is_valid(files[name], crc) for name, crc in content["arrays"].items()):
             return None
-        return {name: _load(file) for name, file in files.items()}, content["meta"]
+        arrays = {}
+        for name, file in files.items():
+            arrays[name] = _load(file)
+            pause()
+        return arrays, content["meta"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
         return None
     except SystemError:

@@ -8,6 +8,7 @@ large segment from its last snapshot. So it merges nothing itself.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,9 @@ def hand_over(snapshot: Snapshot, parent: Path) -> Path | None:
     return folder
 
 
-def take_over(folder: Path, large: LargeSegment) -> Snapshot | None:
+def take_over(
+    folder: Path, large: LargeSegment, pause: Callable[[], None] = lambda: None
+) -> Snapshot | None:
     """Return the snapshot in a folder that `hand_over` has written.
 
     Everything in the folder is loaded or mapped, so that the folder can be deleted.
@@ -115,24 +118,33 @@ def take_over(folder: Path, large: LargeSegment) -> Snapshot | None:
     Args:
         folder: The folder.
         large: The large segment.
+        pause: Called between steps, so that other threads can run.
 
     Returns:
         The snapshot; None if a file is missing or damaged, or if it needs another large segment.
     """
-    content = read_arrays(folder / _CONTENT)
-    words = read_arrays(folder / _CONTENT / _WORDS)
-    if content is None or words is None:
+    content = folder / _CONTENT
+    main, words = read_arrays(content, pause), read_arrays(content / _WORDS, pause)
+    kept = {name: read_arrays(content / name, pause) for name in KEPT}
+    if main is None or words is None:
         return None
     try:
-        return _restored(folder / _CONTENT, *content, words[0], large)
+        snapshot = _restored(*main, large)
+        if snapshot is None:
+            return None
+        pause()
+        bm25 = _restored_bm25(main[0], words[0], large.postings)
+        pause()
     except INVALID:
         return None
+    preparation = KeptPreparation(snapshot.graph, kept.get, lambda *_: None)
+    return replace(
+        snapshot, prebuilt_bm25=bm25, bm25_factory=lambda _: bm25, preparation=preparation
+    )
 
 
-def _restored(
-    content: Path, arrays: Arrays, meta: dict[str, Any], words: Arrays, large: LargeSegment
-) -> Snapshot | None:
-    """Return the snapshot of arrays; None if it needs another large segment."""
+def _restored(arrays: Arrays, meta: dict[str, Any], large: LargeSegment) -> Snapshot | None:
+    """Return the snapshot without its words; None if it needs another large segment."""
     segments = Segments(tuple(meta["segments"]), frozenset(meta["deleted"]))
     if segments.generations[0] != large.generation:
         return None
@@ -145,26 +157,24 @@ def _restored(
         arrays["recent_rows"],
         arrays["window_nodes"],
     )
-    recent_rows = arrays["recent_word_rows"]
-    recent_words = restore_bm25(words, len(recent_rows)).postings
-    columns, counts = arrays["dropped_words"].tolist(), arrays["dropped_counts"].tolist()
-    unchanged = BM25Part(
-        large.postings, arrays["word_rows"], dict(zip(columns, counts, strict=True))
-    )
-    unchanged.prepare()
-    parts = unchanged, BM25Part(recent_words, recent_rows)
-    bm25 = BM25Index(parts, len(arrays["window_nodes"]))
-    snapshot = restore_snapshot(arrays, meta, dense, lambda _: bm25)
-    kept = {name: read_arrays(content / name) for name in KEPT}
-    snapshot = replace(
-        snapshot,
-        prebuilt_bm25=bm25,
-        segments=segments,
-        preparation=KeptPreparation(snapshot.graph, kept.get, lambda *_: None),
-    )
+    snapshot = replace(restore_snapshot(arrays, meta, dense, _no_words), segments=segments)
     if not (tags := meta.get("tag_set")):
         return snapshot
     from e2graphrag_integrations.text.tags import TagSet
 
     assigned = np.asarray(arrays["chunk_tags"])
     return replace(snapshot, tags=TagSet.from_json(tags), tags_factory=lambda _: assigned)
+
+
+def _restored_bm25(arrays: Arrays, words: Arrays, large: TermPostings) -> BM25Index:
+    recent_rows = arrays["recent_word_rows"]
+    recent = restore_bm25(words, len(recent_rows)).postings
+    columns, counts = arrays["dropped_words"].tolist(), arrays["dropped_counts"].tolist()
+    dropped = dict(zip(columns, counts, strict=True))
+    unchanged = BM25Part(large, arrays["word_rows"], dropped)
+    unchanged.prepare()
+    return BM25Index((unchanged, BM25Part(recent, recent_rows)), len(arrays["window_nodes"]))
+
+
+def _no_words(_: Snapshot) -> BM25Index:
+    raise TypeError("the words were not taken over")

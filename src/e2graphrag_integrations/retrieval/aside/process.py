@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -69,16 +70,17 @@ class PreparingProcess:
         can_start = bool(sys.executable) and self._failures < _MAX_FAILURES
         return can_start and LargeSegment.of(older) is not None
 
-    def prepare(self, store: Store, older: Snapshot) -> Snapshot | None:
+    def prepare(self, store: Store, older: Snapshot, pause: Callable[[], None]) -> Snapshot | None:
         """Return the newest snapshot; None if this process must prepare it.
 
         Args:
             store: The store.
             older: The last snapshot.
+            pause: Called between steps.
         """
         try:
             answer = self._ask()
-            snapshot = None if "error" in answer else self._taken(answer, store, older)
+            snapshot = None if "error" in answer else self._taken(answer, store, older, pause)
         except (OSError, ValueError, KeyError, TypeError) as error:
             answer, snapshot = {"error": f"{type(error).__name__}: {error}"}, None
             self._stop()
@@ -110,7 +112,9 @@ class PreparingProcess:
     def _is_own(self) -> bool:
         return self._started_in == os.getpid()
 
-    def _taken(self, answer: dict[str, Any], store: Store, older: Snapshot) -> Snapshot | None:
+    def _taken(
+        self, answer: dict[str, Any], store: Store, older: Snapshot, pause: Callable[[], None]
+    ) -> Snapshot | None:
         generation, large, folder = answer["generation"], answer["large"], answer["folder"]
         if folder is None:
             return load_snapshot(store, generation, kind=self._kind)
@@ -120,7 +124,7 @@ class PreparingProcess:
             own = None if segment is None else LargeSegment.of(segment)
         self._taken_over.append(Path(folder))
         try:
-            return None if own is None else take_over(Path(folder), own)
+            return None if own is None else take_over(Path(folder), own, pause)
         finally:
             self._discard()
 
