@@ -222,7 +222,6 @@ FRESH = {
     "seconds from the call of `update` until the change is found, median": (
         "sizes > * > until a change is found > seconds from its call > median"
     ),
-    **{f"questions that waited, {one}": f"sizes > * > {one} > waited" for one in _WRITERS},
     **{
         f"{figure}, {one}": f"sizes > * > {one} > {figure}"
         for figure in ("p95 relative to rest", "peak memory relative to rest")
