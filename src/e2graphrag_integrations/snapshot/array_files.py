@@ -135,13 +135,19 @@ def _versions(folder: Path) -> Mapping[int, Path]:
     return {int(match[1] or 0): folder.with_name(match[0]) for match in found}
 
 
-def load_arrays(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
+def load_arrays(
+    folder: Path, pause: Callable[[], None] = lambda: None
+) -> tuple[Arrays, dict[str, Any]] | None:
     """Return the arrays and the metadata in the newest version of a folder.
+
+    Args:
+        folder: The folder.
+        pause: Called after each array, so that other threads can run.
 
     Returns:
         The arrays and the metadata, or None if a file is missing, damaged or in a different format.
     """
-    return _read(newest_version(folder), _matches)
+    return _read(newest_version(folder), _matches, pause)
 
 
 def read_arrays(
@@ -163,7 +169,7 @@ def _matches(path: Path, crc: int) -> bool:
 
 
 def _read(
-    folder: Path, is_valid: Callable[[Path, int], bool], pause: Callable[[], None] = lambda: None
+    folder: Path, is_valid: Callable[[Path, int], bool], pause: Callable[[], None]
 ) -> tuple[Arrays, dict[str, Any]] | None:
     try:
         wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
@@ -171,11 +177,11 @@ def _read(
         if wrapped["format"] != FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
             return None
         content = json.loads(text)
-        files = {name: array_file(folder, name) for name in content["arrays"]}
-        if not all(is_valid(files[name], crc) for name, crc in content["arrays"].items()):
-            return None
         arrays = {}
-        for name, file in files.items():
+        for name, crc in content["arrays"].items():
+            file = array_file(folder, name)
+            if not is_valid(file, crc):
+                return None
             arrays[name] = _load(file)
             pause()
         return arrays, content["meta"]

@@ -188,9 +188,18 @@ _LOW_32 = 0xFFFFFFFF
 """Mask for the second of two rows packed into one integer."""
 
 
-def is_consistent(snapshot: Snapshot) -> bool:
-    """Return whether all arrays of a snapshot have suitable types, shapes and row numbers."""
-    return all(_checks(snapshot))
+def is_consistent(snapshot: Snapshot, pause: Callable[[], None] = lambda: None) -> bool:
+    """Return whether all arrays of a snapshot have suitable types, shapes and row numbers.
+
+    Args:
+        snapshot: The snapshot.
+        pause: Called after each check, so that other threads can run.
+    """
+    for is_valid in _checks(snapshot):
+        if not is_valid:
+            return False
+        pause()
+    return True
 
 
 def is_consistent_bm25(bm25: BM25Index, windows: int) -> bool:

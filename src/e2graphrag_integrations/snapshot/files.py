@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -124,18 +124,32 @@ def load_or_build_snapshot(
     return files.save(updated)
 
 
-def load_snapshot(store: Store, generation: str, *, kind: VectorKind = FLOAT32) -> Snapshot | None:
-    """Return the snapshot of a generation from disk; None if it is missing or damaged."""
+def load_snapshot(
+    store: Store, generation: str, pause: Callable[[], None], *, kind: VectorKind = FLOAT32
+) -> Snapshot | None:
+    """Return the snapshot of a generation from disk; None if it is missing or damaged.
+
+    Args:
+        store: The store.
+        generation: The generation.
+        pause: Called between steps, so that other threads can run.
+        kind: The kind of the vectors.
+    """
     if store.snapshot_folder is None:
         return None
-    return _SnapshotFiles(store, store.snapshot_folder, kind=kind).load(generation)
+    return _SnapshotFiles(store, store.snapshot_folder, pause, kind=kind).load(generation)
 
 
-def load_segment(store: Store, generation: str, *, kind: VectorKind = FLOAT32) -> Snapshot | None:
-    """Return the documents in the folder of one generation; None without its BM25 index."""
+def load_segment(
+    store: Store, generation: str, pause: Callable[[], None], *, kind: VectorKind = FLOAT32
+) -> Snapshot | None:
+    """Return the documents in the folder of one generation; None without its BM25 index.
+
+    The arguments are those of `load_snapshot`.
+    """
     if store.snapshot_folder is None:
         return None
-    return _SnapshotFiles(store, store.snapshot_folder, kind=kind).load_segment(generation)
+    return _SnapshotFiles(store, store.snapshot_folder, pause, kind=kind).load_segment(generation)
 
 
 def _is_large(snapshot: Snapshot) -> bool:
@@ -257,18 +271,27 @@ class _SnapshotFiles:
     Args:
         store: The store.
         folder: Their folder.
+        pause: Called between the steps of loading.
         kind: The kind of the vectors. Each but float32 has a subfolder of its own, so that readers
             of two kinds do not replace each other's.
     """
 
-    def __init__(self, store: Store, folder: Path, *, kind: VectorKind = FLOAT32) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        pause: Callable[[], None] = lambda: None,
+        *,
+        kind: VectorKind = FLOAT32,
+    ) -> None:
         self._store = store
+        self._pause = pause
         self._folder = folder / kind.name
         self._kind = kind
 
     def load(self, generation: str) -> Snapshot | None:
         """Return the snapshot of a generation, or None if a part is missing or damaged."""
-        content = load_arrays(self._folder / generation)
+        content = load_arrays(self._folder / generation, self._pause)
         if content is None:
             return None
         arrays, meta = content
@@ -304,7 +327,7 @@ class _SnapshotFiles:
             snapshot = replace(
                 snapshot, tags=TagSet.from_json(tags), tags_factory=self._load_or_assign_tags
             )
-        is_valid = snapshot.generation == generation and is_consistent(snapshot)
+        is_valid = snapshot.generation == generation and is_consistent(snapshot, self._pause)
         return snapshot if is_valid else None
 
     def _with_preparation(self, snapshot: Snapshot) -> Snapshot:
@@ -325,7 +348,7 @@ class _SnapshotFiles:
 
     def load_segment(self, generation: str) -> Snapshot | None:
         """Return the documents in the folder of one generation; None without its BM25 index."""
-        content = load_arrays(self._folder / generation)
+        content = load_arrays(self._folder / generation, self._pause)
         segment = None if content is None else self._restore(generation, *content)
         words = None if segment is None else self.load_bm25(segment)
         if segment is None or words is None:
@@ -523,7 +546,8 @@ class _SnapshotFiles:
         self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
     ) -> Arrays | None:
         """Return the arrays of a part that was derived by these versions of rules, or None."""
-        content = load_arrays(newest_version(self._folder / generation) / name)
+        folder = newest_version(self._folder / generation) / name
+        content = load_arrays(folder, self._pause)
         return None if content is None or content[1] != rules else content[0]
 
     def _save_part(

@@ -117,10 +117,10 @@ class PreparingProcess:
     ) -> Snapshot | None:
         generation, large, folder = answer["generation"], answer["large"], answer["folder"]
         if folder is None:
-            return load_snapshot(store, generation, kind=self._kind)
+            return load_snapshot(store, generation, pause, kind=self._kind)
         own = LargeSegment.of(older)
         if own is None or own.generation != large:
-            segment = load_segment(store, large, kind=self._kind)
+            segment = load_segment(store, large, pause, kind=self._kind)
             own = None if segment is None else LargeSegment.of(segment)
         self._taken_over.append(Path(folder))
         try:
