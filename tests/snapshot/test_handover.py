@@ -10,10 +10,15 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument, Tag
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.snapshot import files as snapshot_files
-from e2graphrag_integrations.snapshot import incremental
+from e2graphrag_integrations.snapshot import handover, incremental
 from e2graphrag_integrations.snapshot.conversion import snapshot_arrays, snapshot_meta
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot, vector_kind
-from e2graphrag_integrations.snapshot.handover import LargeSegment, hand_over, take_over
+from e2graphrag_integrations.snapshot.handover import (
+    LargeSegment,
+    hand_over,
+    handover_folder,
+    take_over,
+)
 from e2graphrag_integrations.snapshot.kept_preparation import computed_parts
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from fakes import NameExtractor
@@ -55,8 +60,8 @@ def snapshots(rag: E2GraphRAG, kind: str = "") -> tuple[Snapshot, Snapshot]:
 
 
 def handed(rag: E2GraphRAG, after: Snapshot, large: LargeSegment | None) -> Snapshot | None:
-    folder = hand_over(after, rag.store.snapshot_folder / after.kind.name)
-    assert folder is not None
+    folder = handover_folder(rag.store.snapshot_folder / after.kind.name)
+    assert hand_over(after, folder)
     assert large is not None
     return take_over(folder, large)
 
@@ -133,13 +138,34 @@ def test_another_large_segment_is_refused(rag):
 @pytest.mark.parametrize("name", ["meta.json", "node_level.npy", "words/meta.json"])
 def test_an_incomplete_folder_is_refused(rag, name):
     before, after = snapshots(rag)
-    folder = hand_over(after, rag.store.snapshot_folder)
-    assert folder is not None
+    folder = handover_folder(rag.store.snapshot_folder)
+    assert hand_over(after, folder)
     (folder / "content" / name).unlink()
     assert take_over(folder, LargeSegment.of(before)) is None
 
 
 def test_a_snapshot_in_one_segment_is_not_handed_over(rag):
     snapshot = load_or_build_snapshot(rag.store)
-    assert hand_over(snapshot, rag.store.snapshot_folder) is None
+    assert not hand_over(snapshot, handover_folder(rag.store.snapshot_folder))
     assert LargeSegment.of(snapshot) is None, "its words are not loaded"
+
+
+def test_a_state_that_another_process_has_saved_keeps_its_segments(rag):
+    before, after = snapshots(rag)
+    again = load_or_build_snapshot(rag.store, before)
+    assert again is not after
+    assert again.segments == after.segments
+    assert handed(rag, again, LargeSegment.of(before)) is not None
+
+
+def test_nothing_remains_of_a_folder_that_cannot_be_written(rag, monkeypatch):
+    _, after = snapshots(rag)
+    folder = handover_folder(rag.store.snapshot_folder)
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(handover, "save_arrays", fail)
+    with pytest.raises(OSError, match="disk full"):
+        hand_over(after, folder)
+    assert not folder.exists()

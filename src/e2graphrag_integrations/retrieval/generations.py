@@ -336,8 +336,11 @@ class GenerationKeeper:
             release_free_memory()
 
     def _in_background(self, pace: Pace) -> Build:
-        aside = self._build_aside
-        return self._build if aside is None else lambda store, older: aside(store, older, pace)
+        aside, last = self._build_aside, self._last
+        required = self._policy.required_time(time.monotonic(), self._last_write)
+        if aside is None or last is None or last.complete_until < required:
+            return self._build  # the next question would wait for it
+        return lambda store, older: aside(store, older, pace)
 
     @contextmanager
     def _awaited(self) -> Iterator[None]:
@@ -438,6 +441,11 @@ class GenerationKeeper:
         return self._background_store
 
     # End
+
+    def cancel(self) -> None:
+        """Stop preparing generations, without waiting."""
+        self._task.cancel()
+        self._merge_task.cancel()
 
     def close(self) -> None:
         """Stop preparing generations, and wait a bounded time for the step in progress."""

@@ -168,6 +168,7 @@ class RetrievalSession:
         """Stop preparing generations in the background, and release the snapshots."""
         with self._aside_lock:
             self._is_closed, aside = True, self._aside
+        self._generations.cancel()
         if aside is not None:
             aside.close()  # first, because a thread may wait for it
         self._generations.close()
@@ -342,7 +343,11 @@ class RetrievalSession:
         if older is None or aside is None:
             return self._build(store, older)
         prepared = aside.prepare(store, older, pause)
-        return self._build(store, older) if prepared is None else self._completed(store, prepared)
+        if prepared is not None:
+            return self._completed(store, prepared)
+        if self._is_closed:
+            raise StoreError(f"{store.path} is closed")
+        return self._build(store, older)
 
     def _aside_for(self, store: Store, older: Snapshot) -> PreparingProcess | None:
         """Return the process that prepares what follows a snapshot; None for a thread."""

@@ -164,6 +164,25 @@ def read_arrays(
     return _read(folder, lambda *_: True, pause)
 
 
+def read_meta(folder: Path) -> dict[str, Any] | None:
+    """Return the metadata in the newest version of a folder; None if it is missing or damaged."""
+    content = _content(newest_version(folder))
+    return None if content is None else content["meta"]
+
+
+def _content(folder: Path) -> dict[str, Any] | None:
+    """Return the JSON values of a folder: `meta`, and the checksums of `arrays`."""
+    try:
+        wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
+        text = wrapped["text"]
+        if wrapped["format"] != FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
+            return None
+        content: dict[str, Any] = json.loads(text)
+        return content if {"meta", "arrays"} <= content.keys() else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
+        return None
+
+
 def _matches(path: Path, crc: int) -> bool:
     return _crc(path) == crc
 
@@ -171,12 +190,10 @@ def _matches(path: Path, crc: int) -> bool:
 def _read(
     folder: Path, is_valid: Callable[[Path, int], bool], pause: Callable[[], None]
 ) -> tuple[Arrays, dict[str, Any]] | None:
+    content = _content(folder)
+    if content is None:
+        return None
     try:
-        wrapped = json.loads((folder / _META).read_text(encoding="utf-8"))
-        text = wrapped["text"]
-        if wrapped["format"] != FORMAT or wrapped["checksum"] != zlib.crc32(text.encode()):
-            return None
-        content = json.loads(text)
         arrays = {}
         for name, crc in content["arrays"].items():
             file = array_file(folder, name)

@@ -30,6 +30,7 @@ from e2graphrag_integrations.snapshot.array_files import (
     array_file,
     load_arrays,
     newest_version,
+    read_meta,
     remove_temporary_folders,
     save_arrays,
 )
@@ -414,8 +415,9 @@ class _SnapshotFiles:
         folder = self._folder / snapshot.generation
         generations = older.segments.generations if older.segments is not None else ()
         saved = [newest_version(self._folder / generation) for generation in generations]
-        exists = newest_version(folder).exists()
-        if older.segments is None or exists or not all(one.is_dir() for one in saved):
+        if older.segments is not None and newest_version(folder).exists():
+            return self._saved_by_another(snapshot, older.segments)
+        if older.segments is None or not all(one.is_dir() for one in saved):
             return replace(snapshot, segments=None)
         segments = followed_by(older.segments, newer, set(older.documents) - {*snapshot.documents})
         if len(segments.generations) > _MAX_SEGMENTS:
@@ -433,6 +435,19 @@ class _SnapshotFiles:
             return replace(snapshot, segments=None)
         self._remove_others(segments.generations)
         return replace(snapshot, segments=segments)
+
+    def _saved_by_another(self, snapshot: Snapshot, older: Segments) -> Snapshot:
+        """Return a snapshot that another process has saved, with the segments that it wrote."""
+        meta = read_meta(self._folder / snapshot.generation)
+        try:
+            generations = tuple(map(str, meta["segments"])) if meta is not None else ()
+            deleted = frozenset(map(str, meta["deleted"])) if meta is not None else frozenset()
+        except INVALID:
+            generations, deleted = (), frozenset()
+        if generations[:1] == older.generations[:1]:
+            segments = Segments((*generations, snapshot.generation), deleted)
+            return replace(snapshot, segments=segments)
+        return self.load(snapshot.generation) or replace(snapshot, segments=None)
 
     def save(self, snapshot: Snapshot) -> Snapshot:
         """Save a snapshot if the folder is writable, and delete snapshots of other generations.

@@ -7,6 +7,7 @@ large segment from its last snapshot. So it merges nothing itself.
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.search.bm25 import BM25Index, BM25Part
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import (
+    FORMAT,
     Arrays,
     ArraysToSave,
     Part,
@@ -36,6 +40,10 @@ from e2graphrag_integrations.snapshot.conversion import (
 )
 from e2graphrag_integrations.snapshot.kept_preparation import KEPT, KeptPreparation, computed_parts
 from e2graphrag_integrations.snapshot.snapshot import Segments, Snapshot
+from e2graphrag_integrations.text.words import TERM_RULES
+
+RULES = {"format": FORMAT, "terms": TERM_RULES, "forms": FORM_RULES}
+"""Versions that both processes must have: the package may be replaced while a program runs."""
 
 _RECENT = "recent_"
 """Prefix of the names of the arrays of the recent vectors."""
@@ -68,22 +76,22 @@ class LargeSegment:
         return cls(segments.generations[0], base, bm25.parts[0].postings)
 
 
-def hand_over(snapshot: Snapshot, parent: Path) -> Path | None:
+def hand_over(snapshot: Snapshot, folder: Path) -> bool:
     """Write a snapshot into a new folder, which the process that takes it over deletes.
 
     Args:
         snapshot: The snapshot.
-        parent: The folder of the snapshots.
+        folder: The folder, which does not exist.
 
     Returns:
-        The folder; None if the snapshot is not in segments on disk, so that its files are enough.
+        False if the snapshot is not in segments on disk, so that its files are enough.
 
     Raises:
         OSError: If it cannot be written.
     """
     dense, segments = snapshot.dense, snapshot.segments
     if not isinstance(dense, SegmentedIndex) or segments is None:
-        return None
+        return False
     [large, recent] = snapshot.bm25.parts
     of_vectors = dense.kind.arrays(dense.vectors)
     arrays: dict[str, Any] = {
@@ -102,10 +110,15 @@ def hand_over(snapshot: Snapshot, parent: Path) -> Path | None:
     }
     words: ArraysToSave = bm25_arrays(BM25Index.of(recent.postings))
     parts: dict[str, Part] = {**computed_parts(snapshot), _WORDS: (words, {})}
-    folder = parent / f"new-{uuid.uuid4().hex}"  # deleted after a day if nobody takes it over
     folder.mkdir()
-    save_arrays(folder / _CONTENT, arrays, meta, parts)
-    return folder
+    with on_error(lambda _: shutil.rmtree(folder, ignore_errors=True)):
+        save_arrays(folder / _CONTENT, arrays, meta, parts)
+    return True
+
+
+def handover_folder(parent: Path) -> Path:
+    """Return a new name for a folder, which is deleted after a day if nobody takes it over."""
+    return parent / f"new-{uuid.uuid4().hex}"
 
 
 def take_over(

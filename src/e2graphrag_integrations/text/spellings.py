@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
+from e2graphrag_integrations.text.words import is_function_word
+
 PLAIN = "~"
 """First character of the term of a plain spelling. No word begins with it."""
 
@@ -35,6 +37,8 @@ _PAIRS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "o
 def plain_spellings(word: str) -> tuple[str, ...]:
     """Return the spellings of a casefolded word without marks; none if it has no such letter.
 
+    A spelling that is a function word of English is left out: "för" is not "for".
+
     >>> plain_spellings("müller"), plain_spellings("bodø"), plain_spellings("müll")[0]
     (('muller', 'mueller'), ('bodo', 'bodoe'), 'mull')
     >>> plain_spellings("ёлка"), plain_spellings("cafe"), plain_spellings("йод")
@@ -43,7 +47,7 @@ def plain_spellings(word: str) -> tuple[str, ...]:
     if word.isascii() or not _LETTER.search(word):
         return ()
     found = dict.fromkeys(map(_without_marks, (word, word.translate(_PAIRS))))
-    return tuple(one for one in found if one != word)
+    return tuple(one for one in found if one != word and not is_function_word(one))
 
 
 def plain_terms(terms: Iterable[str]) -> list[str]:
@@ -55,13 +59,22 @@ def plain_terms(terms: Iterable[str]) -> list[str]:
     return [PLAIN + plain for term in terms for plain in plain_spellings(term)]
 
 
-def other_spellings(word: str) -> tuple[str, ...]:
+def other_spellings(word: str, *, is_known: bool) -> tuple[str, ...]:
     """Return the terms by which an index has a word of a question in another spelling.
 
-    >>> other_spellings("crème"), other_spellings("creme")
+    Args:
+        word: The casefolded word.
+        is_known: Whether a text has the word as it is. Otherwise, it may have it with other marks.
+
+    >>> other_spellings("crème", is_known=True), other_spellings("creme", is_known=True)
     (('creme',), ('~creme',))
+    >>> other_spellings("éleve", is_known=False)
+    ('eleve', '~eleve')
     """
-    return plain_spellings(word) or (PLAIN + word,)
+    plain = plain_spellings(word)
+    if not plain:
+        return (PLAIN + word,)
+    return plain if is_known else (*plain, *(PLAIN + one for one in plain))
 
 
 def _without_marks(word: str) -> str:

@@ -7,7 +7,7 @@ import queue
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
-from e2graphrag_integrations.errors import IndexGoneError
+from e2graphrag_integrations.errors import CorruptStoreError, IndexGoneError
 from e2graphrag_integrations.retrieval.aside.child import serve
 from e2graphrag_integrations.store.rows import GENERATION
 from fakes import NameExtractor
@@ -30,21 +30,21 @@ def answers(path, lines) -> list[dict]:
 
 
 def test_the_generation_of_a_small_index_is_on_disk(index_file):
-    [answer] = answers(index_file, [b"next", b""])
-    assert answer["folder"] is None
+    [answer] = answers(index_file, [b'"unused"', b""])
+    assert not answer["handed"]
     assert answer["large"] == answer["generation"]
     folder = index_file.with_name("index.e2g.snapshot") / answer["generation"]
     assert folder.is_dir()
 
 
-def test_a_damaged_index_is_an_answer(index_file):
+def test_a_damaged_index_ends_the_process(index_file):
     with (
         E2GraphRAG.open(index_file, embedder=HashingEmbedder()) as rag,
         rag.store.transaction() as db,
     ):
         db.execute("UPDATE manifest SET value = '../x' WHERE key = ?", (GENERATION,))
-    [answer] = answers(index_file, [b"next", b""])
-    assert answer["error"].startswith("CorruptStoreError: ")
+    with pytest.raises(CorruptStoreError):
+        answers(index_file, [b'"unused"', b""])
 
 
 def test_no_index_is_created(tmp_path):

@@ -1,8 +1,8 @@
 """The process that prepares snapshots aside; see `retrieval/aside/process.py`.
 
-It reads one JSON value per line: where the index is, and then a value per request. It answers each
-request with a line: `generation` and `large`, the generation of the large segment, and `folder` if
-the snapshot was handed over; or `error`.
+It reads one JSON value per line: where the index is, and then requests. A request is the folder to
+hand a snapshot over in. Each answer is a line, too: `generation`, `large`, the generation of the
+large segment, and whether the snapshot was `handed`; or `error`, after which the process ends.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import queue
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from e2graphrag_integrations.errors import E2GraphRAGError, IndexGoneError
+from e2graphrag_integrations.errors import IndexGoneError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.generations import GenerationKeeper
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot, vector_kind
-from e2graphrag_integrations.snapshot.handover import hand_over
+from e2graphrag_integrations.snapshot.handover import RULES, hand_over
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.store import Store
 
 _NICENESS = 10
 """How far the process steps back behind those that answer questions. With equal priority, p95 of
-questions beside it was 2.1 to 2.8 times that at rest on two busy cores (docs/freshness.md)."""
+questions was 2.1 to 2.8 times that at rest on two busy cores (2026-11-28)."""
 
 _IDLE_SECONDS = 60.0
 """Seconds without a request after which the process ends, so that it needs no memory."""
 
 _BLOCK = 1 << 16
-_STDIN, _STDOUT = 0, 1
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 def main() -> None:
@@ -40,14 +41,20 @@ def main() -> None:
     with contextlib.suppress(OSError, AttributeError):  # Windows has no such priorities
         os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the program that asks
+    answers = os.dup(_STDOUT)
+    os.dup2(_STDERR, _STDOUT)  # what a library prints is no answer
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_lines, args=(lines.put,), daemon=True).start()
-    where = json.loads(lines.get())
 
     def answer(value: dict[str, Any]) -> None:
-        os.write(_STDOUT, json.dumps(value).encode() + b"\n")
+        os.write(answers, json.dumps(value).encode() + b"\n")
 
-    serve(where["path"], where["kind"], lambda: lines.get(timeout=_IDLE_SECONDS), answer)
+    try:
+        where = json.loads(lines.get())
+        _check_rules(where["rules"])
+        serve(where["path"], where["kind"], lambda: lines.get(timeout=_IDLE_SECONDS), answer)
+    except Exception as error:  # noqa: BLE001 - the program that asks reports it
+        answer({"error": f"{type(error).__name__}: {error}"})
 
 
 def serve(
@@ -60,6 +67,10 @@ def serve(
         kind: Name of the kind of the vectors.
         next_line: Returns the next request; no bytes, or an exception `queue.Empty`, is the end.
         answer: Gets the answer to each request.
+
+    Raises:
+        E2GraphRAGError: If the index cannot be read.
+        OSError: If the snapshot cannot be written.
     """
     of_kind = vector_kind(kind)
 
@@ -71,28 +82,27 @@ def serve(
     keeper = GenerationKeeper(store, build, FreshnessPolicy())
     try:
         with contextlib.suppress(queue.Empty):
-            while next_line():
-                answer(_prepared(keeper, store))
+            while line := next_line():
+                answer(_prepared(keeper, Path(json.loads(line))))
     finally:
         keeper.close()
         store.close(merge_log=False)
 
 
-def _prepared(keeper: GenerationKeeper, store: Store) -> dict[str, Any]:
+def _prepared(keeper: GenerationKeeper, folder: Path) -> dict[str, Any]:
     """Prepare the newest snapshot, and return where it is."""
-    try:
-        snapshot = keeper.newest().base
-        folder = None
-        if store.snapshot_folder is not None:
-            folder = hand_over(snapshot, store.snapshot_folder / snapshot.kind.name)
-    except (E2GraphRAGError, OSError, MemoryError) as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+    snapshot = keeper.newest().base
     segments = snapshot.segments
-    return {
-        "generation": snapshot.generation,
-        "large": None if segments is None else segments.generations[0],
-        "folder": None if folder is None else str(folder),
-    }
+    if segments is None:  # another process has deleted its segments, or the disk is full
+        raise RuntimeError("the state could not be saved")
+    is_handed = hand_over(snapshot, folder)
+    large = segments.generations[0]
+    return {"generation": snapshot.generation, "large": large, "handed": is_handed}
+
+
+def _check_rules(rules: object) -> None:
+    if rules != RULES:
+        raise RuntimeError("the installed package is not that of the running program")
 
 
 def _refuse(path: str) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -22,14 +24,19 @@ from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.search.dense import FLOAT32, VectorKind
 from e2graphrag_integrations.snapshot.files import load_segment, load_snapshot
-from e2graphrag_integrations.snapshot.handover import LargeSegment, take_over
+from e2graphrag_integrations.snapshot.handover import (
+    RULES,
+    LargeSegment,
+    handover_folder,
+    take_over,
+)
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.store import Store
 
 logger = logging.getLogger(__name__)
 
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = sys.argv[1:]; "
     "from e2graphrag_integrations.retrieval.aside.child import main; main()"
 )
 """Not `multiprocessing`, which would import the main module of the program again."""
@@ -39,8 +46,8 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 _MAX_SECONDS = 900.0
 """Seconds after which a process that does not answer is ended."""
 
-_MAX_FAILURES = 3
-"""Number of consecutive failures after which snapshots are prepared in this process."""
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1.0, 600.0
+"""Delay until the process is asked again after a failure; it doubles with every further one."""
 
 _STOP_SECONDS = 2.0
 
@@ -58,17 +65,21 @@ class PreparingProcess:
     def __init__(self, file: Path, *, kind: VectorKind = FLOAT32) -> None:
         self._file = file
         self._kind = kind
-        self._lock = process_lock()
+        self._lock = process_lock()  # guards the start and the end of the process
         self._process: subprocess.Popen[bytes] | None = None
         self._started_in = os.getpid()
-        self._failures = 0
+        self._finish: weakref.finalize[..., PreparingProcess] | None = None
         self._is_closed = False
-        self._taken_over: list[Path] = []  # folders that are still mapped
+        self._failures = 0
+        self._retry_at = -math.inf
+        self._taken_over: list[Path] = []  # folders that may still be mapped
 
     def suits(self, older: Snapshot) -> bool:
         """Return whether to ask the process for what follows a snapshot."""
-        can_start = bool(sys.executable) and self._failures < _MAX_FAILURES
-        return can_start and LargeSegment.of(older) is not None
+        # In a frozen program, `sys.executable` is that program.
+        can_start = bool(sys.executable) and not getattr(sys, "frozen", False)
+        is_time = time.monotonic() >= self._retry_at
+        return can_start and is_time and LargeSegment.of(older) is not None
 
     def prepare(self, store: Store, older: Snapshot, pause: Callable[[], None]) -> Snapshot | None:
         """Return the newest snapshot; None if this process must prepare it.
@@ -78,17 +89,26 @@ class PreparingProcess:
             older: The last snapshot.
             pause: Called between steps.
         """
+        if store.snapshot_folder is None:
+            return None
+        folder = handover_folder(store.snapshot_folder / self._kind.name)
+        problem = "its files are missing, damaged or of another version"
+        self._taken_over.append(folder)
         try:
-            answer = self._ask()
-            snapshot = None if "error" in answer else self._taken(answer, store, older, pause)
+            snapshot = self._taken(self._ask(folder), folder, store, older, pause)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            answer, snapshot = {"error": f"{type(error).__name__}: {error}"}, None
+            problem, snapshot = f"{type(error).__name__}: {error}", None
             self._stop()
-        self._failures = self._failures + 1 if snapshot is None else 0
-        if snapshot is None and not self._is_closed:
-            problem = answer.get("error", "its files are missing or damaged")
+        finally:
+            self._discard()
+        if snapshot is not None:
+            self._failures = 0
+            return snapshot
+        delay = min(_RETRY_SECONDS * 2**self._failures, _MAX_RETRY_SECONDS)
+        self._failures, self._retry_at = self._failures + 1, time.monotonic() + delay
+        if not self._is_closed:
             logger.info("%s: prepared here, not in another process: %s", self._file, problem)
-        return snapshot
+        return None
 
     @property
     def is_running(self) -> bool:
@@ -113,41 +133,44 @@ class PreparingProcess:
         return self._started_in == os.getpid()
 
     def _taken(
-        self, answer: dict[str, Any], store: Store, older: Snapshot, pause: Callable[[], None]
+        self,
+        answer: dict[str, Any],
+        folder: Path,
+        store: Store,
+        older: Snapshot,
+        pause: Callable[[], None],
     ) -> Snapshot | None:
-        generation, large, folder = answer["generation"], answer["large"], answer["folder"]
-        if folder is None:
-            return load_snapshot(store, generation, pause, kind=self._kind)
+        if "error" in answer:
+            raise OSError(answer["error"])
+        if not answer["handed"]:
+            return load_snapshot(store, answer["generation"], pause, kind=self._kind)
         own = LargeSegment.of(older)
-        if own is None or own.generation != large:
-            segment = load_segment(store, large, pause, kind=self._kind)
+        if own is None or own.generation != answer["large"]:
+            segment = load_segment(store, answer["large"], pause, kind=self._kind)
             own = None if segment is None else LargeSegment.of(segment)
-        self._taken_over.append(Path(folder))
-        try:
-            return None if own is None else take_over(Path(folder), own, pause)
-        finally:
-            self._discard()
+        return None if own is None else take_over(folder, own, pause)
 
     def _discard(self) -> None:
         """Delete the folders that were taken over; Windows deletes none that is still mapped."""
         self._taken_over = [one for one in self._taken_over if not discard_folder(one)]
 
-    def _ask(self) -> dict[str, Any]:
+    def _ask(self, folder: Path) -> dict[str, Any]:
         """Return the answer to a request.
+
+        Args:
+            folder: The folder to hand the snapshot over in.
 
         Raises:
             OSError: If the process cannot be started, or ends before it answers.
             ValueError: If the answer is not JSON.
         """
         process = self._running()
-        requests, answers = _pipes(process)
         timer = threading.Timer(_MAX_SECONDS, process.kill)
         timer.daemon = True
         timer.start()
         try:
-            requests.write(b"next\n")
-            requests.flush()
-            line = answers.readline()
+            _send(process, str(folder))
+            line = _pipes(process)[1].readline()
         finally:
             timer.cancel()
         if not line:
@@ -161,27 +184,32 @@ class PreparingProcess:
                 raise OSError("the index is closed")
             if self._process is not None and self.is_running:
                 return self._process
-            if self._process is not None and self._is_own:
-                _end(self._process)
+            self._end_last()
+            paths = [path for path in sys.path if isinstance(path, str)]
             process = subprocess.Popen(  # noqa: S603 - this interpreter, with a constant program
-                [sys.executable, "-c", _START, json.dumps(sys.path)],
+                # -P, because the folder that the program runs in may contain modules.
+                [sys.executable, "-P", "-c", _START, *paths],
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **_ONE_THREAD},
             )
             self._process, self._started_in = process, os.getpid()
-            weakref.finalize(self, _end, process)
-            requests, _ = _pipes(process)
-            where = {"path": str(self._file.absolute()), "kind": self._kind.name}
-            requests.write(json.dumps(where).encode() + b"\n")
-            requests.flush()
+            self._finish = weakref.finalize(self, _end, process, os.getpid())
+            path = str(self._file.absolute())
+            _send(process, {"path": path, "kind": self._kind.name, "rules": RULES})
             return process
 
     def _stop(self) -> None:
-        process = self._process
-        if process is not None and self._is_own:
-            _end(process)
+        with self._lock:
+            self._end_last()
+
+    def _end_last(self) -> None:
+        """End the last process, which may have ended itself; not in a fork of its program."""
+        if self._finish is not None:
+            self._finish()
+        self._process = self._finish = None
 
 
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
@@ -190,15 +218,24 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     return process.stdin, process.stdout
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end by closing its input, and kill it if it does not."""
-    for pipe in _pipes(process)[:1]:
-        with contextlib.suppress(OSError, ValueError):
-            pipe.close()
+def _send(process: subprocess.Popen[bytes], value: object) -> None:
+    _pipes(process)[0].write(json.dumps(value).encode() + b"\n")
+
+
+def _end(process: subprocess.Popen[bytes], started_in: int) -> None:
+    """Ask a process to end by closing its input, and kill it if it does not.
+
+    A fork of the program that started it does nothing.
+    """
+    if os.getpid() != started_in:
+        return
+    requests, answers = _pipes(process)
+    with contextlib.suppress(OSError):
+        requests.close()
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    with contextlib.suppress(OSError, ValueError):
-        _pipes(process)[1].close()
+    with contextlib.suppress(OSError):
+        answers.close()

@@ -137,7 +137,9 @@ class Relevance:
 
     def _forms_of(self, term: str, is_in_english: bool) -> tuple[str, ...]:
         doc_freq = self.snapshot.bm25.doc_freq
-        spellings = () if is_function_word(term) else other_spellings(term)
+        spellings: tuple[str, ...] = ()
+        if not is_function_word(term):
+            spellings = other_spellings(term, is_known=bool(doc_freq(term)))
         related = (*spellings, *(inflections(term) if is_in_english else ()))
         found = tuple(filter(doc_freq, related))
         if found or doc_freq(term):
