@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.aside import process
@@ -217,3 +223,47 @@ def test_a_fork_leaves_the_process_to_its_program(index_file):
         assert os.waitpid(child, 0)[1] == 0
         write_and_wait(rag, 2)
         assert pid_of(rag) == pid
+
+
+@pytest.mark.slow
+def test_states_in_segments_equal_those_of_a_new_reader_although_the_process_is_killed(tmp_path):
+    path = tmp_path / "large.e2g"
+    names = [f"{first}{vowel}ra" for first in "BCDFGHKLM" for vowel in "aeiou"]
+    rooms = [f"{names[n % 45]} met {names[n % 43]} in room {n}.\n" for n in range(21_000)]
+    settings = IndexSettings(chunk_size=8, chunk_overlap=0)
+    models = Models(extractor=NameExtractor())
+    with E2GraphRAG.open(
+        path,
+        embedder=HashingEmbedder(),
+        models=models,
+        settings=settings,
+        freshness=FreshnessPolicy(read_your_writes=False, process_from=0),
+    ) as rag:
+        rag.add(
+            [SourceDocument(f"d{n}", "".join(rooms[n : n + 100])) for n in range(0, 21_000, 100)]
+        )
+        pids = set()
+        for number in range(8):
+            write_and_wait(rag, number)
+            pid = pid_of(rag)
+            pids.add(pid)
+            if number % 3 == 2 and pid is not None:
+                rag.add(SourceDocument(f"killed{number}", f"Emil left room {number}."))
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(1.1)  # it is asked again a second after a failure
+        rag.refresh()
+        snapshot = rag._session.snapshot()
+        assert snapshot.has_segments
+        assert snapshot.segments is not None
+        assert len(pids - {None}) > 1
+        questions = [
+            "Whom did Cleo see on day 3?",
+            "Who left room 5?",
+            "Where did Bara meet Hura?",
+        ]
+        found = [rag.retrieve(question, k=9) for question in questions]
+    assert not list(tmp_path.glob("large.e2g.snapshot/new-*"))
+    with E2GraphRAG.open(path, embedder=HashingEmbedder(), models=models) as rag:
+        expected = [rag.retrieve(question, k=9) for question in questions]
+    for one, other in zip(found, expected, strict=True):
+        assert [node.node_id for node in one.nodes] == [node.node_id for node in other.nodes]
