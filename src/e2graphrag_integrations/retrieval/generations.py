@@ -442,6 +442,11 @@ class GenerationKeeper:
 
     # End
 
+    @property
+    def is_merging(self) -> bool:
+        """Whether segments are being merged."""
+        return self._merge_task.is_running
+
     def cancel(self) -> None:
         """Stop preparing generations, without waiting."""
         self._task.cancel()

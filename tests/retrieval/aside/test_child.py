@@ -9,6 +9,7 @@ import pytest
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, IndexGoneError
 from e2graphrag_integrations.retrieval.aside.child import serve
+from e2graphrag_integrations.retrieval.generations import GenerationKeeper
 from e2graphrag_integrations.store.rows import GENERATION
 from fakes import NameExtractor
 
@@ -58,3 +59,15 @@ def test_it_ends_when_nobody_asks(index_file):
         raise queue.Empty
 
     serve(str(index_file), "", next_line, pytest.fail)
+
+
+def test_a_merge_is_finished_before_it_ends(index_file, monkeypatch):
+    merging, waited = iter([True, True, False]), []
+    monkeypatch.setattr(GenerationKeeper, "is_merging", property(lambda _: next(merging)))
+
+    def next_line() -> bytes:
+        waited.append(1)
+        raise queue.Empty
+
+    serve(str(index_file), "", next_line, pytest.fail)
+    assert len(waited) == 3

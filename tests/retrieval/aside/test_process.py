@@ -98,6 +98,7 @@ def test_an_index_that_is_too_small_or_in_memory_keeps_the_thread(index_file):
             rag.delete(["first", "more1"])
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 def test_a_killed_process_is_replaced(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
@@ -122,6 +123,7 @@ def test_without_a_process_states_are_prepared_here(index_file, monkeypatch, cap
     assert 1 <= caplog.text.count("no more processes") < 4, "it is tried again after a delay"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 def test_ctrl_c_is_for_the_program_that_asks(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
@@ -151,6 +153,7 @@ if sys.argv[2] == "kill":
 """
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 @pytest.mark.parametrize("end", ["exit", "kill"])
 def test_the_process_ends_with_its_program(tmp_path, end):
     program = subprocess.run(
@@ -174,6 +177,14 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state.split()[0] != "Z"
+
+
+@pytest.mark.parametrize("executable", ["", "/usr/bin/uwsgi", "C:/Program Files/Reader.exe"])
+def test_a_program_that_is_not_python_is_not_started_again(index_file, monkeypatch, executable):
+    monkeypatch.setattr(process.sys, "executable", executable)
+    with open_at(index_file) as rag:
+        write_and_wait(rag, 1)
+        assert pid_of(rag) is None
 
 
 @pytest.mark.parametrize("invalid", [-1, 0.5, "many"])
@@ -226,6 +237,7 @@ def test_a_fork_leaves_the_process_to_its_program(index_file):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 def test_states_in_segments_equal_those_of_a_new_reader_although_the_process_is_killed(tmp_path):
     path = tmp_path / "large.e2g"
     names = [f"{first}{vowel}ra" for first in "BCDFGHKLM" for vowel in "aeiou"]

@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -38,8 +39,9 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 def main() -> None:
     """Answer requests until the input ends, or until there were none for a minute."""
-    with contextlib.suppress(OSError, AttributeError):  # Windows has no such priorities
-        os.nice(_NICENESS)
+    if sys.platform != "win32":  # where the program chose a priority class
+        with contextlib.suppress(OSError):
+            os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the program that asks
     answers = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)  # what a library prints is no answer
@@ -81,12 +83,21 @@ def serve(
     store = Store(path, before_creation=lambda: _refuse(path))
     keeper = GenerationKeeper(store, build, FreshnessPolicy())
     try:
-        with contextlib.suppress(queue.Empty):
-            while line := next_line():
-                answer(_prepared(keeper, Path(json.loads(line))))
+        while line := _next_line(next_line, keeper):
+            answer(_prepared(keeper, Path(json.loads(line))))
     finally:
         keeper.close()
         store.close(merge_log=False)
+
+
+def _next_line(next_line: Callable[[], bytes], keeper: GenerationKeeper) -> bytes:
+    """Return the next request; no bytes if there is none, and no merge that must be finished."""
+    while True:
+        try:
+            return next_line()
+        except queue.Empty:
+            if not keeper.is_merging:
+                return b""
 
 
 def _prepared(keeper: GenerationKeeper, folder: Path) -> dict[str, Any]:

@@ -76,10 +76,8 @@ class PreparingProcess:
 
     def suits(self, older: Snapshot) -> bool:
         """Return whether to ask the process for what follows a snapshot."""
-        # In a frozen program, `sys.executable` is that program.
-        can_start = bool(sys.executable) and not getattr(sys, "frozen", False)
         is_time = time.monotonic() >= self._retry_at
-        return can_start and is_time and LargeSegment.of(older) is not None
+        return is_time and _is_python() and LargeSegment.of(older) is not None
 
     def prepare(self, store: Store, older: Snapshot, pause: Callable[[], None]) -> Snapshot | None:
         """Return the newest snapshot; None if this process must prepare it.
@@ -194,6 +192,7 @@ class PreparingProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **_ONE_THREAD},
+                creationflags=getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0),  # Windows
             )
             self._process, self._started_in = process, os.getpid()
             self._finish = weakref.finalize(self, _end, process, os.getpid())
@@ -210,6 +209,15 @@ class PreparingProcess:
         if self._finish is not None:
             self._finish()
         self._process = self._finish = None
+
+
+def _is_python() -> bool:
+    """Return whether the interpreter can be started again.
+
+    A frozen program, or a server such as uWSGI, gives itself as `sys.executable`.
+    """
+    name = Path(sys.executable or "").name.lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
