@@ -144,7 +144,7 @@ def test_a_question_makes_one_round_trip_while_the_next_state_is_prepared(
     assert not result.trace.freshness.is_newest
 
 
-def test_a_question_without_results_makes_one_round_trip(opened, statements):
+def test_a_question_without_results_makes_at_most_one_round_trip(opened, statements):
     _, reopen = opened
     reader = reopen()
     found(reader)
@@ -152,7 +152,7 @@ def test_a_question_without_results_makes_one_round_trip(opened, statements):
     result = reader.retrieve("Who left?", where={"document_id": "none"})
     assert not result.nodes
     assert result.trace.freshness.is_newest
-    assert len(statements) == 1
+    assert len(statements) <= 1  # none if a notice has just told the newest generation
 
 
 @pytest.mark.parametrize(("max_staleness", "count"), [(0, 2), (60, 1)])
