@@ -138,7 +138,7 @@ def load_snapshot(
     """
     if store.snapshot_folder is None:
         return None
-    return _SnapshotFiles(store, store.snapshot_folder, pause, kind=kind).load(generation)
+    return _SnapshotFiles(store, store.snapshot_folder, kind=kind).load(generation, pause)
 
 
 def load_segment(
@@ -150,7 +150,7 @@ def load_segment(
     """
     if store.snapshot_folder is None:
         return None
-    return _SnapshotFiles(store, store.snapshot_folder, pause, kind=kind).load_segment(generation)
+    return _SnapshotFiles(store, store.snapshot_folder, kind=kind).load_segment(generation, pause)
 
 
 def _is_large(snapshot: Snapshot) -> bool:
@@ -272,32 +272,23 @@ class _SnapshotFiles:
     Args:
         store: The store.
         folder: Their folder.
-        pause: Called between the steps of loading.
         kind: The kind of the vectors. Each but float32 has a subfolder of its own, so that readers
             of two kinds do not replace each other's.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        folder: Path,
-        pause: Callable[[], None] = lambda: None,
-        *,
-        kind: VectorKind = FLOAT32,
-    ) -> None:
+    def __init__(self, store: Store, folder: Path, *, kind: VectorKind = FLOAT32) -> None:
         self._store = store
-        self._pause = pause
         self._folder = folder / kind.name
         self._kind = kind
 
-    def load(self, generation: str) -> Snapshot | None:
+    def load(self, generation: str, pause: Callable[[], None] = lambda: None) -> Snapshot | None:
         """Return the snapshot of a generation, or None if a part is missing or damaged."""
-        content = load_arrays(self._folder / generation, self._pause)
+        content = load_arrays(self._folder / generation, pause)
         if content is None:
             return None
         arrays, meta = content
         try:
-            own = self._restore(generation, arrays, meta)
+            own = self._restore(generation, arrays, meta, pause)
             if own is None:
                 return None
             if not meta.get("segments"):
@@ -307,7 +298,9 @@ class _SnapshotFiles:
         except INVALID:
             return None
 
-    def _restore(self, generation: str, arrays: Arrays, meta: dict[str, Any]) -> Snapshot | None:
+    def _restore(
+        self, generation: str, arrays: Arrays, meta: dict[str, Any], pause: Callable[[], None]
+    ) -> Snapshot | None:
         """Return the snapshot of the documents in one folder, or None if it is not valid."""
         if not has_current_forms(meta):
             return None
@@ -328,7 +321,7 @@ class _SnapshotFiles:
             snapshot = replace(
                 snapshot, tags=TagSet.from_json(tags), tags_factory=self._load_or_assign_tags
             )
-        is_valid = snapshot.generation == generation and is_consistent(snapshot, self._pause)
+        is_valid = snapshot.generation == generation and is_consistent(snapshot, pause)
         return snapshot if is_valid else None
 
     def _with_preparation(self, snapshot: Snapshot) -> Snapshot:
@@ -347,10 +340,12 @@ class _SnapshotFiles:
             ),
         )
 
-    def load_segment(self, generation: str) -> Snapshot | None:
+    def load_segment(
+        self, generation: str, pause: Callable[[], None] = lambda: None
+    ) -> Snapshot | None:
         """Return the documents in the folder of one generation; None without its BM25 index."""
-        content = load_arrays(self._folder / generation, self._pause)
-        segment = None if content is None else self._restore(generation, *content)
+        content = load_arrays(self._folder / generation, pause)
+        segment = None if content is None else self._restore(generation, *content, pause)
         words = None if segment is None else self.load_bm25(segment)
         if segment is None or words is None:
             return None
@@ -561,8 +556,7 @@ class _SnapshotFiles:
         self, generation: str, name: str, rules: Mapping[str, int] = _NO_RULES
     ) -> Arrays | None:
         """Return the arrays of a part that was derived by these versions of rules, or None."""
-        folder = newest_version(self._folder / generation) / name
-        content = load_arrays(folder, self._pause)
+        content = load_arrays(newest_version(self._folder / generation) / name)
         return None if content is None or content[1] != rules else content[0]
 
     def _save_part(

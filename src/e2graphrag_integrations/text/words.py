@@ -174,17 +174,17 @@ def is_function_word(term: str) -> bool:
     return term in FUNCTION_WORDS or term in LETTERS
 
 
-_SHORTEST_SHOUTED = 3
+_SHORTEST_CAPITALIZED = 3
 """Minimum number of letters of an abbreviation that is spelled like a function word."""
 
 
-def is_shouted(word: str) -> bool:
+def is_capitalized_function_word(word: str) -> bool:
     """Return whether a word is a function word in capitals, which may be an abbreviation.
 
-    >>> is_shouted("WHO"), is_shouted("Who"), is_shouted("IT"), is_shouted("ILO")
-    (True, False, False, False)
+    >>> [is_capitalized_function_word(word) for word in ("WHO", "Who", "IT", "ILO")]
+    [True, False, False, False]
     """
-    is_long = len(word) >= _SHORTEST_SHOUTED
+    is_long = len(word) >= _SHORTEST_CAPITALIZED
     return is_long and word.isupper() and is_function_word(word.casefold())
 
 

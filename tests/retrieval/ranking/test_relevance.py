@@ -435,3 +435,11 @@ def test_words_that_only_a_field_contains_are_trusted(with_cosines):
     found = with_field(rag, OneField(1, score=9.0), BM25)
     assert found.bm25_confidence == 1
     assert by_window(found.windows) == about({1: 1})
+
+
+def test_the_words_of_an_abbreviated_name_count_once(open_index):
+    rag = open_index()
+    rag.add(SourceDocument("a", "The World Health Organization has a leader."))
+    names = {"who": ("world", "health", "organization")}
+    relevance = relevance_of(rag, "Who leads WHO, the health body?", BM25, written_out=names)
+    assert relevance.terms == ["leads", "the", "health", "body", "world", "organization"]

@@ -32,7 +32,7 @@ from e2graphrag_integrations.entities.matching.name_keys import (
 )
 from e2graphrag_integrations.entities.normalize import fold_letters
 from e2graphrag_integrations.text.letters import has_han, simplified
-from e2graphrag_integrations.text.words import is_common_word, is_shouted
+from e2graphrag_integrations.text.words import is_capitalized_function_word, is_common_word
 from e2graphrag_integrations.types import Mention
 
 KNOWN = "KNOWN"
@@ -350,7 +350,7 @@ def _is_common(question: str, word: _Word) -> bool:
 def _is_abbreviation(question: str, words: Sequence[_Word]) -> bool:
     """Return whether capitals show that one function word is meant as initials, such as WHO."""
     written = question[words[0].start : words[-1].end]
-    return len(words) == 1 and is_shouted(written)
+    return len(words) == 1 and is_capitalized_function_word(written)
 
 
 def _has_comma(question: str, words: Sequence[_Word]) -> bool:

@@ -27,8 +27,8 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.store import Store
 
 _NICENESS = 10
-"""How far the process steps back behind those that answer questions. With equal priority, p95 of
-questions was 2.1 to 2.8 times that at rest on two busy cores (2026-11-28)."""
+"""By how much the priority is below that of the processes that answer questions. With the same
+priority, questions on a machine without a free core would be slower than with a thread."""
 
 _IDLE_SECONDS = 60.0
 """Seconds without a request after which the process ends, so that it needs no memory."""
@@ -44,7 +44,7 @@ def main() -> None:
             os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the program that asks
     answers = os.dup(_STDOUT)
-    os.dup2(_STDERR, _STDOUT)  # what a library prints is no answer
+    os.dup2(_STDERR, _STDOUT)  # a library may print something
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_lines, args=(lines.put,), daemon=True).start()
 

@@ -16,7 +16,11 @@ from e2graphrag_integrations.entities.matching.linking import Link, Linking, lin
 from e2graphrag_integrations.retrieval.question_words import content_words
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.words import is_function_word, is_shouted, terms_of
+from e2graphrag_integrations.text.words import (
+    is_capitalized_function_word,
+    is_function_word,
+    terms_of,
+)
 from e2graphrag_integrations.types import NOUN
 
 
@@ -164,7 +168,7 @@ class Seeds:
             terms = terms_of(one.mention)
             if one.how != "alias" or len(terms) != 1:
                 continue
-            if is_shouted(one.mention) or not bm25.doc_freq(terms[0]):
+            if is_capitalized_function_word(one.mention) or not bm25.doc_freq(terms[0]):
                 words = dict.fromkeys(terms_of(one.entity))
                 found[terms[0]] = tuple(word for word in words if not is_function_word(word))
         return found

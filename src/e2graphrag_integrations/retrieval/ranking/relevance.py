@@ -105,13 +105,13 @@ class Relevance:
         """The words of the question, and those carried over from earlier turns.
 
         Question words in Chinese are left out, and English function words if the index is in
-        another language. The words of a name replace its abbreviation.
+        another language. The words of a name replace its abbreviation; those
+        that the question also contains count once.
         """
         own = content_words(self.query.terms, self.snapshot.bm25)
-        return [
-            *(word for one in own for word in self.written_out.get(one, (one,))),
-            *self._carried,
-        ]
+        names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
+        kept = [one for one in own if one not in self.written_out]
+        return [*kept, *(word for word in names if word not in own), *self._carried]
 
     @property
     def _carried(self) -> Mapping[str, float]:
