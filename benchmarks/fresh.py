@@ -286,7 +286,7 @@ class Reader:
             seconds, asked = ask_in_threads(
                 self.rag, self.questions, lambda _: time.monotonic() > deadline, threads
             )
-            aside = memory_of_preparing_process()
+            megabytes = memory_of_preparing_process()
         peak = memory()["peak"]
         rest += self.at_rest(threads)  # again, because the speed of the machine varies
         ratio = float(np.quantile(seconds, 0.95) / np.quantile(rest, 0.95))
@@ -299,7 +299,7 @@ class Reader:
             "memory at rest, MiB": at_rest,
             "peak memory, MiB": peak,
             "peak memory relative to rest": round(peak / at_rest["resident"], 2),
-            **({} if aside is None else {"memory of the preparing process, MiB": aside}),
+            **({} if megabytes is None else {"memory of the preparing process, MiB": megabytes}),
         }
 
     def beside_an_unrelated_process(self) -> Figures:
@@ -316,7 +316,7 @@ def memory_of_preparing_process() -> dict[str, int] | None:
     """Return the memory of the process that prepares the next states; None if there is none."""
     for children in Path("/proc/self/task").glob("*/children"):
         for process in children.read_text(encoding="ascii").split():
-            if b"aside.child" in Path(f"/proc/{process}/cmdline").read_bytes():
+            if b"background.child" in Path(f"/proc/{process}/cmdline").read_bytes():
                 return memory(process)
     return None
 

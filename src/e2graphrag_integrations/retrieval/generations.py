@@ -56,7 +56,9 @@ Build = Callable[[Store, Snapshot | None], tuple[Snapshot, Snapshot]]
 """Returns the snapshot of the newest generation, for questions and as the base of the next build.
 Its arguments are the store to read and the last base."""
 
-BuildAside = Callable[[Store, Snapshot | None, Callable[[], None]], tuple[Snapshot, Snapshot]]
+BuildInBackground = Callable[
+    [Store, Snapshot | None, Callable[[], None]], tuple[Snapshot, Snapshot]
+]
 """The same, with a function to call between steps, which may pause."""
 
 
@@ -146,7 +148,8 @@ class GenerationKeeper:
         store: The index file.
         build: Returns the snapshot of the newest generation.
         policy: How old an answer may be.
-        build_aside: The same for a generation that no question waits for; by default, `build`.
+        build_in_background: The same for a generation that no question waits for; by default,
+            `build`.
         needs_merge: Returns whether to merge the segments of a base.
     """
 
@@ -156,12 +159,12 @@ class GenerationKeeper:
         build: Build,
         policy: FreshnessPolicy,
         *,
-        build_aside: BuildAside | None = None,
+        build_in_background: BuildInBackground | None = None,
         needs_merge: Callable[[Snapshot], bool] | None = None,
     ) -> None:
         self._store = store
         self._build = build
-        self._build_aside = build_aside
+        self._build_in_background = build_in_background
         self._needs_merge = _needs_merge if needs_merge is None else needs_merge
         self._policy = policy
         self._build_lock = process_lock()
@@ -336,11 +339,11 @@ class GenerationKeeper:
             release_free_memory()
 
     def _in_background(self, pace: Pace) -> Build:
-        aside, last = self._build_aside, self._last
+        build, last = self._build_in_background, self._last
         required = self._policy.required_time(time.monotonic(), self._last_write)
-        if aside is None or last is None or last.complete_until < required:
+        if build is None or last is None or last.complete_until < required:
             return self._build  # the next question would wait for it
-        return lambda store, older: aside(store, older, pace)
+        return lambda store, older: build(store, older, pace)
 
     @contextmanager
     def _awaited(self) -> Iterator[None]:

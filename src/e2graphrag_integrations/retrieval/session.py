@@ -40,7 +40,7 @@ from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Sentences
 
 if TYPE_CHECKING:
-    from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
+    from e2graphrag_integrations.retrieval.background.process import PreparingProcess
     from e2graphrag_integrations.retrieval.scopes import Scope, ScopedSnapshots
 
 logger = logging.getLogger(__name__)
@@ -136,11 +136,15 @@ class RetrievalSession:
         self._field_loader = field_loader
         policy = FreshnessPolicy() if policy is None else policy
         self._process_from = policy.process_from
-        self._aside: PreparingProcess | None = None  # until a large index changes
+        self._preparing: PreparingProcess | None = None  # until a large index changes
         self._is_closed = False
-        self._aside_lock = process_lock()
+        self._preparing_lock = process_lock()
         self._generations = GenerationKeeper(
-            store, self._build, policy, build_aside=self._build_aside, needs_merge=self._needs_merge
+            store,
+            self._build,
+            policy,
+            build_in_background=self._build_in_background,
+            needs_merge=self._needs_merge,
         )
         self._scopes: ScopedSnapshots | None = None
         self._scopes_lock = process_lock()
@@ -166,14 +170,14 @@ class RetrievalSession:
 
     def close(self) -> None:
         """Stop preparing generations in the background, and release the snapshots."""
-        with self._aside_lock:
-            self._is_closed, aside = True, self._aside
+        with self._preparing_lock:
+            self._is_closed, process = True, self._preparing
         self._generations.cancel()
-        if aside is not None:
-            aside.close()  # first, because a thread may wait for it
+        if process is not None:
+            process.close()  # first, because a thread may wait for it
         self._generations.close()
-        if aside is not None:
-            aside.close()  # again, because the snapshots are released now
+        if process is not None:
+            process.close()  # again, because the snapshots are released now
         with self._scopes_lock:
             self._scopes = None
 
@@ -335,39 +339,39 @@ class RetrievalSession:
         """Return the newest snapshot, and the same with the vectors in the file."""
         return self._completed(store, load_or_build_snapshot(store, older, kind=self._kind))
 
-    def _build_aside(
+    def _build_in_background(
         self, store: Store, older: Snapshot | None, pause: Callable[[], None]
     ) -> tuple[Snapshot, Snapshot]:
         """Return the result of `_build`, for which another process prepares a large snapshot."""
-        aside = None if older is None else self._aside_for(store, older)
-        if older is None or aside is None:
+        process = None if older is None else self._process_for(store, older)
+        if older is None or process is None:
             return self._build(store, older)
-        prepared = aside.prepare(store, older, pause)
+        prepared = process.prepare(store, older, pause)
         if prepared is not None:
             return self._completed(store, prepared)
         if self._is_closed:
             raise StoreError(f"{store.path} is closed")
         return self._build(store, older)
 
-    def _aside_for(self, store: Store, older: Snapshot) -> PreparingProcess | None:
+    def _process_for(self, store: Store, older: Snapshot) -> PreparingProcess | None:
         """Return the process that prepares what follows a snapshot; None for a thread."""
         least, file = self._process_from, store.file
         if file is None or least is None or len(older.nodes.ids) < least:
             return None
-        from e2graphrag_integrations.retrieval.aside.process import PreparingProcess
+        from e2graphrag_integrations.retrieval.background.process import PreparingProcess
 
-        with self._aside_lock:
-            if self._aside is None and not self._is_closed:
-                self._aside = PreparingProcess(file, kind=self._kind)
-            aside = self._aside
-        return aside if aside is not None and aside.suits(older) else None
+        with self._preparing_lock:
+            if self._preparing is None and not self._is_closed:
+                self._preparing = PreparingProcess(file, kind=self._kind)
+            process = self._preparing
+        return process if process is not None and process.suits(older) else None
 
     def _needs_merge(self, base: Snapshot) -> bool:
         """Return whether to merge the segments of a snapshot here: the other process merges its."""
         from e2graphrag_integrations.snapshot.incremental import needs_merge
 
-        aside = self._aside
-        return (aside is None or not aside.is_running) and needs_merge(base)
+        process = self._preparing
+        return (process is None or not process.is_running) and needs_merge(base)
 
     def _completed(self, store: Store, base: Snapshot) -> tuple[Snapshot, Snapshot]:
         """Return a snapshot with the field of its chunks and other vectors, and without these."""

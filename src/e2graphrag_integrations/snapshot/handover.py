@@ -1,6 +1,6 @@
 """Handing a snapshot in segments over to another process, without its large segment.
 
-A process that prepares snapshots aside (`retrieval/aside`) writes the joined arrays into a folder,
+A process that prepares snapshots (`retrieval/background`) writes the joined arrays into a folder,
 with what questions compute of them. The process that answers questions maps them, and takes the
 large segment from its last snapshot. So it merges nothing itself.
 """

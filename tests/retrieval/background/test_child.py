@@ -8,7 +8,7 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceDocument
 from e2graphrag_integrations.errors import CorruptStoreError, IndexGoneError
-from e2graphrag_integrations.retrieval.aside.child import serve
+from e2graphrag_integrations.retrieval.background.child import serve
 from e2graphrag_integrations.retrieval.generations import GenerationKeeper
 from e2graphrag_integrations.store.rows import GENERATION
 from fakes import NameExtractor

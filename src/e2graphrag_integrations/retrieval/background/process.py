@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
-    "from e2graphrag_integrations.retrieval.aside.child import main; main()"
+    "from e2graphrag_integrations.retrieval.background.child import main; main()"
 )
 """Not `multiprocessing`, which would import the main module of the program again."""
 

@@ -1,4 +1,4 @@
-"""The process that prepares snapshots aside; see `retrieval/aside/process.py`.
+"""The process that prepares snapshots; see `retrieval/background/process.py`.
 
 It reads one JSON value per line: where the index is, and then requests. A request is the folder to
 hand a snapshot over in. Each answer is a line, too: `generation`, `large`, the generation of the

@@ -20,7 +20,7 @@ from e2graphrag_integrations import (
 )
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.options import FreshnessPolicy
-from e2graphrag_integrations.retrieval.aside import process
+from e2graphrag_integrations.retrieval.background import process
 from fakes import NameExtractor
 
 SECONDS = 30.0
@@ -45,8 +45,8 @@ def open_at(path, process_from: int | None = 0) -> E2GraphRAG:
 
 def pid_of(rag: E2GraphRAG) -> int | None:
     """Return the id of the process that prepares the states of an index."""
-    aside = rag._session._aside
-    return None if aside is None else aside.pid
+    preparing = rag._session._preparing
+    return None if preparing is None else preparing.pid
 
 
 def wait_until(condition) -> None:
@@ -147,7 +147,7 @@ rag.retrieve("Anna")
 rag.add(SourceDocument("other", "Anna met Bert again."))
 while not rag.retrieve("Anna").trace.freshness.is_newest:
     time.sleep(0.01)
-print(rag._session._aside.pid, flush=True)
+print(rag._session._preparing.pid, flush=True)
 if sys.argv[2] == "kill":
     os.kill(os.getpid(), 9)
 """
@@ -229,7 +229,7 @@ def test_a_fork_leaves_the_process_to_its_program(index_file):
         pid = pid_of(rag)
         child = os.fork()
         if child == 0:
-            rag._session._aside._finish()
+            rag._session._preparing._finish()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         write_and_wait(rag, 2)
