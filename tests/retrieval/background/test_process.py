@@ -98,6 +98,7 @@ def test_an_index_that_is_too_small_or_in_memory_keeps_the_thread(index_file):
             rag.delete(["first", "more1"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 def test_a_killed_process_is_replaced(index_file):
     with open_at(index_file) as rag:
@@ -123,6 +124,7 @@ def test_without_a_process_states_are_prepared_here(index_file, monkeypatch, cap
     assert 1 <= caplog.text.count("no more processes") < 4, "it is tried again after a delay"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 def test_ctrl_c_is_for_the_program_that_asks(index_file):
     with open_at(index_file) as rag:
@@ -153,6 +155,7 @@ if sys.argv[2] == "kill":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the signals are those of POSIX")
 @pytest.mark.parametrize("end", ["exit", "kill"])
 def test_the_process_ends_with_its_program(tmp_path, end):
@@ -222,6 +225,7 @@ def test_a_question_after_an_own_write_does_not_wait_for_the_process(index_file)
         assert pid_of(rag) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
 def test_a_fork_leaves_the_process_to_its_program(index_file):
     with open_at(index_file) as rag:
