@@ -33,6 +33,12 @@ DISHES = [
     for name in ("rømmegrøt", "żurek", "crème brûlée", "jalapeno sauce", "Gemüse", "pâté")
 ]
 
+OFFICES = [
+    f"The {name} office answered the letter in March and sent forms."
+    for name in ("U.A.E.", "U.N.", "B.B.C.", "NATO", "EU", "CIA", "FBI")
+]
+TYPES = [f"Patients with type {n} of the fever slept for a day." for n in ("II", "III", "IV", "VI")]
+
 
 @pytest.mark.parametrize(
     ("texts", "question", "expected"),
@@ -50,6 +56,9 @@ DISHES = [
         (DISHES, "Who approved the rommegrot?", "rømmegrøt"),
         (DISHES, "Who approved the jalapeño sauce?", "jalapeno"),
         (DISHES, "Who approved the pate?", "pâté"),
+        (OFFICES, "When did the UAE office answer the letter?", "U.A.E."),
+        (OFFICES, "When did the N.A.T.O. office answer the letter?", "NATO"),
+        (TYPES, "How long did patients with type 4 sleep?", "IV"),
     ],
 )
 def test_another_notation_finds_the_text(texts, question, expected):

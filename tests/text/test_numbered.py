@@ -92,6 +92,8 @@ def test_chinese_numbers_have_the_form_of_their_digits(number):
         ("Henry the Eighth married.", "henry8"),
         ("World War II", "war2"),
         ("Henry V", "henry5"),
+        ("patients with type II diabetes", "type2"),
+        ("in phase III, in May", "phase3"),
         ("Part I", "part1"),
         ("the 13th Amendment", "amendment13"),
         ("§ 4 Rent", "§4"),
@@ -116,6 +118,8 @@ def test_a_part_or_name_is_found(text, form):
         "May 5 was warm.",
         "We left the House. 12 men came.",
         "Vitamin C is sour.",
+        "It has vitamin C, and the IV was of type I.",
+        "a stage IIIb or type IC, and aIV",
         "Her First Film was long.",
         "One day in March 2024",
         "In 1984 and in 12 years",
@@ -141,6 +145,11 @@ def test_other_words_are_not_numbered(text):
 )
 def test_other_words_of_a_question_are_not_numbered(question):
     assert forms(numbered_in_question(question)) == []
+
+
+def test_a_roman_numeral_after_a_word_in_lower_case_is_a_number():
+    assert forms(numbered_in_question("Which cover does type VIII have?")) == ["type8"]
+    assert forms(numbered_in_question("Which cover does type viii have?")) == []
 
 
 @pytest.mark.parametrize("question", ["section 4", "paragraph four", "§4", "§ 4"])

@@ -100,6 +100,7 @@ _SIGNED = ("section", "paragraph")
 
 _LETTER = r"[^\W\d_]"
 _CAPITAL = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
+_LONGEST_WORD = 15
 _WORD, _TITLE = rf"{_LETTER}{{2,15}}", rf"{_CAPITAL}{_LETTER}{{1,14}}"
 _END = r"(?![\w'’(]|[.,:-]\w)"
 
@@ -118,6 +119,10 @@ _NUMBERED = re.compile(
 _NUMBERED_ANYWHERE = re.compile(
     rf"(?P<word>{_WORD})" + _number(f"(?i:{_ROMAN})", rf"(?i:{_ORDINAL}|{_CARDINAL})")
 )
+_CAPITALS = re.compile(r"[CLXVI]{2,8}(?![\w'’-])")
+"""What may be a Roman numeral after a word in lower case, as in "type II"."""
+
+_AFTER_WORD = re.compile(rf"(?<!\w)(?P<word>[a-zß-öø-ÿ]{{2,15}}) (?P<roman>{_ROMAN})\Z")
 _ORDERED = re.compile(
     rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
     rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"
@@ -180,6 +185,7 @@ def find_numbered(text: str) -> Iterator[Numbered]:
     for match in _NUMBERED.finditer(text):
         if _is_numbered(match):
             yield _numbered(match, label(match["word"]) + _value(match))
+    yield from _after_lower_case(text)
     end = 0
     for place in _MAY_BE_ORDERED.finditer(text):
         found = _ORDERED.match(text, place.start()) if place.start() >= end else None
@@ -195,6 +201,16 @@ def find_numbered(text: str) -> Iterator[Numbered]:
         yield _numbered(match, _han_form(match))
 
 
+def _after_lower_case(text: str) -> Iterator[Numbered]:
+    """Yield the words in lower case before a Roman numeral of two or more capital letters."""
+    for place in _CAPITALS.finditer(text):
+        start = max(0, place.start() - _LONGEST_WORD - 1)
+        match = _AFTER_WORD.search(text, start, place.end())
+        if match and (word := match["word"]) not in FUNCTION_WORDS:
+            number = _value_of(match["roman"].casefold())
+            yield Numbered(match.start(), match.end(), (f"{label(word)}{number}",))
+
+
 def numbered_in_question(question: str) -> Iterator[Numbered]:
     """Yield what may be numbered parts and names in a question.
 
@@ -202,8 +218,7 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
     [('section9', '§9', 'item9'), ('chapter3', 'item3')]
     """
     for match in _NUMBERED_ANYWHERE.finditer(question):
-        # Henry VIII is a name of the index already, and ranked as one.
-        if _is_numbered(match) and not (match["roman"] and label(match["word"]) not in _PARTS):
+        if _is_numbered(match) and not _is_name(match):
             yield _numbered(match, *_asked(label(match["word"]), _value(match)))
     for match in _BRACKETED.finditer(question):
         yield _numbered(match, f"item{match['number']}")
@@ -265,9 +280,23 @@ def _is_numbered(match: re.Match[str]) -> bool:
     ):
         return False
     is_doubtful = (match["roman"] or match["spelled"] or "").casefold() in _DOUBTFUL
-    if name not in _PARTS and (is_doubtful or (roman and not (word[0] + roman).isupper())):
+    if name not in _PARTS and (is_doubtful or (roman and not _is_roman(word, roman))):
         return False
     return _is_separate(match)
+
+
+def _is_roman(word: str, roman: str) -> bool:
+    """Return whether letters are a number after a word that is not a part.
+
+    After a word in lower case, as in "type II", one letter is none.
+    """
+    return roman.isupper() and (word[0].isupper() or len(roman) > 1)
+
+
+def _is_name(match: re.Match[str]) -> bool:
+    """Return whether a numbered word is a name, such as Henry VIII, which the index has as one."""
+    word = match["word"]
+    return bool(match["roman"]) and word[0].isupper() and label(word) not in _PARTS
 
 
 def _value(match: re.Match[str]) -> str:
