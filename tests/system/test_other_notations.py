@@ -37,6 +37,11 @@ OFFICES = [
     f"The {name} office answered the letter in March and sent forms."
     for name in ("U.A.E.", "U.N.", "B.B.C.", "NATO", "EU", "CIA", "FBI")
 ]
+SIGNERS = [
+    f"Mr. {name} signed the letter to the bank in May."
+    for name in ("O'Brien", "O'Shea", "McLeod", "McBride", "Harlow", "Marlin", "Stanton")
+]
+DOUGHS = [f"Add {amount} cup of milk and stir the dough." for amount in "½⅓¼¾⅔⅛"]
 TYPES = [f"Patients with type {n} of the fever slept for a day." for n in ("II", "III", "IV", "VI")]
 
 
@@ -56,6 +61,10 @@ TYPES = [f"Patients with type {n} of the fever slept for a day." for n in ("II",
         (DISHES, "Who approved the rommegrot?", "rømmegrøt"),
         (DISHES, "Who approved the jalapeño sauce?", "jalapeno"),
         (DISHES, "Who approved the pate?", "pâté"),
+        (SIGNERS, "What did Mr. OBrien sign?", "O'Brien"),
+        (SIGNERS, "What did Mr. Mc Leod sign?", "McLeod"),
+        (SIGNERS, "What did Mr. Halrow sign?", "Harlow"),
+        (DOUGHS, "Which dough needs 1/2 cup of milk?", "½"),
         (OFFICES, "When did the UAE office answer the letter?", "U.A.E."),
         (OFFICES, "When did the N.A.T.O. office answer the letter?", "NATO"),
         (TYPES, "How long did patients with type 4 sleep?", "IV"),

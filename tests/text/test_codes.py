@@ -149,3 +149,9 @@ def test_terms_are_unique_sorted_and_marked(text):
     for code in question_codes(text):
         assert code.text in text
         assert code.terms
+
+
+@pytest.mark.parametrize(("text", "form"), [("½ cup", "#1/2"), ("1¾ cups", "#3/4"), ("⅞", "#7/8")])
+def test_a_fraction_of_one_character_is_one_of_digits(text, form):
+    assert form in code_terms(text)
+    assert form in [term for code in question_codes(text) for term in code.terms]

@@ -11,6 +11,8 @@ from e2graphrag_integrations.text.inflections import inflections
     ("word", "form"),
     [
         ("die", "died"),
+        ("monday", "mon"),
+        ("thurs", "thursday"),
         ("died", "die"),
         ("dies", "died"),
         ("meeting", "meetings"),

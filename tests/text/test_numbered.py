@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.text.numbered import find_numbered, numbered_in_question
+from e2graphrag_integrations.text.numbered import (
+    find_numbered,
+    numbered_in_question,
+    other_numeral,
+)
 
 ONES = "one two three four five six seven eight nine".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -162,3 +166,14 @@ def test_any_text_is_read(text):
     for one in [*find_numbered(text), *numbered_in_question(text)]:
         assert 0 <= one.start < one.end <= len(text)
         assert all(one.forms)
+
+
+@given(st.integers(2, 39).filter(lambda number: len(roman(number)) > 1))
+def test_a_number_has_another_numeral(number):
+    assert other_numeral(str(number)) == roman(number).lower()
+    assert other_numeral(roman(number).lower()) == str(number)
+
+
+@pytest.mark.parametrize("word", ["1", "5", "x", "40", "xl", "two", ""])
+def test_other_words_have_no_other_numeral(word):
+    assert other_numeral(word) == ""

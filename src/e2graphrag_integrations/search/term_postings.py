@@ -14,8 +14,8 @@ from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums, smal
 from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import index_strings
-from e2graphrag_integrations.text.abbreviations import joined_abbreviations
 from e2graphrag_integrations.text.codes import code_terms
+from e2graphrag_integrations.text.joined_words import joined_words
 from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words
 from e2graphrag_integrations.text.spellings import PLAIN, plain_terms
 from e2graphrag_integrations.text.words import terms_of
@@ -94,7 +94,7 @@ def read_postings(texts: Iterable[str]) -> TermPostings:
         lengths.append(len(terms))  # without the terms that follow, which repeat words
         if not cleaned.isascii():
             terms += plain_terms(terms)
-        terms += [PLAIN + one for one in joined_abbreviations(cleaned)]
+        terms += [PLAIN + one for one in joined_words(cleaned)]
         terms += code_terms(cleaned)
         if cleaned is not text:
             terms += terms_of(parts_of_broken_words(text))

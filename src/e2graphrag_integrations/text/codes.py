@@ -11,6 +11,7 @@ Dates, times (`dates`) and numbered parts (`numbered`) are codes, too.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -74,6 +75,8 @@ _DOTTED = re.compile(r"\d{1,3}(?:\.\d{3})+")
 
 _MIN_GROUPED = 7
 """Minimum number of digits of a number in groups."""
+
+_FRACTION = re.compile("[¼½¾⅐-⅞]")
 
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _BEFORE = re.compile(rf"({_ALNUM}+)[\ .#§]+\Z")
@@ -140,6 +143,7 @@ def code_terms(text: str) -> list[str]:
         terms.update(MARK + form for form in part.forms)
         if _begins_line(text, part.start):
             terms.update(START + form for form in part.forms)
+    terms.update(form for match in _FRACTION.finditer(text) for form in _marked(_fraction(match)))
     if _HINT.search(text) is None:
         return sorted(terms)
     dates = list(find_dates(text))
@@ -172,6 +176,9 @@ def question_codes(question: str) -> list[QuestionCode]:
     dates, times = list(find_dates(question)), list(find_times(question))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
+    codes += [
+        QuestionCode(one.group(), _marked(_fraction(one))) for one in _FRACTION.finditer(question)
+    ]
     groups = list(_groups(question, dates))
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
     for match in _codes(question, [*dates, *times]):
@@ -189,6 +196,11 @@ def question_codes(question: str) -> list[QuestionCode]:
         if terms:
             codes.append(QuestionCode(raw, tuple(dict.fromkeys(terms))))
     return list({one.terms[0]: one for one in reversed(codes)}.values())[::-1]
+
+
+def _fraction(match: re.Match[str]) -> tuple[str]:
+    """Return the form of a fraction of one character, such as ½."""
+    return (unicodedata.normalize("NFKC", match.group()).replace("\u2044", "/"),)
 
 
 def _is_label(word: str) -> bool:

@@ -41,9 +41,11 @@ _IRREGULAR = (
     "child children; foot feet; goose geese; half halves; knife knives; leaf leaves; life lives; "
     "loaf loaves; louse lice; man men; mouse mice; ox oxen; person people; shelf shelves; thief "
     "thieves; tooth teeth; wife wives; wolf wolves; woman women; analysis analyses; crisis crises; "
-    "criterion criteria; phenomenon phenomena"
+    "criterion criteria; phenomenon phenomena; "
+    "monday mon; tuesday tue tues; wednesday wed; thursday thu thur thurs; friday fri"
 )
-"""Words with irregular forms, and these forms, separated by semicolons."""
+"""Words with irregular forms, and these forms, separated by semicolons; also the
+abbreviated days of the week that are no other frequent words."""
 
 _VOWELS = frozenset("aeiou")
 _UNDOUBLED = frozenset("aeiouhwxy")

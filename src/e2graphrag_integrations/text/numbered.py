@@ -9,7 +9,8 @@ Words for numbers are those of English, Chinese and Japanese.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -233,6 +234,25 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
     for match in _HAN_IN_QUESTION.finditer(question):
         if match["about"] or value_of_han(match["number"]) >= _MIN_UNMARKED:
             yield _numbered(match, _han_form(match))
+
+
+def other_numeral(word: str) -> str:
+    """Return a number from 2 to 39 in digits as a Roman numeral, and the reverse; else "".
+
+    Numerals of one letter are left out.
+
+    >>> other_numeral("viii"), other_numeral("8"), other_numeral("v"), other_numeral("five")
+    ('8', 'viii', '', '')
+    """
+    return _other_numerals().get(word, "")
+
+
+@cache
+def _other_numerals() -> Mapping[str, str]:
+    units = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
+    pairs = [(str(n), "x" * (n // 10) + units[n % 10]) for n in range(2, 40)]
+    kept = [(digits, roman) for digits, roman in pairs if len(roman) > 1]
+    return MappingProxyType(dict(kept) | {roman: digits for digits, roman in kept})
 
 
 def label(word: str) -> str:

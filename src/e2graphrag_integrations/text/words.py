@@ -44,7 +44,7 @@ def _words() -> frozenset[str]:
     return frozenset(_LIST.read_text(encoding="utf-8").split())
 
 
-TERM_RULES = 10
+TERM_RULES = 11
 """Version of the terms of BM25 indexes, which are built again if it is another one."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED
@@ -193,8 +193,8 @@ _SHORTEST = 5
 short words."""
 
 _LONG = 8
-"""Number of letters from which a word is corrected to any word, and not only to a common one: a
-short unknown word may be a name that is like another word."""
+"""Number of letters from which a word is corrected to any word. A shorter one with a wrong letter
+is corrected only to a common word, because Harlow and Marlow are two names."""
 
 
 def corrections(word: str, is_known: Callable[[str], object]) -> tuple[str, ...]:
@@ -211,13 +211,20 @@ def corrections(word: str, is_known: Callable[[str], object]) -> tuple[str, ...]
     ('librarian',)
     >>> corrections("louisa", {"louise"}.__contains__)
     ()
+    >>> corrections("halrow", {"harlow", "marlow"}.__contains__)
+    ('harlow',)
     """
     if len(word) < _SHORTEST or not (word.isascii() and word.isalpha()) or is_common_word(word):
         return ()
-    variants = set(_variants(word)) - {word}
-    if len(word) < _LONG:
-        variants = set(filter(is_common_word, variants))
-    return tuple(sorted(filter(is_known, variants)))
+    known = filter(is_known, sorted(set(_variants(word)) - {word}))
+    return tuple(one for one in known if len(word) >= _LONG or _is_likely(word, one))
+
+
+def _is_likely(word: str, other: str) -> bool:
+    """Return whether a short word is probably another one with an error, and no other name."""
+    if is_common_word(other) or sorted(word) == sorted(other):
+        return True
+    return len(word) != len(other) and (word[0], word[-1]) == (other[0], other[-1])
 
 
 def _variants(word: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from e2graphrag_integrations.search.fusion import (
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
+from e2graphrag_integrations.text.numbered import other_numeral
 from e2graphrag_integrations.text.spellings import other_spellings
 from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 from e2graphrag_integrations.types import Span
@@ -122,9 +123,9 @@ class Relevance:
         """The other forms of the question's words that the index contains, by word.
 
         These are inflected forms, and spellings with or without marks. For a word that the index
-        does not contain in any form, they are the words that differ by one typing error. A form
-        that the question contains itself is left out. Only an English index has inflected forms
-        and corrections.
+        does not contain in any form, they are the number in other numerals, or else the words that
+        differ by one typing error. A form that the question contains itself is left out. Only an
+        English index has inflected forms and corrections.
         """
         own = frozenset(self.terms)
         is_in_english = is_english(self.snapshot.bm25)
@@ -144,6 +145,8 @@ class Relevance:
         found = tuple(filter(doc_freq, related))
         if found or doc_freq(term):
             return found
+        if numeral := other_numeral(term):
+            return (numeral,) if doc_freq(numeral) else ()
         return corrections(term, doc_freq) if is_in_english else ()
 
     @lazy
