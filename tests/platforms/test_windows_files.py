@@ -49,7 +49,7 @@ def windows(tmp_path):
     rules = Windows(tmp_path)
     with pytest.MonkeyPatch.context() as patch, rules.in_force():
         patch.setattr(array_files, "_MIN_MAPPED", 1)
-        patch.setattr(file_changes, "_SECONDS", 0.3)
+        patch.setattr(file_changes, "_SECONDS", 0.05)
         yield rules
 
 

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, Unpack, overload
 from weakref import ref
@@ -344,6 +344,19 @@ async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
 _TORCH_LIBRARIES = ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll")
 
 
+@cache
+def _openmp_libraries() -> Any:
+    """Return the OpenMP libraries of this process, with PyTorch; finding them takes milliseconds.
+
+    None if threadpoolctl is missing, which is installed with sentence-transformers.
+    """
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController().select(user_api="openmp")
+
+
 class SingleThread:
     """Runs PyTorch on the CPU in one thread while its context is active.
 
@@ -352,15 +365,6 @@ class SingleThread:
     thread, so the limit does not affect other threads, and the previous numbers are restored at the
     end. `torch.set_num_threads` would change the number for threads that start later.
     """
-
-    @lazy
-    def _openmp(self) -> Any:
-        """The OpenMP libraries in this process; finding them takes several milliseconds."""
-        try:
-            from threadpoolctl import ThreadpoolController
-        except ImportError:  # installed with sentence-transformers
-            return None
-        return ThreadpoolController().select(user_api="openmp")
 
     @lazy
     def _set_mkl(self) -> Callable[[int], int]:
@@ -384,14 +388,15 @@ class SingleThread:
     def active(self) -> Iterator[None]:
         """Run the `with` body in one thread, if PyTorch is loaded."""
         torch = sys.modules.get("torch")
-        if torch is None or self._openmp is None:
+        openmp = None if torch is None else _openmp_libraries()
+        if torch is None or openmp is None:
             yield
             return
         # The first parallel call in a thread sets its number of threads and would undo the limit.
         torch.get_num_threads()
         previous = self._set_mkl(1)
         try:
-            with self._openmp.limit(limits=1):
+            with openmp.limit(limits=1):
                 yield
         finally:
             self._set_mkl(previous)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from typer.core import MarkupMode
 from typer.main import get_command
 
 from e2graphrag_integrations.cli.app import PROGRAM, app
@@ -31,14 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     # typer draws help and usage errors with boxes and colors; pipes get plain text.
     terminal = is_terminal(sys.stdout) and is_terminal(sys.stderr)
-    app.rich_markup_mode = "rich" if terminal else None
     try:
         with _printed_warnings():
             # Calling `app` directly would also replace `sys.excepthook`.
-            get_command(app)(arguments, prog_name=PROGRAM)
+            _command("rich" if terminal else None)(arguments, prog_name=PROGRAM)
     except SystemExit as stop:  # typer always exits, even after success
         return int(stop.code or 0)
     raise AssertionError("typer returned without an exit code")
+
+
+@functools.cache
+def _command(markup: MarkupMode) -> Callable[..., object]:
+    """Return the command with all others below it; reading their options takes a while."""
+    app.rich_markup_mode = markup
+    return get_command(app)
 
 
 class _PrintingHandler(logging.Handler):
