@@ -15,9 +15,9 @@ from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import index_strings
 from e2graphrag_integrations.text.codes import code_terms
-from e2graphrag_integrations.text.joined_words import joined_words
+from e2graphrag_integrations.text.contents import CONTENTS, is_table_of_contents
 from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words
-from e2graphrag_integrations.text.spellings import PLAIN, plain_terms
+from e2graphrag_integrations.text.spellings import PLAIN, joined_words, plain_terms
 from e2graphrag_integrations.text.words import terms_of
 
 _CACHED_TERMS = 1024
@@ -96,6 +96,8 @@ def read_postings(texts: Iterable[str]) -> TermPostings:
             terms += plain_terms(terms)
         terms += [PLAIN + one for one in joined_words(cleaned)]
         terms += code_terms(cleaned)
+        if is_table_of_contents(text):
+            terms.append(CONTENTS)
         if cleaned is not text:
             terms += terms_of(parts_of_broken_words(text))
         sizes.append(len(terms))

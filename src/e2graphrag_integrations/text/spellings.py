@@ -1,8 +1,12 @@
-"""Spellings of words without the marks of their letters.
+"""Spellings of words without the marks of their letters, and of words that some write as one.
 
 People write "creme brulee", "Bodo" or "Mueller" where a text has "crème brûlée", "Bodø" and
 "Müller", and the reverse. A word with such a letter is therefore indexed a second time in each
 plain spelling, as a term of its own, so that it still ranks above a word without marks.
+
+So are "U.A.E.", "T. S. Eliot", "O'Brien" and "Mc Leod", which others write as "UAE", "TS Eliot",
+"OBrien" and "McLeod". Apart, they are single letters and parts, which other texts have, too. A
+question is searched for with the joined word.
 """
 
 from __future__ import annotations
@@ -31,6 +35,17 @@ _STROKES = str.maketrans("øłđðħŧ", "olddht")
 _LIGATURES = str.maketrans({"æ": "ae", "œ": "oe", "þ": "th", "ı": "i"})
 _PAIRS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae"})
 """How German and the Scandinavian languages write letters with two others."""
+
+_PART = "[A-Z][a-z]{0,2}"
+_APART = re.compile(
+    rf"{_PART}\.(?:(?:{_PART}\.)*{_PART}(?!\w)\.?|(?<=[A-Z]\.)(?: [A-Z]\.)+)"
+    r"|[DLO]['’][A-Z][^\W\d_]+|Ma?c [A-Z][a-z]+"
+)
+"""A part of an abbreviation has at most three letters, so "Node.JS" and the end of a sentence do
+not match. Initials may have spaces between them."""
+
+_SEPARATORS = str.maketrans("", "", ".'’ ")
+_BEFORE = re.compile(r"[\w.]\Z")
 
 
 @lru_cache(maxsize=_CACHED)
@@ -75,6 +90,33 @@ def other_spellings(word: str, *, is_known: bool) -> tuple[str, ...]:
     if not plain:
         return (PLAIN + word,)
     return plain if is_known else (*plain, *(PLAIN + one for one in plain))
+
+
+def joined_words(text: str) -> list[str]:
+    """Return the casefolded words that are apart in a text, joined.
+
+    One that would be a function word of English, such as `U.S.`, is left out: "us" says nothing.
+
+    >>> joined_words("Ms. O'Brien has a Ph.D. from the U.S. Vitamin A. Nothing else.")
+    ['obrien', 'phd']
+    """
+    return [joined for match in _APART.finditer(text) if (joined := _joined(match))]
+
+
+def with_joined_words(text: str) -> str:
+    """Return a text in which these words are joined.
+
+    >>> with_joined_words("Is Mr. Mc Leod in the U.N. or the U.S.?")
+    'Is Mr. mcleod in the un or the U.S.?'
+    """
+    return _APART.sub(lambda match: _joined(match) or match.group(), text)
+
+
+def _joined(match: re.Match[str]) -> str:
+    if _BEFORE.search(match.string[max(0, match.start() - 1) : match.start()]):
+        return ""
+    joined = match.group().translate(_SEPARATORS).casefold()
+    return "" if is_function_word(joined) else joined
 
 
 def _without_marks(word: str) -> str:

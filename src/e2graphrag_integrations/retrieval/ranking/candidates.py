@@ -17,6 +17,7 @@ from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.retrieval.trace import Route
 from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.contents import CONTENTS
 from e2graphrag_integrations.types import Span
 
 _NODE_SHARE = 0.7
@@ -138,6 +139,10 @@ def window_candidates(
     scores += scores.max() * sum(
         (_of_windows(one, windows, window_nodes, rrf_k) for one in exact), np.zeros(len(windows))
     )
+    if snapshot.bm25.doc_freq(CONTENTS):
+        from e2graphrag_integrations.retrieval.ranking.tables_of_contents import contents_factors
+
+        scores *= contents_factors(relevance.query.question, snapshot.bm25, windows)
     order = np.lexsort((windows, -scores))
     documents = snapshot.nodes.document[window_nodes[windows[order]]]
     scores[order] = spread_over_documents(scores[order], documents, diversity)

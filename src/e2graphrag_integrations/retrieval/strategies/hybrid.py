@@ -48,6 +48,7 @@ from e2graphrag_integrations.retrieval.trace import (
 )
 from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.contents import CONTENTS
 from e2graphrag_integrations.text.words import has_unspaced, terms_of
 
 _UNSPACED_NAMES = 0.3
@@ -259,6 +260,12 @@ class HybridStrategy:
         cut = len(rows[top:])
         # `mode="local"` has no vector, which the relevance needs.
         is_local = query.mode == "local"
+        if not is_local and snapshot.bm25.doc_freq(CONTENTS):
+            from e2graphrag_integrations.retrieval.ranking.tables_of_contents import (
+                without_contents_first,
+            )
+
+            rows, scores = without_contents_first(search.relevance, rows, scores)
         rows, scores = search.select(rows, scores, top)
         best = rows[:top]
         spans = [None] * len(best) if is_local else search.relevance.best_spans(best)
