@@ -17,6 +17,7 @@ from e2graphrag_integrations._utils.strings import index_strings
 from e2graphrag_integrations.text.codes import code_terms
 from e2graphrag_integrations.text.contents import CONTENTS, is_table_of_contents
 from e2graphrag_integrations.text.noise import clean_text, parts_of_broken_words
+from e2graphrag_integrations.text.row_pairs import row_pairs
 from e2graphrag_integrations.text.spellings import PLAIN, joined_words, plain_terms
 from e2graphrag_integrations.text.words import terms_of
 
@@ -96,6 +97,7 @@ def read_postings(texts: Iterable[str]) -> TermPostings:
             terms += plain_terms(terms)
         terms += [PLAIN + one for one in joined_words(cleaned)]
         terms += code_terms(cleaned)
+        terms += row_pairs(cleaned)
         if is_table_of_contents(text):
             terms.append(CONTENTS)
         if cleaned is not text:

@@ -83,9 +83,13 @@ def test_a_window_beyond_the_ranking_has_no_relevance(with_cosines):
     assert by_window(ranking) == about({0: 1, 1: 0.25, 2: 0})
 
 
-def test_windows_with_equal_cosines_all_have_relevance_1(with_cosines):
-    rag = with_cosines({"a": 0.4}, {"b": 0.4})
-    assert by_window(relevance_of(rag, "?", DENSE).windows) == {0: 1, 1: 1}
+@pytest.mark.parametrize(("cosine", "confidence"), [(0.4, 0), (0.425, 0.1), (0.5, 0.4), (0.7, 1)])
+def test_nearly_equal_cosines_of_all_windows_say_little(with_cosines, cosine, confidence):
+    rag = with_cosines({"a": 0.4}, {"b": cosine})
+    relevance = relevance_of(rag, "?", DENSE)
+    assert relevance.dense_confidence == pytest.approx(confidence, abs=1e-5)
+    assert by_window(relevance.windows) == about({0: 0, 1: confidence**2})
+    assert relevance_of(rag, "?", dict(DENSE, list_length=2)).dense_confidence == 1
 
 
 def test_bm25_scales_from_zero_if_the_ranking_contains_every_match(with_cosines):
@@ -218,7 +222,8 @@ def test_a_filtered_window_has_no_relevance_and_adds_none_to_neighbors(with_cosi
     relevance = relevance_of(rag, "b", BOTH, allowed)
     assert len(relevance.bm25[0]) == 0
     # Cosines scale among allowed windows; windows 0 and 2 are two positions apart.
-    assert by_window(relevance.windows) == about({0: 0.25, 2: 0.25 * 0.25})
+    best = (relevance.dense_confidence / 2) ** 2
+    assert by_window(relevance.windows) == about({0: best, 2: best * 0.25})
 
 
 def test_no_window_is_relevant_if_the_filter_allows_none(with_cosines):
@@ -273,6 +278,7 @@ def relevance_by_formula(rag, question, settings):
         equal = highest - lowest < 1e-6  # Vector stores round the last digits.
         d = 1.0 if equal else (cosines[window] - lowest) / (highest - lowest)
         b = relevance.bm25_confidence * bm25.get(window, 0) / max(bm25.values(), default=1)
+        d *= min(1, 4 * (highest - lowest))
         combined = settings["dense_weight"] * d + settings["bm25_weight"] * b
         total = settings["dense_weight"] + settings["bm25_weight"]
         return (combined / total) ** settings["relevance_power"]

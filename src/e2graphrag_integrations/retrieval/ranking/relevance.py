@@ -26,6 +26,7 @@ from e2graphrag_integrations.search.fusion import (
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.numbered import other_numeral
+from e2graphrag_integrations.text.row_pairs import ROWS, can_be_paired, pairs_of
 from e2graphrag_integrations.text.spellings import other_spellings
 from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 from e2graphrag_integrations.types import Span
@@ -34,12 +35,19 @@ _MAX_NEIGHBOR_DISTANCE = 8
 """Maximum distance, in windows, over which a window adds relevance to its neighbors. At the default
 decay of 0.5, a window 9 positions away would get only 0.2 %."""
 
+_TRUSTED_RANGE = 0.25
+"""Difference in relevance between the best and the last window from which cosines have full weight,
+if the ranking contains all windows."""
+
 _TRUSTED_FRACTION = 0.25
 """BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
 docs/constants.md compares other values."""
 
 _INFLECTED = 0.8
 """Weight in BM25 of an inflected form or another spelling, relative to the question's own word."""
+
+_PAIR_WEIGHT = 2.0
+"""Weight in BM25 of two words of the question in one row of a table."""
 
 _FIELD_WEIGHT = 0.5
 """Weight of the BM25 score of a chunk's field, which repeats words of its text."""
@@ -53,9 +61,10 @@ class Relevance:
     """The relevance of windows to one query.
 
     `d` and `b` are the dense and BM25 scores, each scaled to [0, 1] from the lowest to the highest
-    score of its ranking, and `c` is the confidence in BM25 (`bm25_confidence`)::
+    score of its ranking. `t` and `c` are the confidences in them (`dense_confidence`,
+    `bm25_confidence`)::
 
-        combined = (dense_weight * d + bm25_weight * c * b) / (dense_weight + bm25_weight)
+        combined = (dense_weight * t * d + bm25_weight * c * b) / (dense_weight + bm25_weight)
         relevance(window) = sum over neighbors of neighbor_decay ** distance
                             * combined(neighbor) ** relevance_power
 
@@ -162,7 +171,17 @@ class Relevance:
                 rarity = (bm25.idf(term) / bm25.idf(form)) ** (1 + self.idf_power)
                 factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
                 factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(term, 1.0))
+        factors |= dict.fromkeys(self._pairs, _PAIR_WEIGHT)
         return [*self.terms, *factors], {**self._carried, **factors}
+
+    @property
+    def _pairs(self) -> list[str]:
+        """The pairs of the question's words that stand in one row of a table."""
+        doc_freq = self.snapshot.bm25.doc_freq
+        if not doc_freq(ROWS):
+            return []
+        words = [one for term in self.terms for one in self.spelled(term) if can_be_paired(one)]
+        return [pair for pair in pairs_of(words) if doc_freq(pair)]
 
     def contain(self, words: Sequence[str], windows: IntArray) -> NDArray[np.bool_]:
         """Return which windows contain which words of the question, in any form.
@@ -254,6 +273,21 @@ class Relevance:
         return rows[best], values[best]
 
     @lazy
+    def dense_confidence(self) -> float:
+        """The confidence in the dense ranking, in [0, 1]; close to 0 if it has nothing to choose.
+
+        A ranking of all windows of a small index, or of those that pass a filter, may consist of
+        cosines that are nearly equal, of which scaling would make 0 and 1. The confidence is the
+        difference between the calibrated relevance of the best and the last one, divided by a
+        quarter, but at most 1.
+        """
+        _, cosines = self._near
+        if not 0 < len(cosines) < self.list_length:
+            return 1.0
+        best, last = (self.query.calibration(float(cosines[place])) for place in (0, -1))
+        return min(1.0, (best - last) / _TRUSTED_RANGE)
+
+    @lazy
     def bm25_confidence(self) -> float:
         """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
 
@@ -302,7 +336,7 @@ class Relevance:
         floor = float(scores[-1]) if len(scores) == self.list_length else 0.0
         lowest = float(cosines[-1]) if len(cosines) else 0.0
         values = [
-            self.dense_weight * scale_scores(cosines, lowest),
+            self.dense_weight * self.dense_confidence * scale_scores(cosines, lowest),
             self.bm25_weight * self.bm25_confidence * scale_scores(scores, floor),
         ]
         windows, sums = sum_by_key(
