@@ -195,7 +195,7 @@ def test_cosines_that_differ_only_by_rounding_are_equal(open_index):
     )
     rag.add(docs((None, "map of. map of. map of."), (None, "map of."), (None, "map of. map of.")))
     result = rag.retrieve("of harbour")  # cosines 0.320256..., one of them 3e-8 lower
-    assert [one.figures["relevance"] for one in result.trace.lists["relevance"]] == [1.0] * 3
+    assert len({one.figures["relevance"] for one in result.trace.lists["relevance"]}) == 1
 
 
 def test_a_window_that_exactly_fills_the_budget_is_not_counted_as_cut():

