@@ -31,8 +31,8 @@ _HINTS = ("...", ". . .", "…", "···", "___", "\t", "   ", "](#")
 """Every table of contents contains one of these, and few other texts do."""
 
 _HEADING = re.compile(
-    r"^\W*(?:(?:table of )?contents|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice"
-    r"|contenido|indice|содержание|оглавление|目\s*[录錄次])\W*$",
+    r"^\W{0,9}(?:(?:table of )?contents|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice"
+    r"|contenido|indice|содержание|оглавление|目\s?[录錄次])\W{0,9}$",
     re.IGNORECASE | re.MULTILINE,
 )
 _NUMBERED = re.compile(r"(?:\d+(?:\.\d+)*[.)]?|[A-Z]\.|[A-Za-z]{4,9} (?:\d+|[IVXLC]+)\b|第)")

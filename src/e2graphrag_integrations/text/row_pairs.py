@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, islice
 
 from e2graphrag_integrations.text.lines import row_blocks
 from e2graphrag_integrations.text.words import is_function_word, terms_of
@@ -18,7 +18,10 @@ ROWS = "!rows"
 """The term of a text with rows. No word begins with an exclamation mark."""
 
 _MOST_WORDS = 10
-"""Maximum number of words of a row, or of a question, that form pairs: 45 pairs."""
+"""Maximum number of words of a row that form pairs, from its first cell on: 45 pairs."""
+
+MOST_ASKED = 20
+"""Maximum number of words of a question that form pairs."""
 
 _LINES = re.compile(r"\n[^\n]*\n")
 
@@ -41,13 +44,13 @@ def row_pairs(text: str) -> list[str]:
     return [ROWS, *sorted(found)] if found else []
 
 
-def pairs_of(words: Iterable[str]) -> Iterator[str]:
-    """Yield the terms of the pairs of some words; a pair does not depend on their order.
+def pairs_of(words: Iterable[str], most: int = _MOST_WORDS) -> Iterator[str]:
+    """Yield the terms of the pairs of the first words; a pair does not depend on their order.
 
     >>> list(pairs_of(["small", "black", "scarf"]))
     ['black&scarf', 'black&small', 'scarf&small']
     """
-    kept = sorted(dict.fromkeys(words))[:_MOST_WORDS]
+    kept = sorted(islice(dict.fromkeys(words), most))
     yield from (f"{first}&{second}" for first, second in combinations(kept, 2))
 
 

@@ -26,7 +26,7 @@ from e2graphrag_integrations.search.fusion import (
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.numbered import other_numeral
-from e2graphrag_integrations.text.row_pairs import ROWS, can_be_paired, pairs_of
+from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
 from e2graphrag_integrations.text.spellings import other_spellings
 from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 from e2graphrag_integrations.types import Span
@@ -181,7 +181,7 @@ class Relevance:
         if not doc_freq(ROWS):
             return []
         words = [one for term in self.terms for one in self.spelled(term) if can_be_paired(one)]
-        return [pair for pair in pairs_of(words) if doc_freq(pair)]
+        return [pair for pair in pairs_of(words, MOST_ASKED) if doc_freq(pair)]
 
     def contain(self, words: Sequence[str], windows: IntArray) -> NDArray[np.bool_]:
         """Return which windows contain which words of the question, in any form.
