@@ -151,6 +151,13 @@ def test_short_unknown_words_and_common_words_remain(word):
     assert corrections(word, KNOWN.__contains__) == ()
 
 
+@pytest.mark.parametrize(("length", "is_corrected"), [(64, True), (65, False)])
+def test_letters_without_spaces_are_no_word_that_may_have_an_error(length, is_corrected):
+    asked = []
+    corrections("x" * length, asked.append)
+    assert bool(asked) == is_corrected
+
+
 @given(st.sampled_from(["librarian", "electrician", "photographer"]), st.data())
 @examples(100)
 def test_any_single_error_in_a_long_word_is_found(word, data):

@@ -196,12 +196,16 @@ _LONG = 8
 """Number of letters from which a word is corrected to any word. A shorter one with a wrong letter
 is corrected only to a common word, because Harlow and Marlow are two names."""
 
+_LONGEST = 64
+"""Number of letters above which a word is no word. The words that differ from it by one error have
+as many letters together as the square of its length: a gigabyte for a word of 5,000."""
+
 
 def corrections(word: str, is_known: Callable[[str], object]) -> tuple[str, ...]:
     """Return the known words that differ from an unknown one by one error, sorted.
 
     A letter is missing, superfluous or wrong, or two adjacent letters are exchanged
-    (Damerau 1964). A common English word has no error.
+    (Damerau 1964). A common English word has no error, and a text without spaces is no word.
 
     Args:
         word: A casefolded word.
@@ -214,7 +218,11 @@ def corrections(word: str, is_known: Callable[[str], object]) -> tuple[str, ...]
     >>> corrections("halrow", {"harlow", "marlow"}.__contains__)
     ('harlow',)
     """
-    if len(word) < _SHORTEST or not (word.isascii() and word.isalpha()) or is_common_word(word):
+    if (
+        not _SHORTEST <= len(word) <= _LONGEST
+        or not (word.isascii() and word.isalpha())
+        or is_common_word(word)
+    ):
         return ()
     known = filter(is_known, sorted(set(_variants(word)) - {word}))
     return tuple(one for one in known if len(word) >= _LONG or _is_likely(word, one))
