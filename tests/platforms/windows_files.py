@@ -160,7 +160,7 @@ class Windows:
             raise _refused(FileNotFoundError, 3, complete)
 
     def _check_unused(self, call: str, path: Any) -> None:
-        if not self._is_below(path):
+        if not self._is_below(path) or not os.path.lexists(path):
             return
         complete = _complete(path)
         if self._mapped(path):
@@ -169,6 +169,8 @@ class Windows:
             self._refuse(f"{call} an open file", path, PermissionError, _SHARING_VIOLATION)
 
     def _mapped(self, path: Any) -> bool:
+        if not os.path.lexists(path):
+            return False  # most files are new
         complete = _complete(path)
         return any(_is_at(one, complete) for one in self._mapped_files())
 
@@ -182,10 +184,10 @@ class Windows:
 
     def _mapped_files(self) -> Iterator[str]:
         for process in (os.getpid(), *self.others):
-            for line in _read(f"/proc/{process}/maps").splitlines():
-                _, is_below, rest = line.partition(f" {self._real_root}/")
-                if is_below:
-                    yield f"{self._real_root}/{rest}"
+            maps = _read(f"/proc/{process}/maps")
+            # A process maps thousands of files, and few of them are below the folder.
+            for rest in maps.split(f" {self._real_root}/")[1:]:
+                yield f"{self._real_root}/{rest.splitlines()[0]}"
 
     def _is_locked(self, path: Any) -> bool:
         try:
