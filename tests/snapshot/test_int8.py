@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -53,6 +54,21 @@ def path(tmp_path):
     return tmp_path / "i.e2g"
 
 
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """An index file with all documents and without a snapshot."""
+    made = tmp_path_factory.mktemp("int8") / "i.e2g"
+    with open_int8(made) as rag:
+        rag.add(DOCUMENTS)
+    return made
+
+
+@pytest.fixture
+def filled(made_once, path):
+    """A copy of the index file with all documents."""
+    return Path(shutil.copyfile(made_once, path))
+
+
 def base_of(rag):
     return rag._session._generations.newest().base
 
@@ -93,12 +109,11 @@ def assert_same_answers(one, other):
     np.testing.assert_allclose(one[1], other[1], atol=1e-6)
 
 
-def test_answers_and_relevances_are_those_of_float32(path):
-    with open_int8(path, None) as rag:
-        rag.add(DOCUMENTS)
+def test_answers_and_relevances_are_those_of_float32(filled):
+    with open_int8(filled, None) as rag:
         expected, in_scope = answers(rag), answers(rag.scoped({"part": 1}))
         filtered = answers(rag, where={"part": 2})
-    with open_int8(path) as rag:
+    with open_int8(filled) as rag:
         assert_same_answers(answers(rag), expected)
         assert_similar_answers(answers(rag, where={"part": 2}), filtered)
         assert_similar_answers(answers(rag.scoped({"part": 1})), in_scope)
@@ -116,34 +131,32 @@ def test_an_index_in_memory_has_one_byte_per_component():
         assert base_of(rag).dense.kind is INT8
 
 
-def test_the_snapshots_of_both_kinds_lie_side_by_side(path):
-    with open_int8(path) as rag:
-        rag.add(DOCUMENTS)
+def test_the_snapshots_of_both_kinds_lie_side_by_side(filled):
+    with open_int8(filled) as rag:
         answers(rag)
         generation = rag.store.generation
-    folder = Path(f"{path}.snapshot")
+    folder = Path(f"{filled}.snapshot")
     assert [one.name for one in folder.iterdir()] == ["int8"]
     arrays, _ = load_arrays(folder / "int8" / generation)
     floats = len(arrays["vectors"]) * arrays["vectors"].shape[1] * 4
     assert arrays["vectors"].nbytes + arrays["vector_scales"].nbytes < 0.26 * floats
-    with open_int8(path, None) as rag:
+    with open_int8(filled, None) as rag:
         answers(rag)
     assert sorted(one.name for one in folder.iterdir()) == sorted([generation, "int8"])
-    with open_int8(path) as rag:
+    with open_int8(filled) as rag:
         answers(rag)
         assert rag.verify().ok
     assert sorted(one.name for one in folder.iterdir()) == sorted([generation, "int8"])
 
 
-def test_a_snapshot_of_float32_is_converted(path, monkeypatch):
-    with open_int8(path, None) as rag:
-        rag.add(DOCUMENTS)
+def test_a_snapshot_of_float32_is_converted(filled, monkeypatch):
+    with open_int8(filled, None) as rag:
         expected = answers(rag)
 
     def build(*_, **__):
         raise AssertionError("no row should be read")
 
-    with open_int8(path) as rag:
+    with open_int8(filled) as rag:
         with monkeypatch.context() as patch:
             patch.setattr(files, "build_snapshot", build)
             patch.setattr(files, "bm25_from_store", build)
@@ -200,33 +213,31 @@ def test_any_history_gives_the_snapshot_of_a_build(first, history, segments):
 
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["vectors", "vector_scales"])
-def test_other_arrays_are_built_again_and_found_by_verify(path, name):
-    with open_int8(path) as rag:
-        rag.add(DOCUMENTS)
+def test_other_arrays_are_built_again_and_found_by_verify(filled, name):
+    with open_int8(filled) as rag:
         expected = answers(rag)
         generation = rag.store.generation
-    folder = Path(f"{path}.snapshot") / "int8" / generation
+    folder = Path(f"{filled}.snapshot") / "int8" / generation
     arrays, meta = load_arrays(folder)
     arrays = {key: np.array(value) for key, value in arrays.items()}
     save_arrays(folder, arrays | {name: arrays[name] + arrays[name].dtype.type(1)}, meta)
-    with open_int8(path) as rag:
+    with open_int8(filled) as rag:
         assert any(repr(name) in problem for problem in rag.verify().problems)
     for wrong in (arrays[name][:-1], arrays[name].astype(np.float64)):
         save_arrays(folder, arrays | {name: wrong}, meta)
-        with open_int8(path) as rag:
+        with open_int8(filled) as rag:
             assert_same_answers(answers(rag), expected)
             assert rag.verify().ok
     floats = {key: array for key, array in arrays.items() if key != "vector_scales"}
     whole = np.asarray(Int8Vectors(arrays["vectors"], arrays["vector_scales"]))
     save_arrays(folder, floats | {"vectors": whole}, meta)
-    with open_int8(path) as rag:
+    with open_int8(filled) as rag:
         assert_same_answers(answers(rag), expected)
         assert base_of(rag).dense.kind is INT8
 
 
-def test_a_changed_document_is_left_out(path):
-    with open_int8(path) as rag, open_int8(path) as other:
-        rag.add(DOCUMENTS)
+def test_a_changed_document_is_left_out(filled):
+    with open_int8(filled) as rag, open_int8(filled) as other:
         answers(other)
         rag.update(SourceDocument("d007", "Nobody was there."))
         for nodes in answers(other)[0]:
