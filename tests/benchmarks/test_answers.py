@@ -48,6 +48,7 @@ def test_contexts_are_scored_without_yes_and_no():
     assert context_scores("yes", question("Yes.")) == {}
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("label", ["hotpotqa", "qmsum"])
 def test_contexts_stay_within_the_limit(tmp_path, names, label, name):

@@ -178,6 +178,7 @@ def test_bad_options_are_rejected(open_index, options):
         open_index().work(**options)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("end", ["stop", "close"])
 def test_a_stopped_worker_finishes_its_calls_and_releases_its_documents(place, open_index, end):
     llm = BlockingLLM()
@@ -335,6 +336,7 @@ def commit_late(rag, change):
     leases.close()
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("cause", ["expired", "taken over", "changed", "deleted", "released"])
 def test_a_late_commit_is_rejected(postgres_url, open_index, cause):
     rag = open_index(postgres_url)

@@ -394,6 +394,7 @@ async def test_a_config_reaches_every_model_call(lc_index_of, pages, kind, passe
     assert recorder.tags == [["summaries"]] * SUMMARIES
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 async def test_a_wrapped_model_can_summarize(lc_index_of, pages, kind):
     expected = summaries_of(await build(kind, lc_index_of([], llm=DigestChatModel()), pages))

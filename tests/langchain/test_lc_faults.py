@@ -158,6 +158,7 @@ async def _delete_without_a_build(index, ids):
     index.delete(ids)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "delete",
     [
@@ -461,6 +462,7 @@ async def wait_until(condition):
         await asyncio.sleep(0.005)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("finished_calls", [0, 2])
 @pytest.mark.parametrize("call", ["abuild", "aadd_documents"])
 async def test_a_cancelled_build_can_be_resumed(lc_open, new_index, pages, call, finished_calls):

@@ -303,6 +303,7 @@ def test_the_splitter_determines_the_chunks(lc_index_of, pages, splitter):
     assert index.rag.verify().ok
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("overlap", [0, 7])
 def test_a_splitter_works_on_repetitive_text(lc_index_of, overlap):
     rng = random.Random(overlap)  # noqa: S311 - not for cryptography

@@ -128,6 +128,7 @@ class AsyncEventRecorder(AsyncCallbackHandler):
 # Options
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("options", CALL_OPTIONS)
 async def test_call_options_equal_fields_in_sync_and_async(index, options):
     retriever = E2GraphRAGRetriever(index=index)
@@ -409,7 +410,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize("where", FILTERS)
@@ -567,6 +568,7 @@ def test_numpy_integers_are_valid_options(retriever):
 # Filters
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize(
     ("where", "passes"),

@@ -190,6 +190,7 @@ def test_deleting_a_document_removes_its_vectors(store, documents):
     assert set(adapter.missing(sorted(before))) == before - after
 
 
+@pytest.mark.fast_cases(5)  # of which two have the usual metric
 def test_reopening_an_index_restores_lost_vectors(store, documents, tmp_path):
     path = tmp_path / "a.e2g"
     index = E2GraphRAGIndex.from_documents(
@@ -221,6 +222,7 @@ STORE_FILTERS = {
 }
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", STORE_FILTERS)
 def test_store_filter_applies_to_both_routes(name, documents):
     index = E2GraphRAGIndex.from_documents(
@@ -303,6 +305,7 @@ def test_a_vector_store_without_add_embeddings_embeds_the_texts():
         assert len(store.store) == rag.stats().windows
 
 
+@pytest.mark.fast_cases(4)  # of which two have the usual metric
 def test_deleting_after_reopening_removes_the_vectors(store, documents, tmp_path):
     path = tmp_path / "a.e2g"
     options = {"vector_store": store, "embeddings": OPTIONS["embeddings"]}

@@ -223,6 +223,7 @@ ROUTES = [
 ]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("options", "question", "choice"), ROUTES)
 async def test_the_router_retriever_follows_the_selector(
     index_with_rare_names, options, question, choice
@@ -242,6 +243,7 @@ async def test_the_router_retriever_follows_the_selector(
     assert with_scores(await router.aretrieve(question)) == expected
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("options", "question", "choice"), ROUTES)
 async def test_the_router_query_engine_follows_the_selector(
     index_with_rare_names, options, question, choice
@@ -286,6 +288,7 @@ def test_selector_positions_are_configurable_and_checked(index_with_rare_names):
 # Fusion
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("mode", list(FUSION_MODES))
 @pytest.mark.parametrize("use_async", [True, False])
 async def test_fusion_does_not_change_later_retrievals(index, mode, use_async):

@@ -591,6 +591,7 @@ def test_a_query_engine_works_without_an_llm_in_settings(index_of, documents):
 # Failures
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at_a_path(
     tmp_path, documents, is_async
@@ -621,6 +622,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
         assert results(index) == results(complete)
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_failed_write_keeps_the_old_version_and_remains_pending(documents, is_async):
     llm = Model()

@@ -129,6 +129,7 @@ def test_a_write_to_an_opened_file_keeps_its_summaries(tmp_path):
     assert len(llm.prompts) == before > 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("limit", [4, 9])
 def test_an_opened_index_finds_nodes_with_several_windows(tmp_path, limit):
     embedder = HashingEmbedder(64, max_tokens=limit)

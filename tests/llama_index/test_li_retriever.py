@@ -96,7 +96,7 @@ def test_the_retrieve_hooks_use_llama_index_parameter_names(method):
     ]
 
 
-@pytest.mark.fast_cases(20)
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["adaptive", "local", "global"])
 @pytest.mark.parametrize(

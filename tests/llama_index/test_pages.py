@@ -298,6 +298,7 @@ def test_an_invalid_tree_per_raises_before_anything_is_written():
     assert context.docstore.docs == {}
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("tree_per", ["source", "document", "corpus"])
 def test_a_reopened_index_keeps_its_rule(tree_per, tmp_path):
     build([page(1), page(2)], tree_per=tree_per).persist(tmp_path)
@@ -330,6 +331,7 @@ def test_an_index_with_a_function_needs_it_only_for_new_documents(tmp_path):
 # Updates by page
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_only_changed_pages_are_indexed_again(is_async, tmp_path):
     texts = [page_text(n) for n in range(1, 7)]
@@ -352,6 +354,7 @@ async def test_only_changed_pages_are_indexed_again(is_async, tmp_path):
     assert path.exists()
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_deleted_page_leaves_no_trace_and_the_rest_equals_a_new_index(is_async):
     documents = [page(n) for n in range(1, 7)]
@@ -368,6 +371,7 @@ async def test_a_deleted_page_leaves_no_trace_and_the_rest_equals_a_new_index(is
     assert_equal(index, [], llm=Digests())
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_failed_change_of_a_page_remains_pending(is_async):
     class Failing(Digests):
@@ -479,6 +483,7 @@ def test_any_history_of_pages_equals_a_new_index(steps):
 SPLITTER = SentenceSplitter(chunk_size=40, chunk_overlap=0)
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_nodes_of_a_splitter_share_the_tree_of_their_file(is_async):
     documents = [page(n) for n in range(1, 5)]

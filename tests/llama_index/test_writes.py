@@ -66,7 +66,7 @@ def marked():
     return marked_document()
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(4)
 @EACH_STORE
 @SYNC_AND_ASYNC
 @pytest.mark.parametrize("method", ["update_ref_doc", "refresh_ref_docs"])
@@ -148,7 +148,7 @@ async def test_unchanged_documents_cost_no_llm_call(is_async, documents):
     assert first < llm._calls < 2 * first  # summaries of the unchanged part are reused
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @EACH_STORE
 @SYNC_AND_ASYNC
 async def test_an_update_keeps_the_old_version_until_the_llm_works(
@@ -455,6 +455,7 @@ def lines(index):
     return export(index)[1:]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant-disk", "chroma-disk"])
 async def test_concurrent_async_writes_run_one_at_a_time(kind, store_of):
     index = build([], store_of(kind))

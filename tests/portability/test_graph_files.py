@@ -267,6 +267,7 @@ def test_a_cypher_engine_loads_the_parquet_files(rag, tmp_path):
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("format_", FORMATS)
 def test_equal_indexes_give_equal_bytes(open_index, tmp_path, format_):
     shuffled = [*reversed(DOCUMENTS)]

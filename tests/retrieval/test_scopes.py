@@ -135,6 +135,7 @@ def test_the_trials_find_the_leaks_of_a_filter_alone(monkeypatch):
     assert trials.leaks
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "options",
     [

@@ -489,6 +489,7 @@ def test_other_processes_map_the_codes_instead_of_computing_them(path, open_inde
     assert results(open_index(path, **CHUNKING))
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", ["data.npy", "quantizer.npy", "meta.json"])
 @pytest.mark.parametrize("damage", ["gone", "flipped"])
 def test_damaged_codes_are_computed_again_without_training(
@@ -502,7 +503,7 @@ def test_damaged_codes_are_computed_again_without_training(
     assert trainings == [102]
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", ["centroids.npy", "of_vector.npy", "meta.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
 def test_damaged_list_files_are_rebuilt(path, open_index, trainings, name, damage):

@@ -93,6 +93,7 @@ async def test_every_answer_matches_its_class_and_every_tool_warns_of_instructio
             assert json.loads(content.text) == result.structured_content
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

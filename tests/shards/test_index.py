@@ -113,6 +113,7 @@ def assert_equal(shards, one, question, **options):
     return found
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize(
     "options",
@@ -247,6 +248,7 @@ def test_shards_equal_one_index_after_any_changes(changes, words, count):
         assert shards.entities() == one.entities()
 
 
+@pytest.mark.slow
 def test_answers_with_real_models_are_those_of_one_index(tmp_path, real_embedder, real_extractor):
     models = Models(extractor=real_extractor)
     create_shards(tmp_path / "x.shards.json", 2, embedder="")
@@ -378,6 +380,7 @@ def test_a_lost_shard_is_an_error_and_returns(tmp_path):
             assert not assert_equal(shards, one, question).trace.missing_shards
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("asked_before", [True, False])
 def test_a_partial_answer_names_the_missing_shards(tmp_path, asked_before):
     with open_pair(tmp_path, 2, partial=True) as (shards, one):
@@ -393,6 +396,7 @@ def test_a_partial_answer_names_the_missing_shards(tmp_path, asked_before):
         assert_equal(shards, one, "Where did Anna meet Bert?")
 
 
+@pytest.mark.slow
 def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_folder(tmp_path):
     with open_pair(tmp_path, 2, partial=True) as (shards, _), page_of(shards) as page:
         complete = page.post("/retrieve", json={"question": "Oslo"}).json()
@@ -410,6 +414,7 @@ def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_fold
         assert page.post("/retrieve", json={"question": "Oslo"}).json()["missing_shards"] == []
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("asked_before", [True, False])
 def test_graph_trees_and_texts_are_those_of_the_shards_that_can_be_asked(tmp_path, asked_before):
     own = [one for one in DOCUMENTS if shard_of(one.id, 2) == 0]

@@ -27,6 +27,7 @@ def create(folder, count=3):
     return model
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_copy_has_the_same_answers_without_a_model(tmp_path, count):
     create(tmp_path)

@@ -86,6 +86,7 @@ def test_a_loaded_snapshot_equals_a_built_one(path, open_index):
     assert snapshot_files.snapshot_meta(one) == snapshot_files.snapshot_meta(other)
 
 
+@pytest.mark.slow
 def test_another_process_loads_the_snapshot(path, open_index):
     code = (
         "import sys\n"
@@ -166,6 +167,7 @@ def test_a_flipped_byte_in_any_file_is_detected(path, open_index, builds):
     assert answers(open_index(path)) == expected
 
 
+@pytest.mark.slow
 def test_an_incomplete_snapshot_is_rebuilt(path, open_index, builds):
     [folder] = folders(path)
     files = [file for file in folder.iterdir() if file.is_file()]

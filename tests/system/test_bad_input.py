@@ -121,6 +121,7 @@ def test_one_word_document_is_one_chunk_without_summary(guarded):
     assert guarded.rag.retrieve("Waldo", k=1).nodes[0].text == "Waldo"
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("text", ["...", "😀", "-", "\u0301", "\0", "\u200b"])
 def test_document_without_letters_is_indexed(guarded, text):
     report = guarded.rag.add(SourceDocument("odd", text))
@@ -182,6 +183,7 @@ def test_identical_chunks_of_one_document_have_distinct_ids(guarded):
     assert len({node.node_id for node in found}) == len(found) > 10
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -202,6 +204,7 @@ def test_id_text_or_title_that_cannot_be_stored_is_rejected(guarded, fields):
         SourceDocument(**({"id": "d", "text": "Text."} | fields))
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -243,6 +246,7 @@ def test_unusual_json_metadata_is_stored_and_can_be_filtered(guarded):
         assert [node.document_id for node in found] == ["d"]
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "segments",
     [
@@ -361,6 +365,7 @@ def test_lone_surrogate_in_a_summary_is_replaced(guarded):
 # Embedders
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -406,6 +411,7 @@ def test_vectors_of_any_norm_are_normalized(guarded):
     assert 0.5 < found[0].figures["cosine"] <= 1.0001
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("call", ["embed", "extract"])
 @pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, StopIteration, MemoryError])
 def test_component_exception_is_wrapped_on_add_and_on_retrieve(guarded, call, error):
@@ -437,6 +443,7 @@ def test_extractor_that_finds_nothing_leaves_global_retrieval(guarded, open_inde
     assert without_names.retrieve(QUERY, mode="local").nodes == ()
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "mention",
     [
@@ -462,6 +469,7 @@ def test_wrong_number_of_extraction_results_is_rejected(guarded, bad):
     expect_rejection(guarded, ExtractionError, r"returned \d+ results for \d+ texts")
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("answer", [None, 7, [None], [[None]]])
 def test_extraction_results_that_are_not_lists_are_rejected(guarded, answer):
     guarded.extractor.bad = lambda found: answer if answer in (None, 7) else answer * len(found)

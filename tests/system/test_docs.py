@@ -73,7 +73,7 @@ COMMANDS = sorted(
 )
 
 
-@pytest.mark.fast_cases(25)
+@pytest.mark.fast_cases(14)
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_python_snippet_runs_and_prints(code, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import pytest
+
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 MAX_BYTES = 100_000
 
 
+@pytest.mark.slow
 def test_committed_figures_are_those_that_make_figures_draws(monkeypatch, real_embedder):
     monkeypatch.syspath_prepend(IMAGES)
     drawn = importlib.import_module("figures").figures(real_embedder)

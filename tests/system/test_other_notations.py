@@ -45,6 +45,7 @@ DOUGHS = [f"Add {amount} cup of milk and stir the dough." for amount in "½⅓¼
 TYPES = [f"Patients with type {n} of the fever slept for a day." for n in ("II", "III", "IV", "VI")]
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize(
     ("texts", "question", "expected"),
     [

@@ -422,6 +422,7 @@ def execute(path, statement):
         db.commit()
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "damage",
     [

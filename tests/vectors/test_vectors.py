@@ -167,6 +167,7 @@ def test_an_update_writes_only_what_changed(place):
             assert rag.update_vectors().vectors == 0
 
 
+@pytest.mark.fast_cases(1)
 def test_a_reindex_changes_stamps_but_writes_no_vectors(place):
     with place.open() as rag:
         rag.add(documents())
@@ -179,6 +180,7 @@ def test_a_reindex_changes_stamps_but_writes_no_vectors(place):
         assert use(rag).covered == use(rag).windows
 
 
+@pytest.mark.fast_cases(1)
 def test_a_reader_notices_an_update_by_another_process(place):
     with place.open(vectors=None) as writer_, place.open() as reader:
         writer_.add(documents())
@@ -193,6 +195,7 @@ def test_a_reader_notices_an_update_by_another_process(place):
         assert use(reader).reasons == ()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.usefixtures("searches_everything")
 def test_places_of_an_earlier_build_are_not_used(place):
     with place.open() as reader, place.plain() as plain:
@@ -206,6 +209,7 @@ def test_places_of_an_earlier_build_are_not_used(place):
         assert answer(reader) == answer(plain)
 
 
+@pytest.mark.fast_cases(1)
 def test_lost_vectors_are_repaired_by_the_next_update(place, caplog):
     with place.open() as rag, place.plain() as plain:
         rag.add(documents())
@@ -245,6 +249,7 @@ def test_a_crash_in_the_middle_of_an_update_loses_nothing(place, monkeypatch):
             assert use(rag).covered == use(rag).windows
 
 
+@pytest.mark.fast_cases(1)
 def test_two_updates_at_once_write_the_same(place):
     with place.open(vectors=None) as plain:
         plain.add(documents())
@@ -262,6 +267,7 @@ def test_two_updates_at_once_write_the_same(place):
             one.close()
 
 
+@pytest.mark.fast_cases(1)
 def test_an_index_with_another_embedder_replaces_the_vectors(place):
     with place.open() as rag:
         rag.add(documents(2))
@@ -277,6 +283,7 @@ def test_an_index_with_another_embedder_replaces_the_vectors(place):
         assert (contents.dimension, len(contents.documents)) == (64, 3)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.usefixtures("searches_everything")
 def test_a_filter_that_hnsw_cannot_satisfy_is_searched_exactly(place, monkeypatch):
     with place.open() as rag, place.plain() as plain:
@@ -288,6 +295,7 @@ def test_a_filter_that_hnsw_cannot_satisfy_is_searched_exactly(place, monkeypatc
         assert "exact, because it found only 0 of" in use(rag, where=SOME).describe()
 
 
+@pytest.mark.fast_cases(1)
 def test_a_selective_filter_does_not_ask_the_server(place, monkeypatch):
     with place.open() as rag, place.plain() as plain:
         rag.add(documents())

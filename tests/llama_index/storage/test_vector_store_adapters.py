@@ -122,7 +122,7 @@ def test_an_entry_names_its_node_document_and_level(kind, store_of, built, docum
         assert '"e2_source"' in content or "story" in content or "other" in content
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_a_loaded_index_uses_the_vector_store_again(kind, store_of, built, documents, tmp_path):
     index = built(documents, store_of(kind))
@@ -158,7 +158,7 @@ def test_a_folder_whose_vectors_are_in_a_database_loads_without_it(
     assert_same_answers(again, index)
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_an_empty_store_is_filled(kind, store_of, built, documents):
     """Also if it replaces the one that the index was built with."""
@@ -172,6 +172,7 @@ def test_an_empty_store_is_filled(kind, store_of, built, documents):
     assert stored(again)[0] == stored(again)[1]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant", "chroma-cosine"])
 def test_lost_entries_are_repaired_by_the_next_process(kind, store_of, built, documents, tmp_path):
     index = built(documents, store_of(kind), path=tmp_path / "i.e2g")
@@ -205,7 +206,7 @@ def fail_after(monkeypatch, store, count):
     monkeypatch.setattr(type(store), "add", add)
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("count", [0, 3])
 def test_a_store_that_fails_an_insert_is_completed_later(
@@ -276,7 +277,7 @@ def foreign_entry(number, vector):
     )
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_entries_of_others_are_neither_returned_nor_deleted(kind, store_of, built, documents):
     """They have the query's own vector, so that every search finds them first."""

@@ -77,6 +77,7 @@ def test_a_change_is_found_and_the_process_ends_with_the_index(index_file):
     assert not list(index_file.with_name("index.e2g.snapshot").glob("new-*"))
 
 
+@pytest.mark.slow
 def test_answers_equal_those_of_a_thread(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
@@ -182,6 +183,7 @@ def is_alive(pid: int) -> bool:
     return state.split()[0] != "Z"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("executable", ["", "/usr/bin/uwsgi", "C:/Program Files/Reader.exe"])
 def test_a_program_that_is_not_python_is_not_started_again(index_file, monkeypatch, executable):
     monkeypatch.setattr(process.sys, "executable", executable)
@@ -196,6 +198,7 @@ def test_an_invalid_size_is_refused(invalid):
         FreshnessPolicy(process_from=invalid)
 
 
+@pytest.mark.slow
 def test_a_module_in_the_current_folder_is_not_imported(index_file, tmp_path, monkeypatch):
     (tmp_path / "json.py").write_text("raise SystemExit('imported from the current folder')")
     monkeypatch.chdir(tmp_path)

@@ -27,6 +27,7 @@ def asked(rag: E2GraphRAG, dialog: Dialog):
     return rag.retrieve(dialog.question, k=5, history=history)
 
 
+@pytest.mark.fast_cases(15)
 @pytest.mark.parametrize(
     "dialog", [*FOLLOW_UPS, *CHANGES, *COMPLETE, *MISSED_YET], ids=lambda one: one.question
 )

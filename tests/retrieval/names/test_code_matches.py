@@ -66,6 +66,7 @@ ROMAN = "I II III IV V VI VII VIII IX X".split()
 CHINESE = "一二三四五六七八九十"
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("number", [2, 4, 9])
 @pytest.mark.parametrize(
     ("heading", "question"),

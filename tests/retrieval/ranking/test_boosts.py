@@ -127,7 +127,7 @@ def test_a_node_has_the_mean_factor_of_its_segments(open_index):
     assert factors(rag, {"boost_field": "priority"}) == {"two": pytest.approx(2.5)}
 
 
-@pytest.mark.fast_cases(16)
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     "options",
     [{}, {"k": 2}, {"token_budget": 12}, {"fill": True}, {"mode": "local"}, {"expand": "leaves"}],
@@ -173,6 +173,7 @@ def test_negative_scores_are_shifted_so_that_boosts_never_lower_them(rag):
     assert result.nodes[-1].score == 0
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("strategy", [HybridStrategy(), PaperStrategy(), ByOrder()])
 @pytest.mark.parametrize(
     "options", [{}, {"token_budget": 30}, {"fill": True}, {"expand": "leaves"}]

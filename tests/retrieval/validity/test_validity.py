@@ -545,7 +545,7 @@ def facts(request):
         yield rag, found
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"k": 1}, {"token_budget": 300}], ids=str)
 @pytest.mark.parametrize("links", [Validity(), Validity(supersedes=None, source="page_of")])
 def test_the_right_version_of_forty_facts_is_first(facts, links, options):

@@ -59,6 +59,7 @@ def marks(place):
     return place.locator("mark").all_inner_texts()
 
 
+@pytest.mark.slow
 def test_cards_of_one_sentence_are_low_and_five_fit_on_a_laptop(open_page, cards_url):
     page = ask(open_page, cards_url, "Which note did Alice write to Bob?", "&a.k=5")
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -88,6 +89,7 @@ def test_an_excerpt_has_the_sentences_with_the_question_and_marks_its_words(open
     assert why.locator(".figures").is_visible()
 
 
+@pytest.mark.slow
 def test_overlapping_chunks_show_different_sentences_and_names_as_written(
     open_page, chromium, tmp_path
 ):
@@ -110,6 +112,7 @@ def test_overlapping_chunks_show_different_sentences_and_names_as_written(
             assert "The index knows “Alice”" in page.locator(".trace").inner_text()
 
 
+@pytest.mark.slow
 def test_signs_of_markdown_are_left_out_of_an_excerpt_only(open_page, cards_url):
     page = ask(open_page, cards_url, "Who met Yara on the pier?", "&a.k=1")
     excerpt = page.locator(".hit .excerpt")
@@ -275,6 +278,7 @@ def test_gray_hits_and_open_reasons_are_accessible(open_page, cards_url, check_a
         check_access(page, width=width, theme=theme)
 
 
+@pytest.mark.slow
 def test_reasons_stay_open_when_a_hit_becomes_gold(open_page, cards_url):
     page = ask(open_page, cards_url, "Who sold the boat of Oslo?", "&a.k=2")
     why = page.locator(".hit .why").first
@@ -285,6 +289,7 @@ def test_reasons_stay_open_when_a_hit_becomes_gold(open_page, cards_url):
     assert why.locator(".reasons").is_visible()
 
 
+@pytest.mark.slow
 def test_settings_stay_beside_the_hits_and_above_them_on_small_screens(open_page, cards_url):
     page = ask(open_page, cards_url, "alice and Bob", "&a.k=10")
     side, hits = page.locator("#settings"), page.locator(".hits")

@@ -296,6 +296,7 @@ def test_shift_selects_a_range(open_page, web_index):
         page.locator(".selection", has_text="3 selected").wait_for()
 
 
+@pytest.mark.slow
 def test_a_selection_spans_pages_and_a_refusal_deletes_nothing(open_page, web_index, console):
     console.expected.add("status of 404")
     web_index.add([SourceDocument(f"{n}.txt", f"Zoe wrote note {n}.") for n in range(30)])

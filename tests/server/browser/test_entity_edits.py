@@ -109,6 +109,7 @@ def test_merging_moves_to_the_entity_and_stopping_to_the_first_one(
     ]
 
 
+@pytest.mark.slow
 def test_a_refused_correction_is_explained_and_changes_nothing(
     open_page, edit_url, web_index, console
 ):
@@ -122,6 +123,7 @@ def test_a_refused_correction_is_explained_and_changes_nothing(
     assert len(web_index.edits()) == 0
 
 
+@pytest.mark.slow
 def test_buttons_that_the_server_would_refuse_are_disabled(open_page, edit_url):
     page = open_page("about:blank")
     state = page.request.get(urljoin(edit_url, "state")).json()

@@ -48,6 +48,7 @@ def where_of(field):
     return json.loads(text) if text else {}
 
 
+@pytest.mark.slow
 def test_enter_asks_with_the_range_that_was_just_typed(open_page, url):
     page = open_page(url)
     form, field = opened_filter(page, url)

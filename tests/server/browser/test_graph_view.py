@@ -268,6 +268,7 @@ def test_types_are_colors_words_and_a_filter(open_page, typed_url):
     assert listed(page) == ["Ada", "Bo"]
 
 
+@pytest.mark.slow
 def test_labels_are_in_edges_paths_and_their_sentences(open_page, noun_url):
     page = open_page(f"{noun_url}#/graph?entity=mctavish")
     shown(page, "McTavish")
@@ -279,6 +280,7 @@ def test_labels_are_in_edges_paths_and_their_sentences(open_page, noun_url):
     assert "McTavish – " in page.locator(".graph-paths strong").first.inner_text()
 
 
+@pytest.mark.slow
 def test_sizes_grow_with_the_mentions_as_the_legend_says(open_page, noun_url):
     page = open_page(f"{noun_url}#/graph?entity=weena&nouns=1")
     shown(page, "Weena")

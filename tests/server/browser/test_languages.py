@@ -136,6 +136,7 @@ def test_no_main_flow_shows_an_english_sentence_in_chinese(open_page, console, p
         assert not english_words(page), address
 
 
+@pytest.mark.slow
 def test_versions_of_a_document_are_told_in_chinese(open_page, web_index):
     web_index.add(SourceDocument("旧.txt", "Zoe owes rent to Alice."))
     web_index.add(

@@ -94,6 +94,7 @@ def test_theme_follows_the_system_until_one_is_chosen(open_page, page_url):
     assert page.evaluate(background) == light
 
 
+@pytest.mark.slow
 def test_the_keyboard_alone_asks_a_question_and_switches_views(open_page, page_url):
     page = open_page(page_url)
     page.locator("#question").wait_for()

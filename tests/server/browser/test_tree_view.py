@@ -105,6 +105,7 @@ def test_a_hit_leads_to_its_marked_place_with_a_title_and_the_way_back(open_page
     assert "q=Who" in page.url
 
 
+@pytest.mark.slow
 def test_the_best_part_of_a_chunk_is_marked(open_page, tree_url):
     chunk = TEXT.index("room 3 ")
     page = open_page(f"{tree_url}#/tree?document=castle&start=0&end=8&best={chunk}-{chunk + 6}")

@@ -42,6 +42,7 @@ def test_the_first_screen_shows_the_index_and_a_click_asks_a_question(open_page,
         expect(page.locator(".welcome")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_first_screen_follows_the_index(open_page, web_index):
     for one in web_index.status():
         web_index.delete(one.id)

@@ -38,6 +38,7 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "headers",
     [

@@ -42,6 +42,7 @@ async def ask_at_once(url, count, headers=None, statuses=None):
     return statuses
 
 
+@pytest.mark.slow
 async def test_a_hundred_questions_at_once_are_answered(rag, live):
     assert await ask_at_once(live(rag), 100) == {200: 100}
 
@@ -70,6 +71,7 @@ async def until(condition):
     raise AssertionError("it did not happen")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("limits", "status"),
     [({"waiting": 10}, 503), ({"per_client": 10}, 429), ({"per_minute": 10}, 429)],

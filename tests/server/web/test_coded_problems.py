@@ -39,6 +39,7 @@ def check(code, values):
                 check(inner["code"], inner["values"])
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize(
     ("settings", "code"),
     [
