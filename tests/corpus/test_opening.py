@@ -128,6 +128,7 @@ def test_another_handle_of_a_file_sees_writes_of_the_engine_at_once(face, tmp_pa
         assert rag.verify().ok
 
 
+@pytest.mark.fast_cases(2)
 @SYNC_AND_ASYNC
 async def test_a_reindexed_index_equals_a_new_one(face, tmp_path, is_async):
     path, events = tmp_path / "i.e2g", []

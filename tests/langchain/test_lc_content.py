@@ -39,6 +39,7 @@ def reopened(path, **options):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("split_pages", [False, True])
 def test_an_edit_regenerates_few_summaries_and_equals_a_rebuild(lc_index_of, split_pages):
     options = CONTENT | {"split_segments": split_pages}

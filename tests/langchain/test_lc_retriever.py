@@ -183,6 +183,7 @@ async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo
     assert "the arguments are query, mode" in message.lower()
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     "options",
     [

@@ -53,6 +53,7 @@ def index(lc_index_of) -> E2GraphRAGIndex:
     return lc_index_of(documents(), split_segments=True)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "options",
     [

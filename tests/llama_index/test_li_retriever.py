@@ -163,6 +163,7 @@ def test_expansion_replaces_summaries_by_the_nodes_below(index):
 AUTO: list[list[str]] = [[], ["auto"]]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("mode", "question", "route", "paper_route"),
     [
@@ -192,6 +193,7 @@ def test_the_mode_decides_the_route(index_with_rare_names, mode, question, route
             assert with_scores(retriever.retrieve(question)) == expected
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("mode", "question", "lists"),
     [

@@ -143,7 +143,7 @@ def equals(key: str, value: Any, operator: str = "==") -> MetadataFilters:
 # The same nodes
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "options",
     [

@@ -193,6 +193,7 @@ def by_level(index, level=0):
     return [n for n in index.docstore.docs.values() if n.metadata["e2_level"] == level]
 
 
+@pytest.mark.fast_cases(4)
 @EACH_STORE
 @SYNC_AND_ASYNC
 async def test_new_chunks_of_a_stored_document_extend_its_tree(kind, is_async, store_of):

@@ -454,7 +454,7 @@ def wrong(kind, key, *values):
 MISSING = object()
 
 
-@pytest.mark.fast_cases(50)
+@pytest.mark.fast_cases(20)
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
     [

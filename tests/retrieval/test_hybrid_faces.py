@@ -272,7 +272,7 @@ def pages_index(request):
     index.close()
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25", "tree"])
 def test_langchain_returns_the_nodes_of_the_core(core, pages_index, strategy):
     for question in QUESTIONS:

@@ -263,6 +263,7 @@ def test_relevance_is_the_cosine_of_the_best_window(mills, options):
         assert node.relevance == pytest.approx(expected[node.node_id], abs=1e-6)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("strategy", "options"),
     [

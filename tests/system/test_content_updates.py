@@ -134,6 +134,7 @@ def test_appended_text_regenerates_only_the_right_edge_of_a_fixed_tree(seed, cou
         assert list(rag.export()) == after
 
 
+@pytest.mark.slow
 def test_edit_costs_few_calls_with_content_grouping_and_many_with_fixed_groups():
     costs = {}
     for chunking in ("content", "fixed"):

@@ -67,6 +67,7 @@ def test_documents_that_introduce_a_name_without_common_context_are_proposed(ope
     assert rag.propose_homonyms() == []
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "other",
     [

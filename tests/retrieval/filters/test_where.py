@@ -927,6 +927,7 @@ def letters(open_index):
     return rag
 
 
+@pytest.mark.fast_cases(8)
 @both_strategies
 @pytest.mark.parametrize("mode", ["auto", "global"])
 @pytest.mark.parametrize(

@@ -649,6 +649,7 @@ def test_invalid_settings_raise_an_error_that_names_them(settings):
         HybridStrategy(**settings)
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize(
     "documents",
     [

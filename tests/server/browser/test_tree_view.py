@@ -168,9 +168,8 @@ def test_levels_open_by_keyboard(open_page, tree_url):
     page.locator(".tree-open[aria-expanded=true]").wait_for(state="hidden")
 
 
-@pytest.mark.parametrize(
-    ("width", "theme"), [(1280, "light"), pytest.param(390, "dark", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
 def test_trees_are_accessible(open_page, tree_url, check_access, width, theme):
     start = TEXT.index("room 333 ")
     page = open_page(f"{tree_url}#/tree?document=castle&start={start}&end={start + 8}", width=width)

@@ -46,6 +46,7 @@ def test_an_answer_has_the_nodes_their_ranks_and_the_gold_marks(rag, serve):
             )
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -130,6 +131,7 @@ def test_documents_are_listed_in_pages_and_their_texts_in_parts(open_index, serv
     assert (part["text"], part["length"], part["title"]) == (STORY[5:9], len(STORY), "A Map")
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [

@@ -62,6 +62,7 @@ def test_answers_are_the_views(rag, serve):
     assert get(f"/documents/{quote(NAME, safe='')}/tree")["nodes"][0]["document_id"] == NAME
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize(
     ("path", "status", "kind", "message"),
     [
