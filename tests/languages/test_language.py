@@ -45,13 +45,16 @@ NAMES = {
 """Starts of the Unicode names of letters, and their scripts."""
 
 
+@pytest.fixture(scope="module")
+def letter_names():
+    """The Unicode names of all letters."""
+    letters = filter(str.isalpha, map(chr, [*range(0x3134F), *range(0xFF00, 0xFFF0)]))
+    return [(letter, unicodedata.name(letter, "")) for letter in letters]
+
+
 @pytest.mark.parametrize("start", NAMES)
-def test_letters_have_the_script_of_their_unicode_name(start):
-    letters = [
-        chr(code)
-        for code in [*range(0x3134F), *range(0xFF00, 0xFFF0)]
-        if chr(code).isalpha() and unicodedata.name(chr(code), "").startswith(start)
-    ]
+def test_letters_have_the_script_of_their_unicode_name(start, letter_names):
+    letters = [letter for letter, name in letter_names if name.startswith(start)]
     found = Counter(map(script_of, letters))
     assert found[NAMES[start]] > 0.8 * len(letters)  # without phonetic letters and symbols
     assert found[NAMES[start]] + found[""] > 0.95 * len(letters)

@@ -554,7 +554,7 @@ def test_real_vectors_answer_in_a_scope(real_embedder, real_extractor, open_inde
     assert own.nodes[0].text.startswith("Ada Lovelace")
 
 
-@pytest.mark.parametrize("questions", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("questions", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_no_answer_shows_a_document_that_just_changed_hands(tmp_path, open_index, questions):
     path = tmp_path / "i.e2g"
     reader = open_index(path, read_your_writes=False)

@@ -39,7 +39,8 @@ TABLE = "\n".join([HEADER, *ROWS])
 @pytest.fixture(scope="module", params=["", PROSE], ids=["table only", "prose before it"])
 def shop(request):
     text = request.param + TABLE + "\n\nThe shop is closed on Sundays.\n"
-    with E2GraphRAG.open(":memory:", embedder="hashing", chunk_size=400) as rag:
+    settings, models = IndexSettings(chunk_size=400), Models(extractor=NameExtractor())
+    with E2GraphRAG.open(":memory:", embedder="hashing", settings=settings, models=models) as rag:
         rag.add(SourceDocument("prices", text))
         yield rag, text
 
