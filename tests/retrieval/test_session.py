@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import math
+import shutil
 import subprocess
 import sys
 import threading
@@ -68,13 +69,19 @@ def gate(monkeypatch) -> Iterator[Gate]:
     join_background_threads()
 
 
-@pytest.fixture
-def index_file(tmp_path, open_index):
-    """Return an index file with 30 documents and no snapshot."""
-    path = tmp_path / "i.e2g"
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """An index file with 30 documents and no snapshot."""
+    path = tmp_path_factory.mktemp("session") / "i.e2g"
     with E2GraphRAG.open(path, **grouped(options())) as rag:
         rag.add([document(number) for number in range(N_DOCUMENTS)])
     return path
+
+
+@pytest.fixture
+def index_file(made_once, tmp_path):
+    """A copy of the index file."""
+    return shutil.copyfile(made_once, tmp_path / "i.e2g")
 
 
 def options():

@@ -5,10 +5,13 @@ The fixture `guarded` ends every test with `verify()` and compares the earlier d
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
 from e2graphrag_integrations import (
+    E2GraphRAG,
     HashingEmbedder,
     HybridStrategy,
     Mention,
@@ -24,7 +27,8 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     SummaryError,
 )
-from fakes import CountingLLM, LineCounter, NameExtractor, numbered
+from e2graphrag_integrations.options import grouped
+from fakes import STORY, CountingLLM, LineCounter, NameExtractor, numbered
 
 QUERY = "Did Anna meet Bert?"
 
@@ -75,22 +79,37 @@ def _found(rag, where):
     return {(node.node_id, node.text, node.spans) for node in nodes}
 
 
-@pytest.fixture
-def guarded(tmp_path, open_index, story):
-    components = Embedder(), Extractor(), Summarizer()
-    embedder, extractor, summarizer = components
-    rag = open_index(
-        tmp_path / "i.e2g", embedder=embedder, extractor=extractor, summarizer=summarizer
-    )
-    rag.add(story)
-    story_only = {"document_id": "story"}
-    expected = _found(rag, story_only)
+def _of_story(rag):
+    """Return the hits and the exported lines of the document `story`."""
     exported = [line for line in rag.export() if '"story"' in line]
+    return _found(rag, {"document_id": "story"}), exported
+
+
+def _parts(components):
+    return dict(zip(("embedder", "extractor", "summarizer"), components, strict=True))
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """The folder of an index with one document, and what belongs to the document."""
+    folder = tmp_path_factory.mktemp("guarded")
+    parts = _parts((Embedder(), Extractor(), Summarizer()))
+    options = grouped(parts | {"chunk_size": 16, "chunk_overlap": 4})
+    with E2GraphRAG.open(folder / "i.e2g", **options) as rag:
+        rag.add(SourceDocument("story", STORY, title="A Map", metadata={"kind": "tale"}))
+        return folder, _of_story(rag)
+
+
+@pytest.fixture
+def guarded(made_once, tmp_path, open_index):
+    folder, expected = made_once
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    components = embedder, extractor, summarizer = Embedder(), Extractor(), Summarizer()
+    rag = open_index(tmp_path / "i.e2g", **_parts(components))
     yield Guarded(rag, components)
     embedder.bad = extractor.bad = summarizer.bad = None
     assert rag.verify().problems == ()
-    assert _found(rag, story_only) == expected
-    assert [line for line in rag.export() if '"story"' in line] == exported
+    assert _of_story(rag) == expected
 
 
 def expect_rejection(guarded, error, match, document=None):
