@@ -10,9 +10,11 @@ from llama_index.core.schema import MetadataMode, NodeRelationship
 
 from e2graphrag_integrations import HybridStrategy, RelevanceCalibration
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index import E2GraphRAGRetriever
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex, E2GraphRAGRetriever
+from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.retrieval.results.context_size import DEFAULT_TOKEN_BUDGET
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
+from fakes import NameExtractor
 
 QUERY = "How many barrels did Anna sell in Oslo on day 7?"
 TEXT = "\n\n".join(
@@ -22,10 +24,13 @@ TEXT = "\n\n".join(
 )
 
 
-@pytest.fixture
-def index(index_of):
-    return index_of(
-        [Document(id_="a", text=TEXT, metadata={"kind": "log"})], chunk_size=400, chunk_overlap=0
+@pytest.fixture(scope="module")
+def index():
+    """An index that no test changes."""
+    options = {"extractor": NameExtractor(), "chunk_size": 400, "chunk_overlap": 0, "group_size": 3}
+    return E2GraphRAGIndex.from_documents(
+        [Document(id_="a", text=TEXT, metadata={"kind": "log"})],
+        **grouped({"embed_model": "hashing"} | options),
     )
 
 
