@@ -65,6 +65,14 @@ def write_and_wait(rag: E2GraphRAG, number: int) -> None:
     assert f"more{number}" in {node.document_id for node in result.nodes}
 
 
+@pytest.fixture
+def untrusted_folder(tmp_path, monkeypatch):
+    """The current folder has a module that must not be imported."""
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the current folder')")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("untrusted_folder")
 def test_a_change_is_found_and_the_process_ends_with_the_index(index_file):
     with open_at(index_file) as rag:
         assert pid_of(rag) is None, "nothing starts without a change"
@@ -199,9 +207,8 @@ def test_an_invalid_size_is_refused(invalid):
 
 
 @pytest.mark.slow
-def test_a_module_in_the_current_folder_is_not_imported(index_file, tmp_path, monkeypatch):
-    (tmp_path / "json.py").write_text("raise SystemExit('imported from the current folder')")
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("untrusted_folder")
+def test_a_module_in_the_current_folder_is_not_imported(index_file):
     with open_at(index_file) as rag:
         write_and_wait(rag, 1)
         assert pid_of(rag) is not None
