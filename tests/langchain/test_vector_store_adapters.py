@@ -242,9 +242,16 @@ def test_store_filter_requires_a_vector_store(documents):
         index.as_retriever(store_filter={"year": 1901})
 
 
-@pytest.mark.parametrize("value", ["qdrant", InMemoryVectorStore, 5])
-def test_an_invalid_vector_store_is_rejected_before_a_file_is_created(value, tmp_path):
-    with pytest.raises(InvalidInputError, match="vector_store"):
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("qdrant", "vector_store='qdrant' must be"),
+        (InMemoryVectorStore, "pass a LangChain VectorStore"),
+        (5, "pass a LangChain VectorStore"),
+    ],
+)
+def test_an_invalid_vector_store_is_rejected_before_a_file_is_created(value, message, tmp_path):
+    with pytest.raises(InvalidInputError, match=message):
         E2GraphRAGIndex.open(tmp_path / "a.e2g", vector_store=value)
     assert list(tmp_path.iterdir()) == []
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument
-from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    StoreLockedError,
+)
 from e2graphrag_integrations.shards.index import open_shards
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.rebalance import rebalance
@@ -49,6 +53,17 @@ def test_a_copy_has_the_same_answers_without_a_model(tmp_path, count):
         with E2GraphRAG.open(location) as shard:
             assert {shard_of(id_, count) for id_ in shard.document_ids} <= {number}
             assert shard.verify().problems == ()
+
+
+def test_shards_that_are_written_are_not_copied(tmp_path):
+    create(tmp_path)
+    with (
+        E2GraphRAG.open(tmp_path / "x.1.e2g") as shard,
+        shard.store.index_lock.acquire(),
+        pytest.raises(StoreLockedError),
+    ):
+        rebalance(tmp_path / "x.shards.json", tmp_path / "y.shards.json", 2, lock_timeout=0.1)
+    assert not list(tmp_path.glob("y.*"))
 
 
 def test_a_damaged_row_is_not_copied_and_leaves_nothing(tmp_path):
