@@ -2,8 +2,8 @@
 
 `expected.json` was recorded at commit 792d2b6, in the core and in LlamaIndex, with the hashing
 embedder. The answers of the hybrid strategy to two questions were recorded again when function
-words that an index lacks no longer lowered the weight of BM25, one when they no longer lowered that
-of names, and one when nearly equal cosines of all windows no longer had full weight.
+words that an index lacks no longer lowered the weight of BM25, and one when they no longer lowered
+that of names.
 """
 
 from __future__ import annotations

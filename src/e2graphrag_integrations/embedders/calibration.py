@@ -59,6 +59,16 @@ def clipped_cosine(cosine: float) -> float:
     return min(1.0, max(0.0, cosine))
 
 
+def log_odds(relevance: float) -> float:
+    """Return the log-odds of a relevance from 0.01 to 0.99; a lower or higher one counts as these.
+
+    >>> log_odds(0.5), round(log_odds(0.9), 2), log_odds(0.0) == log_odds(0.01)
+    (0.0, 2.2, True)
+    """
+    bounded = min(0.99, max(0.01, relevance))
+    return math.log(bounded / (1 - bounded))
+
+
 def calibration_of(fingerprint: str | None) -> Calibration:
     """Return the calibration of the embedder with a fingerprint; `clipped_cosine` if none is known.
 

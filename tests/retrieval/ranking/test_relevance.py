@@ -44,6 +44,12 @@ def by_window(ranking):
     return {int(window): float(value) for window, value in zip(*ranking, strict=True)}
 
 
+def log_odds(cosine):
+    """Return the log-odds of the relevance without a calibration, of which 0.01 is the lowest."""
+    relevance = min(0.99, max(0.01, cosine))
+    return math.log(relevance / (1 - relevance))
+
+
 def about(expected):
     """Compare with a tolerance above the minimum relevance of the last hit."""
     return pytest.approx(expected, abs=1e-4)
@@ -83,11 +89,11 @@ def test_a_window_beyond_the_ranking_has_no_relevance(with_cosines):
     assert by_window(ranking) == about({0: 1, 1: 0.25, 2: 0})
 
 
-@pytest.mark.parametrize(("cosine", "confidence"), [(0.4, 0), (0.425, 0.1), (0.5, 0.4), (0.7, 1)])
+@pytest.mark.parametrize(("cosine", "confidence"), [(0.5, 0), (0.6, 0.2703), (0.82, 1)])
 def test_nearly_equal_cosines_of_all_windows_say_little(with_cosines, cosine, confidence):
-    rag = with_cosines({"a": 0.4}, {"b": cosine})
+    rag = with_cosines({"a": 0.5}, {"b": cosine})
     relevance = relevance_of(rag, "?", DENSE)
-    assert relevance.dense_confidence == pytest.approx(confidence, abs=1e-5)
+    assert relevance.dense_confidence == pytest.approx(confidence, abs=1e-4)
     assert by_window(relevance.windows) == about({0: 0, 1: confidence**2})
     assert relevance_of(rag, "?", dict(DENSE, list_length=2)).dense_confidence == 1
 
@@ -278,7 +284,7 @@ def relevance_by_formula(rag, question, settings):
         equal = highest - lowest < 1e-6  # Vector stores round the last digits.
         d = 1.0 if equal else (cosines[window] - lowest) / (highest - lowest)
         b = relevance.bm25_confidence * bm25.get(window, 0) / max(bm25.values(), default=1)
-        d *= min(1, 4 * (highest - lowest))
+        d *= min(1, (log_odds(highest) - log_odds(lowest)) / 1.5)
         combined = settings["dense_weight"] * d + settings["bm25_weight"] * b
         total = settings["dense_weight"] + settings["bm25_weight"]
         return (combined / total) ** settings["relevance_power"]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.embedders.calibration import log_odds
 from e2graphrag_integrations.retrieval.names.namesakes import Namesakes
 from e2graphrag_integrations.retrieval.question_words import (
     content_words,
@@ -35,9 +36,9 @@ _MAX_NEIGHBOR_DISTANCE = 8
 """Maximum distance, in windows, over which a window adds relevance to its neighbors. At the default
 decay of 0.5, a window 9 positions away would get only 0.2 %."""
 
-_TRUSTED_RANGE = 0.25
-"""Difference in relevance between the best and the last window from which cosines have full weight,
-if the ranking contains all windows."""
+_TRUSTED_LOG_ODDS = 1.5
+"""Difference between the log-odds of the best and the last window from which cosines have full
+weight, if the ranking contains all windows. For all-MiniLM-L6-v2, it is a cosine of 0.28."""
 
 _TRUSTED_FRACTION = 0.25
 """BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
@@ -278,14 +279,14 @@ class Relevance:
 
         A ranking of all windows of a small index, or of those that pass a filter, may consist of
         cosines that are nearly equal, of which scaling would make 0 and 1. The confidence is the
-        difference between the calibrated relevance of the best and the last one, divided by a
-        quarter, but at most 1.
+        difference between the log-odds of the calibrated relevance of the best and the last one,
+        divided by 1.5, but at most 1. So it depends on the embedder how near cosines are.
         """
         _, cosines = self._near
         if not 0 < len(cosines) < self.list_length:
             return 1.0
-        best, last = (self.query.calibration(float(cosines[place])) for place in (0, -1))
-        return min(1.0, (best - last) / _TRUSTED_RANGE)
+        best, last = (log_odds(self.query.calibration(float(cosines[place]))) for place in (0, -1))
+        return min(1.0, (best - last) / _TRUSTED_LOG_ODDS)
 
     @lazy
     def bm25_confidence(self) -> float:
