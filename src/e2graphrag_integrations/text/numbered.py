@@ -102,7 +102,8 @@ _SIGNED = ("section", "paragraph")
 _LETTER = r"[^\W\d_]"
 _CAPITAL = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
 _LONGEST_WORD = 15
-_WORD, _TITLE = rf"{_LETTER}{{2,15}}", rf"{_CAPITAL}{_LETTER}{{1,14}}"
+_WORD = rf"{_LETTER}{{2,{_LONGEST_WORD}}}"
+_TITLE = rf"{_CAPITAL}{_LETTER}{{1,{_LONGEST_WORD - 1}}}"
 _END = r"(?![\w'’(]|[.,:-]\w)"
 
 
@@ -123,7 +124,9 @@ _NUMBERED_ANYWHERE = re.compile(
 _CAPITALS = re.compile(r"[CLXVI]{2,8}(?![\w'’-])")
 """What may be a Roman numeral after a word in lower case, as in "type II"."""
 
-_AFTER_WORD = re.compile(rf"(?<!\w)(?P<word>[a-zß-öø-ÿ]{{2,15}}) (?P<roman>{_ROMAN})\Z")
+_AFTER_WORD = re.compile(
+    rf"(?<!\w)(?P<word>[a-zß-öø-ÿ]{{2,{_LONGEST_WORD}}}) (?P<roman>{_ROMAN})\Z"
+)
 _ORDERED = re.compile(
     rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
     rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"

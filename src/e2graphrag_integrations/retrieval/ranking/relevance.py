@@ -116,8 +116,8 @@ class Relevance:
         """The words of the question, and those carried over from earlier turns.
 
         Question words in Chinese are left out, and English function words if the index is in
-        another language. The words of a name replace its abbreviation; those
-        that the question also contains count once.
+        another language. The words of a name replace its abbreviation; those that the question
+        also contains count once.
         """
         own = content_words(self.query.terms, self.snapshot.bm25)
         names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
@@ -367,14 +367,25 @@ class Relevance:
 
     def best_spans(self, rows: IntArray) -> list[Span | None]:
         """Return the span of each node's most relevant window; None if no window is relevant."""
+        windows, found = self.best_windows(rows)
+        spans = self.snapshot.window_spans[windows].tolist()
+        return [
+            Span(*span) if has else None for span, has in zip(spans, found.tolist(), strict=True)
+        ]
+
+    def best_windows(self, rows: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Return the most relevant window of each node, shape (n,), and which nodes have one.
+
+        The other nodes have the window 0.
+        """
         nodes, windows, _ = self.nodes
-        if not len(nodes):
-            return [None] * len(rows)
-        order = np.argsort(nodes)
-        places = order[np.minimum(np.searchsorted(nodes, rows, sorter=order), len(nodes) - 1)]
-        found = (nodes[places] == rows).tolist()
-        spans = self.snapshot.window_spans[windows[places]].tolist()
-        return [Span(*span) if has else None for span, has in zip(spans, found, strict=True)]
+        best, found = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
+        if len(nodes):
+            order = np.argsort(nodes)
+            places = order[np.minimum(np.searchsorted(nodes, rows, sorter=order), len(nodes) - 1)]
+            found = nodes[places] == rows
+            best[found] = windows[places[found]]
+        return best, found
 
     def of_chunks(self, chunks: IntArray) -> NDArray[np.float64]:
         """Return the highest unsmoothed relevance of any window of each chunk, shape (n,)."""

@@ -12,7 +12,7 @@ from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.text.contents import CONTENTS
 
-_FACTOR = 0.25
+_CONTENTS_FACTOR = 0.25
 """Factor of the score of a table of contents. It comes after about three sections that match."""
 
 _ASKED = re.compile(
@@ -34,7 +34,7 @@ def contents_factors(question: str, bm25: BM25Index, windows: IntArray) -> Float
     if _ASKED.search(question):
         return np.ones(len(windows))
     [are_contents] = bm25.contain([CONTENTS], windows)
-    return np.where(are_contents, _FACTOR, 1.0)
+    return np.where(are_contents, _CONTENTS_FACTOR, 1.0)
 
 
 def without_contents_first(
@@ -47,13 +47,10 @@ def without_contents_first(
         rows: Node rows, best first, shape (n,).
         scores: Their scores, shape (n,).
     """
-    bm25, question = relevance.snapshot.bm25, relevance.query.question
-    nodes, windows, _ = relevance.nodes
-    if not len(nodes):
+    windows, found = relevance.best_windows(rows)
+    if not found.any():
         return rows, scores
-    order = np.argsort(nodes)
-    places = order[np.searchsorted(nodes, rows, sorter=order) % max(1, len(nodes))]
-    factors = contents_factors(question, bm25, windows[places])
-    lowered = np.where(nodes[places] == rows, scores * factors, scores)
+    factors = contents_factors(relevance.query.question, relevance.snapshot.bm25, windows)
+    lowered = np.where(found, scores * factors, scores)
     order = np.lexsort((rows, -lowered))
     return rows[order], lowered[order]
