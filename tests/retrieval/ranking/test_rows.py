@@ -16,7 +16,7 @@ random.Random(8).shuffle(ROWS)  # noqa: S311 - no secret
 STOCK = "color,size,item,price\n" + "\n".join(
     f"{','.join(row)},{10 + number}" for number, row in enumerate(ROWS)
 )
-NAMES = [f"{first} {last}" for first in "Anna Bert Cleo Dora Emil".split()
+NAMES = [f"{first} {last}" for first in "Anna Bert Cleo Dora Emil Finn Gina Hugo".split()
          for last in "Holm Lund Voss Marsh Reed Pohl Dahl Kemp".split()]  # fmt: skip
 random.Random(3).shuffle(NAMES)  # noqa: S311 - no secret
 PHONES = "\n".join(f"{name}\t555-{2000 + 37 * n}\tLund" for n, name in enumerate(NAMES))
