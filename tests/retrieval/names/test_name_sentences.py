@@ -6,22 +6,20 @@ import pytest
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.retrieval.names.name_sentences import NameSentences
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
+from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import build_bm25
-from e2graphrag_integrations.text.words import terms_of
 
 
-class Asked:
-    """The words of a question, as `Relevance` gives them."""
-
-    def __init__(self, question: str) -> None:
-        self.terms = terms_of(question)
-        self.forms = {"teacher": ("teachers",)}
+def sentences(question, corpus, without=()):
+    """Return the sentences of names for a question about texts."""
+    return NameSentences(QuestionTerms(Query(question), build_bm25(corpus), 1.0), without)
 
 
 def shares(question, text, names, without=()):
     """Return the shares of names in a text for a question."""
     corpus = [text, "the other teacher of a baker", "nothing was", "it was"]
-    return NameSentences(Asked(question), build_bm25(corpus), without).shares(text, names)
+    return sentences(question, corpus, without).shares(text, names)
 
 
 TEXT = "Her teachers were Bert and Eva. Her baker was Carl. Dora sang."
@@ -36,8 +34,8 @@ def test_the_best_sentence_has_the_share_one_and_others_less():
 
 def test_a_word_in_every_text_counts_at_least_like_a_function_word():
     texts = ["Bert is a mother. Eva is a baker.", "a mother", "one mother", "the mother"]
-    asked = Asked("what is the job of the mother")
-    found = NameSentences(asked, build_bm25(texts), ()).shares(texts[0], ["bert", "eva"])
+    asked = sentences("what is the job of the mother", texts)
+    found = asked.shares(texts[0], ["bert", "eva"])
     assert found["bert"] == 1
     assert found["eva"] <= 0.5
 

@@ -16,6 +16,7 @@ from e2graphrag_integrations import (
     Models,
     SourceDocument,
 )
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.retrieval.strategy import ChunkField, Query
 from fakes import CountingLLM, LineCounter, NameExtractor
@@ -24,7 +25,6 @@ from strategies import FakeEmbedder, WordCounter, quick
 DENSE = {
     "dense_weight": 1,
     "bm25_weight": 0,
-    "idf_power": 1,
     "relevance_power": 2,
     "neighbor_decay": 0.5,
     "list_length": 200,
@@ -34,10 +34,11 @@ BOTH = dict(DENSE, bm25_weight=1)
 ONE_LINE_CHUNKS = {"token_counter": LineCounter(), "chunk_size": 1, "chunk_overlap": 0}
 
 
-def relevance_of(rag, question, settings, allowed=None, **options):
+def relevance_of(rag, question, settings, allowed=None, *, idf_power=1, **options):
     vector = rag._index.components.embedder.embed_query(question)
-    query = Query(question, vector=vector, allowed=allowed)
-    return Relevance(query, rag._session.snapshot(), **settings, **options)
+    query, snapshot = Query(question, vector=vector, allowed=allowed), rag._session.snapshot()
+    terms = QuestionTerms(query, snapshot.bm25, idf_power)
+    return Relevance(query, snapshot, terms, **settings, **options)
 
 
 def by_window(ranking):
@@ -111,8 +112,8 @@ def test_bm25_scales_from_zero_if_the_ranking_contains_every_match(with_cosines)
 @pytest.mark.parametrize("idf_power", [0, 1, 2.5])
 def test_idf_power_multiplies_each_term_by_a_power_of_its_idf(with_cosines, idf_power):
     rag = with_cosines({"rare bird": 0}, {"common bird": 0}, {"common fish": 0}, {"other fish": 0})
-    settings = dict(BM25, idf_power=idf_power, relevance_power=1)
-    relevance = by_window(relevance_of(rag, "rare common", settings).windows)
+    settings = dict(BM25, relevance_power=1)
+    relevance = by_window(relevance_of(rag, "rare common", settings, idf_power=idf_power).windows)
     common = (math.log(1 + 2.5 / 2.5) / math.log(1 + 3.5 / 1.5)) ** (1 + idf_power)
     assert relevance == pytest.approx({0: 1, 1: common, 2: common}, rel=1e-5)
 
@@ -349,12 +350,6 @@ def test_bm25_finds_inflected_forms_below_the_word_itself(open_index):
     assert found[1][1] / found[1][0] == pytest.approx(0.8, abs=0.05)
 
 
-def test_a_form_that_the_question_contains_counts_once_as_a_word(open_index):
-    rag = english(open_index, "king died", "king dies", "queen slept")
-    relevance = relevance_of(rag, "die died", BM25)
-    assert relevance.forms == {"die": ("dies",), "died": ("dies",)}
-
-
 def test_a_rare_form_is_worth_no_more_than_the_word_of_the_question(open_index):
     lines = [*["meeting"] * 8, "meetings", *[f"word{n}" for n in range(20)]]
     rag = english(open_index, *lines)
@@ -364,31 +359,10 @@ def test_a_rare_form_is_worth_no_more_than_the_word_of_the_question(open_index):
     assert scores[-1] < scores[0]
 
 
-def test_a_word_with_a_typing_error_is_found_unless_the_index_contains_it(open_index):
-    rag = english(open_index, "the librarian left", "the libarian stayed")
-    assert relevance_of(rag, "librarien", BM25).forms == {"librarien": ("librarian",)}
-    assert relevance_of(rag, "libarian", BM25).forms == {}
-
-
 def test_absent_function_words_do_not_lower_the_confidence_in_bm25(open_index):
     rag = english(open_index, "Anna needs oil by day 13", "Bert needs paint by day 14")
     short = relevance_of(rag, "anna day 13", BM25).bm25_confidence
     assert relevance_of(rag, "what should anna have by day 13", BM25).bm25_confidence >= 0.6 * short
-
-
-def test_an_index_in_another_language_has_no_inflected_forms(open_index):
-    rag = open_index(**ONE_LINE_CHUNKS)
-    rag.add(
-        [SourceDocument("1", "die Katze und der Hund"), SourceDocument("2", "dies ist ein Tag")]
-    )
-    assert relevance_of(rag, "die Katze", BM25).forms == {}
-
-
-def test_windows_contain_a_word_in_any_form(open_index):
-    rag = english(open_index, "king died", "queen slept")
-    relevance = relevance_of(rag, "king die", BOTH)
-    windows = np.arange(2)
-    assert relevance.contain(["king", "die"], windows).tolist() == [[True, False], [True, False]]
 
 
 class OneField(ChunkField):
@@ -410,7 +384,8 @@ class OneField(ChunkField):
 
 def with_field(rag, field, settings, **query):
     asked = Query("plum pie", options=(field,), vector=np.asarray([1.0, 0.0]), **query)
-    return Relevance(asked, rag._session.snapshot(), **settings)
+    snapshot = rag._session.snapshot()
+    return Relevance(asked, snapshot, QuestionTerms(asked, snapshot.bm25, 1), **settings)
 
 
 def test_a_chunk_counts_as_its_nearer_field_at_its_nearest_window(with_cosines):
@@ -447,11 +422,3 @@ def test_words_that_only_a_field_contains_are_trusted(with_cosines):
     found = with_field(rag, OneField(1, score=9.0), BM25)
     assert found.bm25_confidence == 1
     assert by_window(found.windows) == about({1: 1})
-
-
-def test_the_words_of_an_abbreviated_name_count_once(open_index):
-    rag = open_index()
-    rag.add(SourceDocument("a", "The World Health Organization has a leader."))
-    names = {"who": ("world", "health", "organization")}
-    relevance = relevance_of(rag, "Who leads WHO, the health body?", BM25, written_out=names)
-    assert relevance.terms == ["leads", "the", "health", "body", "world", "organization"]

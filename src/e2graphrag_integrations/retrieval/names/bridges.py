@@ -229,7 +229,7 @@ def _sentence_factors(
     if question.texts is None:
         return np.ones(len(links.chunks))
     names = {one: snapshot.subjects.names[one] for one in np.unique(links.entities).tolist()}
-    sentences = NameSentences(question.relevance, snapshot.bm25, question.name_words)
+    sentences = NameSentences(question.relevance.terms, question.name_words)
     used, places = np.unique(links.sources, return_inverse=True)
     pairs = list(zip(places.tolist(), links.entities.tolist(), strict=True))
     entities: list[set[int]] = [set() for _ in used]
@@ -258,7 +258,7 @@ class _Words:
 
     def __init__(self, relevance: Relevance, snapshot: Snapshot) -> None:
         bm25 = snapshot.bm25
-        weights = {one: bm25.idf(one) or bm25.idf_of_unique for one in relevance.terms}
+        weights = {one: bm25.idf(one) or bm25.idf_of_unique for one in relevance.terms.words}
         least = _TELLING * max(weights.values(), default=0.0)
         self._words = [one for one, weight in weights.items() if weight >= least]
         self._weights = np.asarray([weights[one] for one in self._words])
@@ -273,7 +273,7 @@ class _Words:
             shape (words, chunks).
         """
         windows, owners = self._windows_of(chunks)
-        mask = self._relevance.contain(self._words, windows)
+        mask = self._relevance.terms.contain(self._words, windows)
         shares = np.zeros(len(chunks))
         np.maximum.at(shares, owners, self._weights @ mask)
         lacking = self._weights[:, None] * ~_of_owners(mask, owners, len(chunks))

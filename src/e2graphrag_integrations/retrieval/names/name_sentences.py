@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from math import fsum
 
-from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
-from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.words import is_function_word, terms_of
 
@@ -23,14 +22,13 @@ class NameSentences:
     all texts have the same relations, such as records of people, "mother" is in all of them.
 
     Args:
-        relevance: Knows the words of the question and their inflected forms.
-        bm25: Gives their weights.
+        terms: The words of the question, with their inflected forms and weights.
         without: Words to ignore: those of the question's names, which the text may replace by
             pronouns.
     """
 
-    def __init__(self, relevance: Relevance, bm25: BM25Index, without: Collection[str]) -> None:
-        words = [word for word in relevance.terms if word not in without]
+    def __init__(self, terms: QuestionTerms, without: Collection[str]) -> None:
+        words, bm25 = [word for word in terms.words if word not in without], terms.bm25
         weights = {word: bm25.idf(word) or bm25.idf_of_unique for word in words}
         functions = {word for word in weights if is_function_word(word)}
         least = max((weights[word] for word in functions), default=0.0)
@@ -38,9 +36,7 @@ class NameSentences:
             word: weight if word in functions else max(weight, least)
             for word, weight in weights.items()
         }
-        self._word_of = {
-            form: word for word in weights for form in (word, *relevance.forms.get(word, ()))
-        }
+        self._word_of = {form: word for word in weights for form in terms.spelled(word)}
         self._forms = frozenset(self._word_of)
 
     def shares(self, text: str, names: Iterable[str]) -> Mapping[str, float]:

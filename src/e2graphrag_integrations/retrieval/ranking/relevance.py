@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray, sum_by_key
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.embedders.calibration import log_odds
 from e2graphrag_integrations.retrieval.names.namesakes import Namesakes
-from e2graphrag_integrations.retrieval.question_words import (
-    content_words,
-    is_english,
-    is_foreign,
-)
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.fusion import (
     Floats,
@@ -25,11 +21,6 @@ from e2graphrag_integrations.search.fusion import (
     smooth_over_neighbors,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.inflections import inflections
-from e2graphrag_integrations.text.numbered import other_numeral
-from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
-from e2graphrag_integrations.text.spellings import other_spellings
-from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 from e2graphrag_integrations.types import Span
 
 _MAX_NEIGHBOR_DISTANCE = 8
@@ -43,12 +34,6 @@ weight, if the ranking contains all windows. For all-MiniLM-L6-v2, it is a cosin
 _TRUSTED_FRACTION = 0.25
 """BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
 docs/constants.md compares other values."""
-
-_INFLECTED = 0.8
-"""Weight in BM25 of an inflected form or another spelling, relative to the question's own word."""
-
-_PAIR_WEIGHT = 2.0
-"""Weight in BM25 of two words of the question in one row of a table."""
 
 _FIELD_WEIGHT = 0.5
 """Weight of the BM25 score of a chunk's field, which repeats words of its text."""
@@ -76,28 +61,26 @@ class Relevance:
     Attributes:
         query: The query.
         snapshot: The search index.
+        terms: The words of the question.
         dense_weight: Weight of cosine similarity.
         bm25_weight: Weight of BM25.
-        idf_power: Exponent of the extra IDF factor of each BM25 term.
         relevance_power: Exponent of the combined score, before smoothing.
         neighbor_decay: Fraction of its relevance that a window adds to each adjacent window.
         list_length: Number of windows to take from each of the two rankings.
         leaves_only: Whether to exclude windows of summaries.
-        written_out: The words of the names that abbreviations in the question mean.
         namesakes: Lowers the BM25 scores of windows about others that share a name; None if there
             are none.
     """
 
     query: Query
     snapshot: Snapshot
+    terms: QuestionTerms
     dense_weight: float
     bm25_weight: float
-    idf_power: float
     relevance_power: float
     neighbor_decay: float
     list_length: int
     leaves_only: bool = False
-    written_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     namesakes: Namesakes | None = None
 
     @lazy
@@ -110,100 +93,6 @@ class Relevance:
     @property
     def _window_nodes(self) -> NDArray[np.int64]:
         return self.snapshot.dense.window_nodes
-
-    @lazy
-    def terms(self) -> list[str]:
-        """The words of the question, and those carried over from earlier turns.
-
-        Question words in Chinese are left out, and English function words if the index is in
-        another language. The words of a name replace its abbreviation; those that the question
-        also contains count once.
-        """
-        own = content_words(self.query.terms, self.snapshot.bm25)
-        names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
-        kept = [one for one in own if one not in self.written_out]
-        return [*kept, *(word for word in names if word not in own), *self._carried]
-
-    @property
-    def _carried(self) -> Mapping[str, float]:
-        return self.query.carried_terms
-
-    @lazy
-    def forms(self) -> Mapping[str, tuple[str, ...]]:
-        """The other forms of the question's words that the index contains, by word.
-
-        These are inflected forms, and spellings with or without marks. For a word that the index
-        does not contain in any form, they are the number in other numerals, or else the words that
-        differ by one typing error. A form that the question contains itself is left out. Only an
-        English index has inflected forms and corrections.
-        """
-        own = frozenset(self.terms)
-        is_in_english = is_english(self.snapshot.bm25)
-        forms: dict[str, tuple[str, ...]] = {}
-        for term in dict.fromkeys(self.terms):
-            found = tuple(one for one in self._forms_of(term, is_in_english) if one not in own)
-            if found:
-                forms[term] = found
-        return forms
-
-    def _forms_of(self, term: str, is_in_english: bool) -> tuple[str, ...]:
-        doc_freq = self.snapshot.bm25.doc_freq
-        spellings: tuple[str, ...] = ()
-        if not is_function_word(term):
-            spellings = other_spellings(term, is_known=bool(doc_freq(term)))
-        related = (*spellings, *(inflections(term) if is_in_english else ()))
-        found = tuple(filter(doc_freq, related))
-        if found or doc_freq(term):
-            return found
-        if numeral := other_numeral(term):
-            return (numeral,) if doc_freq(numeral) else ()
-        return corrections(term, doc_freq) if is_in_english else ()
-
-    @lazy
-    def searched(self) -> tuple[list[str], Mapping[str, float]]:
-        """The terms of BM25, and the factors of those that do not have the factor 1.
-
-        A form may be far rarer than the word of the question, but is worth no more than that word.
-        """
-        bm25 = self.snapshot.bm25
-        factors: dict[str, float] = {}
-        for term, forms in self.forms.items():
-            for form in forms:
-                rarity = (bm25.idf(term) / bm25.idf(form)) ** (1 + self.idf_power)
-                factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
-                factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(term, 1.0))
-        factors |= dict.fromkeys(self._pairs, _PAIR_WEIGHT)
-        return [*self.terms, *factors], {**self._carried, **factors}
-
-    @property
-    def _pairs(self) -> list[str]:
-        """The pairs of the question's words that stand in one row of a table."""
-        doc_freq = self.snapshot.bm25.doc_freq
-        if not doc_freq(ROWS):
-            return []
-        words = [one for term in self.terms for one in self.spelled(term) if can_be_paired(one)]
-        return [pair for pair in pairs_of(words, MOST_ASKED) if doc_freq(pair)]
-
-    def contain(self, words: Sequence[str], windows: IntArray) -> NDArray[np.bool_]:
-        """Return which windows contain which words of the question, in any form.
-
-        Args:
-            words: Some of the words of the question.
-            windows: Window numbers, shape (n,).
-
-        Returns:
-            A mask of shape (words, n).
-        """
-        spelled = [(row, one) for row, word in enumerate(words) for one in self.spelled(word)]
-        mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
-        found = self.snapshot.bm25.contain([one for _, one in spelled], windows)
-        for (row, _), own in zip(spelled, found, strict=True):
-            mask[row] |= own
-        return mask
-
-    def spelled(self, word: str) -> tuple[str, ...]:
-        """Return a word of the question and its inflected forms in the index."""
-        return (word, *self.forms.get(word, ()))
 
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
@@ -220,13 +109,13 @@ class Relevance:
         if not self.bm25_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
         allowed = None if self._allowed is None else self._allowed[self._window_nodes]
-        terms, weights = self.searched
+        terms, weights = self.terms.searched
         found = self.snapshot.bm25.search(
-            terms, self.list_length, allowed, idf_power=self.idf_power, weights=weights
+            terms, self.list_length, allowed, idf_power=self.terms.idf_power, weights=weights
         )
         if self.namesakes is None:
             return found
-        return self.namesakes.lowered(*found, idf_power=self.idf_power, weights=weights)
+        return self.namesakes.lowered(*found, idf_power=self.terms.idf_power, weights=weights)
 
     @lazy
     def _near(self) -> tuple[IntArray, Floats]:
@@ -243,13 +132,13 @@ class Relevance:
         field = self.query.chunk_field
         if field is None or not self.bm25_weight:
             return self.bm25
-        terms, weights = self.searched
+        terms, weights = self.terms.searched
         rows, scores = field.matching(
-            terms, weights, self.idf_power, self.list_length, self._allowed
+            terms, weights, self.terms.idf_power, self.list_length, self._allowed
         )
         windows = self._nearest_windows(rows)
         own = self.snapshot.bm25.score_rows(
-            terms, windows, idf_power=self.idf_power, weights=weights
+            terms, windows, idf_power=self.terms.idf_power, weights=weights
         )
         return self._raised(self.bm25, windows, own + _FIELD_WEIGHT * scores)
 
@@ -301,32 +190,12 @@ class Relevance:
         full = self._full_score
         if not len(scores) or not full:
             return 0.0
-        trusted = 1.0 if self._is_foreign else _TRUSTED_FRACTION
+        trusted = 1.0 if self.terms.are_foreign else _TRUSTED_FRACTION
         return min(1.0, float(scores[0]) / (full * trusted))
 
     @lazy
-    def _is_foreign(self) -> bool:
-        return is_foreign(terms_of(self.query.question), self.snapshot.bm25)
-
-    @lazy
     def _full_score(self) -> float:
-        bm25 = self.snapshot.bm25
-        terms = [one for one in self.terms if not is_function_word(one) or bm25.doc_freq(one)]
-        if len(terms) < len(self.terms) and not self._finds_most_of(terms):
-            terms = self.terms
-        return bm25.reference_score(terms, idf_power=self.idf_power, weights=self._carried)
-
-    def _finds_most_of(self, terms: Sequence[str]) -> bool:
-        """Return whether the best window has at least half of the words with content, by IDF.
-
-        Then function words that the index lacks say nothing: lists and chats have no "what" and
-        "did", which would count as rare words without a match.
-        """
-        bm25, (windows, _) = self.snapshot.bm25, self.bm25
-        words = [one for one in dict.fromkeys(terms) if not is_function_word(one)]
-        weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in words])
-        found = self.contain(words, windows[:1])
-        return bool(weights @ found.any(axis=1) >= weights.sum() / 2)
+        return self.terms.full_score(self.bm25[0][:1])
 
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
@@ -425,7 +294,7 @@ class Relevance:
 
     def terms_in(self, windows: IntArray) -> WindowTerms:
         """Look up the terms of the question in windows, given by their numbers, shape (n,)."""
-        terms, _ = self.searched
+        terms, _ = self.terms.searched
         return WindowTerms(self, windows, self.snapshot.bm25.saturations(terms, windows))
 
 
@@ -445,12 +314,12 @@ class WindowTerms:
     saturations: NDArray[np.float32]
 
     def contain(self, words: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which windows contain which words of the question; see `Relevance.contain`."""
-        terms, _ = self.relevance.searched
+        """Return which windows contain which words of the question; see `QuestionTerms.contain`."""
+        terms, _ = self.relevance.terms.searched
         place_of = {term: place for place, term in enumerate(terms)}
         mask = np.zeros((len(words), len(self.windows)), dtype=np.bool_)
         for row, word in enumerate(words):
-            for form in self.relevance.spelled(word):
+            for form in self.relevance.terms.spelled(word):
                 mask[row] |= self.saturations[place_of[form]] > 0
         return mask
 
@@ -473,9 +342,9 @@ class WindowTerms:
             values += own.dense_weight * np.maximum(0, cosine) / cosines[0]
         _, best = own.bm25
         if len(best):
-            terms, weights = own.searched
+            terms, weights = own.terms.searched
             scores = own.snapshot.bm25.scores_of(
-                terms, self.saturations, idf_power=own.idf_power, weights=weights
+                terms, self.saturations, idf_power=own.terms.idf_power, weights=weights
             )
             values += own.bm25_weight * own.bm25_confidence * scores / best[0]
         return values

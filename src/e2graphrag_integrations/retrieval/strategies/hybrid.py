@@ -35,6 +35,7 @@ from e2graphrag_integrations.retrieval.ranking.candidates import (
     fuse,
     window_candidates,
 )
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.retrieval.routing import choose_route
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
@@ -175,7 +176,8 @@ class HybridStrategy:
         rerank_top_n: Number of texts that the reranker reads.
         relevance_calibration: Maps the cosine of a node to its relevance, such as
             `RelevanceCalibration(slope, intercept)`; None uses the mapping that was fitted for the
-            embedder, or `clipped_cosine` if there is none. It does not affect the order.
+            embedder, or `clipped_cosine` if there is none. In an index or filter with fewer than 200
+            windows, it also says how far cosines are trusted (`Relevance.dense_confidence`).
 
     Raises:
         InvalidInputError: If a number is out of range, `reranker` has no method `rerank`, or
@@ -297,14 +299,13 @@ class _HybridSearch:
         self.relevance = Relevance(
             query,
             snapshot,
+            QuestionTerms(query, snapshot.bm25, strategy.idf_power, self.seeds.written_out),
             dense_weight=strategy.dense_weight,
             bm25_weight=strategy.bm25_weight,
-            idf_power=strategy.idf_power,
             relevance_power=strategy.relevance_power,
             neighbor_decay=strategy.neighbor_decay,
             list_length=self.list_length,
             leaves_only=(query.packs_windows and has_chunks) or not strategy.include_summaries,
-            written_out=self.seeds.written_out,
             namesakes=find_namesakes(self.seeds.linking.links, snapshot),
         )
         self.codes = CodeMatches(query, snapshot, self.allowed)
@@ -328,7 +329,7 @@ class _HybridSearch:
             return rows[:count], scores[:count]
         windows, owners = self.snapshot.dense.windows_of(pool)
         places, values = cover_question(
-            self.relevance.terms,
+            self.relevance.terms.words,
             scores[: len(pool)],
             windows,
             owners,

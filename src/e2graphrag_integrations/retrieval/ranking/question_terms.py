@@ -1,0 +1,169 @@
+"""The words of a question that BM25 looks up, in all forms that the index contains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.question_words import (
+    content_words,
+    is_english,
+    is_foreign,
+)
+from e2graphrag_integrations.retrieval.strategy import Query
+from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.text.inflections import inflections
+from e2graphrag_integrations.text.numbered import other_numeral
+from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
+from e2graphrag_integrations.text.spellings import other_spellings
+from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
+
+_INFLECTED = 0.8
+"""Weight in BM25 of an inflected form or another spelling, relative to the question's own word."""
+
+_PAIR_WEIGHT = 2.0
+"""Weight in BM25 of two words of the question in one row of a table."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionTerms:
+    """The words of a question, and what BM25 searches for instead of them.
+
+    Attributes:
+        query: The question.
+        bm25: The index of words.
+        idf_power: Exponent of the extra IDF factor of each term.
+        written_out: The words of the names that abbreviations in the question mean.
+    """
+
+    query: Query
+    bm25: BM25Index
+    idf_power: float
+    written_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @lazy
+    def words(self) -> list[str]:
+        """The words of the question, and those carried over from earlier turns.
+
+        Question words in Chinese are left out, and English function words if the index is in
+        another language. The words of a name replace its abbreviation; those that the question
+        also contains count once.
+        """
+        own = content_words(self.query.terms, self.bm25)
+        names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
+        kept = [one for one in own if one not in self.written_out]
+        return [*kept, *(word for word in names if word not in own), *self._carried]
+
+    @property
+    def _carried(self) -> Mapping[str, float]:
+        return self.query.carried_terms
+
+    @lazy
+    def forms(self) -> Mapping[str, tuple[str, ...]]:
+        """The other forms of the question's words that the index contains, by word.
+
+        These are inflected forms, and spellings with or without marks. For a word that the index
+        does not contain in any form, they are the number in other numerals, or else the words that
+        differ by one typing error. A form that the question contains itself is left out. Only an
+        English index has inflected forms and corrections.
+        """
+        own = frozenset(self.words)
+        is_in_english = is_english(self.bm25)
+        forms: dict[str, tuple[str, ...]] = {}
+        for word in dict.fromkeys(self.words):
+            found = tuple(one for one in self._forms_of(word, is_in_english) if one not in own)
+            if found:
+                forms[word] = found
+        return forms
+
+    def _forms_of(self, word: str, is_in_english: bool) -> tuple[str, ...]:
+        doc_freq = self.bm25.doc_freq
+        spellings: tuple[str, ...] = ()
+        if not is_function_word(word):
+            spellings = other_spellings(word, is_known=bool(doc_freq(word)))
+        related = (*spellings, *(inflections(word) if is_in_english else ()))
+        found = tuple(filter(doc_freq, related))
+        if found or doc_freq(word):
+            return found
+        if numeral := other_numeral(word):
+            return (numeral,) if doc_freq(numeral) else ()
+        return corrections(word, doc_freq) if is_in_english else ()
+
+    def spelled(self, word: str) -> tuple[str, ...]:
+        """Return a word of the question and its other forms in the index."""
+        return (word, *self.forms.get(word, ()))
+
+    @lazy
+    def searched(self) -> tuple[list[str], Mapping[str, float]]:
+        """The terms of BM25, and the factors of those that do not have the factor 1.
+
+        A form may be far rarer than the word of the question, but is worth no more than that word.
+        """
+        bm25 = self.bm25
+        factors: dict[str, float] = {}
+        for word, forms in self.forms.items():
+            for form in forms:
+                rarity = (bm25.idf(word) / bm25.idf(form)) ** (1 + self.idf_power)
+                factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
+                factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(word, 1.0))
+        factors |= dict.fromkeys(self._pairs, _PAIR_WEIGHT)
+        return [*self.words, *factors], {**self._carried, **factors}
+
+    @property
+    def _pairs(self) -> list[str]:
+        """The pairs of the question's words that stand in one row of a table."""
+        doc_freq = self.bm25.doc_freq
+        if not doc_freq(ROWS):
+            return []
+        words = [one for word in self.words for one in self.spelled(word) if can_be_paired(one)]
+        return [pair for pair in pairs_of(words, MOST_ASKED) if doc_freq(pair)]
+
+    def contain(self, words: Sequence[str], windows: IntArray) -> NDArray[np.bool_]:
+        """Return which windows contain which words of the question, in any form.
+
+        Args:
+            words: Some of the words of the question.
+            windows: Window numbers, shape (n,).
+
+        Returns:
+            A mask of shape (words, n).
+        """
+        spelled = [(row, one) for row, word in enumerate(words) for one in self.spelled(word)]
+        mask = np.zeros((len(words), len(windows)), dtype=np.bool_)
+        found = self.bm25.contain([one for _, one in spelled], windows)
+        for (row, _), own in zip(spelled, found, strict=True):
+            mask[row] |= own
+        return mask
+
+    @lazy
+    def are_foreign(self) -> bool:
+        """Whether the question is in English, and the index is in another language."""
+        return is_foreign(terms_of(self.query.question), self.bm25)
+
+    def full_score(self, best: IntArray) -> float:
+        """Return the BM25 score of a text of average length that contains every word once.
+
+        Function words that the index lacks are left out if the best window has at least half of the
+        words with content, by IDF: lists and chats have no "what" and "did", which would count as
+        rare words without a match.
+
+        Args:
+            best: The best window, shape (1,), or none, shape (0,).
+        """
+        words, bm25 = self.words, self.bm25
+        known = [one for one in words if not is_function_word(one) or bm25.doc_freq(one)]
+        if len(known) < len(words) and self._finds_most_of(known, best):
+            words = known
+        return bm25.reference_score(words, idf_power=self.idf_power, weights=self._carried)
+
+    def _finds_most_of(self, known: Sequence[str], best: IntArray) -> bool:
+        bm25 = self.bm25
+        words = [one for one in dict.fromkeys(known) if not is_function_word(one)]
+        weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in words])
+        found = self.contain(words, best)
+        return bool(weights @ found.any(axis=1) >= weights.sum() / 2)
