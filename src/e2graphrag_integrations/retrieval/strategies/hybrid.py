@@ -176,8 +176,8 @@ class HybridStrategy:
         rerank_top_n: Number of texts that the reranker reads.
         relevance_calibration: Maps the cosine of a node to its relevance, such as
             `RelevanceCalibration(slope, intercept)`; None uses the mapping that was fitted for the
-            embedder, or `clipped_cosine` if there is none. In an index or filter with fewer than 200
-            windows, it also says how far cosines are trusted (`Relevance.dense_confidence`).
+            embedder, or `clipped_cosine` if there is none. It affects the order only where fewer
+            than 200 windows are searched (`Relevance.dense_confidence`).
 
     Raises:
         InvalidInputError: If a number is out of range, `reranker` has no method `rerank`, or
