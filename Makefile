@@ -19,7 +19,7 @@ SETS ?= en
 .PHONY: demo demo-zh test run-tests test-slow test-all coverage notebooks docs figures screenshots build check-project \
 	test-oldest-llama-index test-oldest-langchain test-lancedb test-newest lint bench-quality bench-quality-dev \
 	bench-second-embedder bench-calibration bench-leave-one-out bench-history bench-routes bench-homonyms bench-memory \
-	bench-answers bench-enrichment bench-peers bench-speed bench-embedding bench-scale bench-fresh bench-postgres bench-ray bench-shards \
+	bench-answers bench-enrichment bench-peers bench-speed bench-embedding bench-scale bench-10m bench-fresh bench-postgres bench-ray bench-shards \
 	bench-vectors bench-crash bench-concurrency bench-sizes clean
 
 $(STAMP): pyproject.toml constraints.txt
@@ -210,7 +210,7 @@ bench-answers: $(STAMP) $(SMALL_MODEL)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/answers.py --data ../shared/data --split report \
 		--out benchmarks/results/answers_contexts.json
 
-# Enrichment by the same model, on 60 short passages of each of two dev sets.
+# Enrichment by the same model, on 200 short passages of each of two dev sets (half an hour).
 bench-enrichment: $(STAMP) $(SMALL_MODEL)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/enrichment.py --data ../shared/data \
 		--local $(SMALL_MODEL)/bin/python --out benchmarks/results/enrichment.json
@@ -231,6 +231,11 @@ bench-embedding: $(STAMP)
 # Ten thousand to a million chunks (45 minutes, 12 GB of temporary disk space).
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
+
+# Ten million windows: a million chunks with six windows each (two hours, 50 GB of temporary disk space, 24 GB of memory).
+bench-10m: $(STAMP)
+	$(BIN)/python benchmarks/scale.py --data ../shared/data --sizes --windows 1000000 \
+		--out benchmarks/results/scale_10m.json
 
 # Questions while documents change, at 100,000 and a million chunks (35 minutes, 12 GB of temporary disk space).
 bench-fresh: $(STAMP)

@@ -12,8 +12,10 @@ hour. Each step runs in its own process and reports its memory at the end. Queri
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,15 @@ BATCH = 500
 """Documents of 100 chunks per call of `add`."""
 
 UNLIMITED = 1 << 60
+MOST = 400
+"""Number of windows that exact search finds, more than any search here asks for."""
+
+BLOCK = 100_000
+"""Vectors that are compared at a time."""
+
+LARGE = 9_000_000
+"""Number of windows from which the goals for ten million apply."""
+
 SIXTH = 18
 """Maximum tokens of a window that splits a chunk into six."""
 
@@ -177,17 +188,17 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
     vectors = snapshot.dense.vectors
     embedder = rag._index.components.embedder  # noqa: SLF001 - the model of the index
     query_vectors = [embedder.embed_query(question) for question in questions]
-    flat = faiss.IndexFlatIP(vectors.shape[1])
-    flat.add(np.ascontiguousarray(vectors))
-    flat.search(query_vectors[0][None], 200)
-    flat_ms = percentiles([timed(lambda v=v: flat.search(v[None], 200))[1] for v in query_vectors])
+    flat = FlatSearch(vectors, snapshot.dense.window_nodes)
+    flat.search_windows(query_vectors[0], 1)  # reads the file
+    flat_ms = percentiles([timed(lambda v=v: flat.nearest(v, 200))[1] for v in query_vectors])
     recall = measure_recall(rag, snapshot, questions, query_vectors, flat)
     # Minutes later, because the speed of the machine varies by half.
     passes += [pass_of_each_query(rag, questions) for _ in range(2)]
     queries = {name: combine([each[name] for each in passes]) for name in QUERIES}
     for times in queries.values():
-        ratio = times[WITHOUT_MODELS]["p50"] / flat_ms["p50"]
-        times["p50 relative to flat search"] = round(ratio, 2)
+        for quantile in ("p50", "p95"):
+            ratio = times[FASTEST][quantile] / flat_ms[quantile]
+            times[f"{quantile} relative to flat search"] = round(ratio, 2)
     return {
         "seconds to open": round(loading, 2),
         "seconds for the first query": round(first, 2),
@@ -199,6 +210,39 @@ def serve(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
         "recall": recall,
         "one changed document": change_document(rag, corpus),
     }
+
+
+class FlatSearch(DenseIndex):
+    """Exact search in mapped vectors, which may be as large as the memory."""
+
+    def __init__(self, vectors: Floats, window_nodes: Any) -> None:
+        super().__init__(vectors, window_nodes, exact_limit=UNLIMITED)
+        self._found: dict[tuple[bytes, bytes | None], tuple[Any, Any]] = {}
+
+    def nearest(self, query: Floats, count: int) -> Any:
+        """Return the nearest windows, best first."""
+        import faiss
+
+        metric = faiss.METRIC_INNER_PRODUCT
+        return faiss.knn(query[None], self.vectors, count, metric=metric)[1][0]
+
+    def search_windows(self, query: Floats, count: int, allowed: Any = None) -> tuple[Any, Any]:
+        """Search exactly; a question is searched once for all counts up to `MOST`."""
+        key = query.tobytes(), None if allowed is None else allowed.tobytes()
+        if key not in self._found:
+            self._found[key] = self._search(query, allowed)
+        windows, cosines = self._found[key]
+        return windows[:count], cosines[:count]
+
+    def _search(self, query: Floats, allowed: Any) -> tuple[Any, Any]:
+        cosines = np.empty(len(self.vectors), dtype=np.float32)
+        for first in range(0, len(cosines), BLOCK):
+            cosines[first : first + BLOCK] = self.vectors[first : first + BLOCK] @ query
+        rows = np.arange(len(cosines))
+        if allowed is not None:
+            rows = np.flatnonzero(allowed[self.window_nodes])
+        windows = rows[top_rows(cosines[rows], MOST)]
+        return windows, cosines[windows].astype(np.float64)
 
 
 def ask_misspelled_name(rag: E2GraphRAG, snapshot: Snapshot) -> float:
@@ -253,7 +297,7 @@ def measure_recall(
     snapshot: Snapshot,
     questions: Sequence[str],
     vectors: Sequence[Floats],
-    flat: Any,
+    flat: FlatSearch,
 ) -> dict[str, float]:
     """Return the mean recall against exact search, by kind of search.
 
@@ -267,13 +311,7 @@ def measure_recall(
             recall = len(np.intersect1d(rows, expected)) / len(expected)
             recalls.setdefault(name, []).append(recall)
 
-    exact = replace(
-        snapshot,
-        dense=DenseIndex(
-            snapshot.dense.vectors, snapshot.dense.window_nodes, exact_limit=UNLIMITED
-        ),
-    )
-    vars(exact.dense)["_flat_index"] = flat
+    exact = replace(snapshot, dense=flat)
     vars(exact)["personalized_pagerank"] = replace(
         snapshot.personalized_pagerank, exact_limit=UNLIMITED
     )
@@ -284,7 +322,7 @@ def measure_recall(
             filters[" with a filter"] = filtered
         for count in (10, 200):
             rows, _ = snapshot.dense.search_windows(vector, count)
-            record(f"vectors, top {count}", rows, flat.search(vector[None], count)[1][0])
+            record(f"vectors, top {count}", rows, flat.search_windows(vector, count)[0])
         seeds = seeds_of(rag, snapshot, question)
         for suffix, allowed in filters.items():
             if seeds:
@@ -337,6 +375,36 @@ def run_step(step: str, path: Path, chunks: int, vectors: Path, window: int | No
     print(json.dumps(result | {"final memory, MiB": memory()}))
 
 
+def files_in(folder: Path | None) -> AbstractContextManager[Path]:
+    """Return the folder of the indexes: a temporary one, or one that remains."""
+    if folder is None:
+        return temporary_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return nullcontext(folder)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def result_of(step: str, path: Path, size: int, vectors: Path, window: int | None) -> Any:
+    """Run a step in a process of its own, unless an earlier run has finished it."""
+    finished = path.with_suffix(f".{step}.json")
+    if finished.exists():
+        return json.loads(finished.read_text())
+    if step == "index":  # what an interrupted run has added would not be in the time
+        for one in path.parent.glob(f"{path.name}*"):
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+    arguments: list[object] = ["--step", step, path, size, vectors]
+    if window is not None:
+        arguments += ["--window", window]
+    result = output_of(__file__, *arguments, threads=1 if step == "serve" else None)
+    finished.write_text(json.dumps(result))
+    return result
+
+
 def on_real_vectors(real: Floats) -> dict[str, float]:
     """Return the recall of the IVF index on vectors that are not mixtures."""
     import faiss
@@ -358,12 +426,18 @@ def on_real_vectors(real: Floats) -> dict[str, float]:
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument(
         "--windows",
         type=int,
         default=100_000,
         help="chunks of a further run with six windows per chunk; 0 for none",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="folder in which the indexes remain, so that an interrupted run continues "
+        "after its last finished step; default: a temporary one",
     )
     parser.add_argument(
         "--step",
@@ -386,19 +460,15 @@ def main() -> None:
     runs: list[tuple[int, int | None]] = [(size, None) for size in options.sizes]
     if options.windows:
         runs.append((options.windows, SIXTH))
-    with tempfile.TemporaryDirectory() as folder:
-        vectors = Path(folder) / "real.npy"
+    with files_in(options.folder) as folder:
+        vectors = folder / "real.npy"
         np.save(vectors, real, allow_pickle=False)
         for size, window in runs:
             name = f"{size}" if window is None else f"{size}, six windows per chunk"
-            path = Path(folder) / f"{size}_{window}.e2g"
+            path = folder / f"{size}_{window}.e2g"
             result["sizes"][name] = {}
             for step in STEPS:
-                arguments = ["--step", step, path, size, vectors]
-                if window is not None:
-                    arguments += ["--window", window]
-                threads = 1 if step == "serve" else None
-                result["sizes"][name][step] = output_of(__file__, *arguments, threads=threads)
+                result["sizes"][name][step] = result_of(step, path, size, vectors, window)
                 write_result(result, options.out)
     finish(result, goals_of(result), options.out)
 
@@ -423,13 +493,22 @@ def goals_of(result: Mapping[str, Any]) -> list[Goal]:
             beyond = serving["memory, MiB"]["serving"]["resident"] - serving["vectors, MiB"]
             goals += [
                 Goal(
-                    f"{name}: ms without embedding and extraction, p95 of the fastest pass",
-                    query[FASTEST]["p95"],
-                    max=25,
+                    f"{name}: p95 relative to flat search",
+                    query["p95 relative to flat search"],
+                    max=0.2,
                 ),
                 Goal(f"{name}: seconds to open", serving["seconds to open"], max=5),
                 Goal(f"{name}: {FIRST_MISSPELLED}", serving[FIRST_MISSPELLED], max=200),
                 Goal(f"{name}: MiB beyond the vectors", beyond, max=4096),
+            ]
+        if size["build"]["windows"] > LARGE:
+            goals += [
+                Goal(f"{name}: {FASTEST}, p95", query[FASTEST]["p95"], max=60),
+                Goal(
+                    f"{name}: MiB, serving",
+                    serving["memory, MiB"]["serving"]["resident"],
+                    max=24_000,
+                ),
             ]
     return goals
 
