@@ -30,7 +30,7 @@ from e2graphrag_integrations.store import connection
 from e2graphrag_integrations.store import rows as rows_module
 from e2graphrag_integrations.store import store as store_module
 from e2graphrag_integrations.store.records import StaleSnapshotError
-from e2graphrag_integrations.store.rows import SCHEMA_VERSION
+from e2graphrag_integrations.store.schema import SCHEMA_VERSION
 from e2graphrag_integrations.store.store import Store
 from fakes import CountingLLM, NameExtractor, numbered, run_without_override
 

@@ -34,12 +34,12 @@ from e2graphrag_integrations.store.connection import (
 from e2graphrag_integrations.store.database import LeaseHolder, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
 from e2graphrag_integrations.store.lock import FileLeases, IndexLock
-from e2graphrag_integrations.store.rows import (
+from e2graphrag_integrations.store.rows import new_generation
+from e2graphrag_integrations.store.schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     TABLES,
     check_schema,
-    new_generation,
 )
 
 _BATCH = 500

@@ -15,7 +15,8 @@ from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
 from e2graphrag_integrations.errors import NotAnIndexError
 from e2graphrag_integrations.store.postgres.connection import Statements
-from e2graphrag_integrations.store.rows import TABLES, new_generation
+from e2graphrag_integrations.store.rows import new_generation
+from e2graphrag_integrations.store.schema import TABLES
 
 POSTGRES_VERSION = 3
 """Version of the tables in a Postgres database, in the table `e2graphrag`. Other versions are
