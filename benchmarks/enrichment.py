@@ -7,7 +7,8 @@ From the repository's root:
         --base-url https://host/v1 --model NAME --out enrichment.json
 
 Of each set, dev questions are taken at random until their gold passages are half of `--documents`;
-other passages fill the rest. The same passages are indexed with and without an `Enricher`. Its
+other passages fill the rest. The same passages are indexed without an `Enricher`, with the default
+one, and with one that asks for questions only, in a sentence that a very small model follows. The
 answers are cached on disk by model and prompt, so an interrupted run resumes.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,17 @@ SETS = "multihop_rag_facts,hotpotqa"
 """Sets of short passages, which a small model reads in minutes: one whose questions have few names,
 where other words may help most, and one whose questions have many."""
 
+MAX_TOKENS = 200
+"""Maximum tokens of an answer."""
+
 MEASURES = ("hit@1", "R@2", "R@5", "nDCG@10", "MRR@10")
+
+QUESTIONS_ONLY = "{text}\n\n---\nWrite three questions that this passage answers."
+
+ENRICHERS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "questions only": {"keywords": 0, "context": False, "prompt": QUESTIONS_ONLY},
+}
 
 Rows = list[dict[str, float]]
 
@@ -73,7 +84,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of the --local server")
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--documents", type=int, default=60, help="passages of each set")
+    parser.add_argument("--documents", type=int, default=200, help="passages of each set")
     parser.add_argument("--concurrency", type=int, default=1, help="calls at the same time")
     parser.add_argument("--cache", type=Path, default=CACHE / "answers.sqlite")
     options = parser.parse_args()
@@ -107,34 +118,41 @@ def compared(
     reader: Reader,
     concurrency: int,
 ) -> dict[str, Any]:
-    """Return the scores with and without enrichment, and what the model answered."""
-    answers: list[str] = []
-
-    def llm(prompt: str) -> str:
-        answers.append(reader.answer(prompt, enricher.max_tokens) or "-")
-        return answers[-1]
-
-    enricher = Enricher(llm, reader.model)
-    before = reader.calls
+    """Return the scores without enrichment and with each enricher, and what the model answered."""
     plain, _, _ = measured(corpus, documents, questions, WriteOptions())
-    writes = WriteOptions(enricher=enricher, concurrency=concurrency)
-    enriched, seconds, llm_calls = measured(corpus, documents, questions, writes)
-    read = [read_answer(answer) for answer in answers]
-    return {
+    found: dict[str, Any] = {
         "passages": len(documents),
         "questions": len(questions),
-        "calls": llm_calls,
-        "calls now": reader.calls - before,
-        "seconds": round(seconds, 1),
-        "answers with keywords": sum(bool(one.keywords) for one in read),
-        "answers with sentences": sum(bool(one.sentences) for one in read),
         "without": means(plain),
-        "with": means(enriched),
-        "differences": {
-            name: interval([row[name] for row in enriched], [row[name] for row in plain])
-            for name in MEASURES
-        },
+        "with": {},
     }
+    for name, settings in ENRICHERS.items():
+        answers: list[str] = []
+
+        def llm(prompt: str, answers: list[str] = answers) -> str:
+            answers.append(reader.answer(prompt, MAX_TOKENS) or "-")
+            return answers[-1]
+
+        before = reader.calls
+        enricher = Enricher(llm, reader.model, max_tokens=MAX_TOKENS, **settings)
+        writes = WriteOptions(enricher=enricher, concurrency=concurrency)
+        enriched, seconds, llm_calls = measured(corpus, documents, questions, writes)
+        read = [read_answer(answer) for answer in answers]
+        found["with"][name] = {
+            "calls": llm_calls,
+            "calls now": reader.calls - before,
+            "seconds": round(seconds, 1),
+            "answers with keywords": sum(bool(one.keywords) for one in read),
+            "answers with sentences": sum(bool(one.sentences) for one in read),
+            "means": means(enriched),
+            "differences": {
+                measure: interval(
+                    [row[measure] for row in enriched], [row[measure] for row in plain]
+                )
+                for measure in MEASURES
+            },
+        }
+    return found
 
 
 def measured(
@@ -158,12 +176,14 @@ def means(rows: Rows) -> dict[str, float]:
 def shown(sets: dict[str, Any]) -> str:
     """Return the scores as a table."""
     rows = [
-        (label, found["questions"], name, found["without"][name], found["with"][name],
-         "{difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**found["differences"][name]))
+        (label, found["questions"], enricher, name, found["without"][name], own["means"][name],
+         "{difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**own["differences"][name]))
         for label, found in sets.items()
+        for enricher, own in found["with"].items()
         for name in MEASURES
     ]  # fmt: skip
-    return table(("set", "questions", "measure", "without", "with", "difference"), rows)
+    heads = ("set", "questions", "enricher", "measure", "without", "with", "difference")
+    return table(heads, rows)
 
 
 if __name__ == "__main__":

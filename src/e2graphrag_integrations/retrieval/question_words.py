@@ -201,6 +201,9 @@ _PART = re.compile(r"\S+")
 _MIN_COMMON = 0.2
 """Minimum share of function words in an English question. A Chinese one may quote a title."""
 
+_LETTERS = frozenset("aist")
+"""Letters that are words, or parts of `what's` and `don't`. Others may be names: "Professor C"."""
+
 _MIN_SHARE = 0.1
 """If no function word occurs in this share of the texts, the index is not in English. In English,
 "the" is in more than half of all sentences."""
@@ -224,6 +227,21 @@ def content_words(terms: Sequence[str], bm25: BM25Index) -> list[str]:
     if FUNCTION_WORDS.isdisjoint(terms) or is_english(bm25):
         return list(terms)
     return [term for term in terms if not is_function_word(term)]
+
+
+def function_words(terms: Iterable[str], languages: Sequence[str]) -> frozenset[str]:
+    """Return the words that have no content of their own.
+
+    Args:
+        terms: Words of a question.
+        languages: Codes of the languages in which it may be. Those of English always count.
+    """
+    lists = [stop_words(code) for code in languages if code not in {ENGLISH, CHINESE}]
+    return frozenset(
+        one
+        for one in terms
+        if one in FUNCTION_WORDS or one in _LETTERS or any(one in words for words in lists)
+    )
 
 
 def without_function_words(

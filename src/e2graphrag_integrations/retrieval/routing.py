@@ -17,6 +17,7 @@ comes first. No word of such a question is there, so no ranking finds it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -167,9 +168,16 @@ _BEST = 200
 """Number of candidates that decide which text is meant."""
 
 
+_QUANTITY = re.compile(
+    r"\W*(?:how (?:much|many|long|often)|(?:at )?what time|when)\b", re.IGNORECASE
+)
+"""A question for a number, a price or a time, which need not be in the last part."""
+
+
 def asks_for_ending(query: Query, snapshot: Snapshot) -> bool:
     """Return whether a question asks how a text ends, which it may call by its title."""
-    if query.mode == "local" or not names_ending(query.question):
+    question = query.question
+    if query.mode == "local" or not names_ending(question) or _QUANTITY.match(question):
         return False
     return request_kind(without_titles(query.question, snapshot)) == "ending"
 

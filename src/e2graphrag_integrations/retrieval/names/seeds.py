@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
 from math import log
 
@@ -18,6 +19,7 @@ from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import (
     is_capitalized_function_word,
+    is_common_word,
     is_function_word,
     terms_of,
 )
@@ -45,6 +47,12 @@ of a very long query."""
 
 _FEW_CHUNKS = 10
 """Maximum number of chunks with a full name that identifies what the query is about."""
+
+_MAX_WRITTEN = 4
+"""Number of seeds, rarest first, whose words are looked up."""
+
+_WRITTEN = 0.7
+"""Part of the lowest score of a chunk with a name that one with its words gets."""
 
 _MAX_PAIRED = 16
 """Maximum number of seeds, rarest first, that form pairs. This gives at most 120 pairs."""
@@ -204,9 +212,32 @@ class Seeds:
             Chunk numbers, ascending, and scores, both of shape (reached chunks,).
         """
         weights = {seed.entity: seed.score / seed.doc_freq for seed in self.ranked}
-        return self._snapshot.personalized_pagerank.rank(
+        chunks, scores = self._snapshot.personalized_pagerank.rank(
             weights, damping=damping, n_iter=n_iter, allowed=self._allowed
         )
+        values = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
+        for seed in self.ranked[:_MAX_WRITTEN]:
+            own = self.allowed_chunks(seed.entity)
+            least = min((values.get(chunk, 0.0) for chunk in own.tolist()), default=0.0)
+            for chunk in np.setdiff1d(self._with_words_of(seed), own).tolist():
+                values[chunk] = max(values.get(chunk, 0.0), _WRITTEN * least)
+        found = np.asarray(sorted(values), dtype=np.int64)
+        return found, np.asarray([values[chunk] for chunk in found.tolist()])
+
+    def _with_words_of(self, seed: Seed) -> IntArray:
+        """Return the allowed chunks whose text or title has all words of a name, if they are few.
+
+        The extractor does not find every mention, and a page below another has its name in the
+        title.
+        """
+        snapshot, bm25 = self._snapshot, self._snapshot.bm25
+        words = terms_of(snapshot.subjects.names[seed.entity])
+        if not words or all(map(is_common_word, words)):
+            return np.empty(0, dtype=np.int64)
+        windows = reduce(np.intersect1d, [bm25.texts_with(word) for word in dict.fromkeys(words)])
+        nodes = np.unique(snapshot.dense.window_nodes[windows])
+        chunks = np.searchsorted(snapshot.chunk_nodes, nodes[snapshot.is_chunk[nodes]])
+        return self.allowed_among(chunks) if len(chunks) <= _FEW_CHUNKS else chunks[:0]
 
     def _count_shared(self, a: Seed, b: Seed) -> int:
         """Return the number of allowed chunks with both seeds."""

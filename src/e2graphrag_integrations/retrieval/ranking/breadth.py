@@ -19,6 +19,7 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.question_words import topic_terms
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.request_kinds import request_kind
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.search.bm25 import BM25Index
@@ -45,6 +46,9 @@ for other questions because "Summarize the meeting" hardly says which windows ar
 _REPEATED = 0.3
 """Value of a word that a selected window already contains."""
 
+_TRUSTED_SHARE = 0.05
+"""Share of the question in one text, by weight, from which coverage counts in full."""
+
 _MIN_SPECIFIC = 0.25
 """A question is specific if the relative IDF of its words, without request words, sums to this."""
 
@@ -62,6 +66,7 @@ class _Terms:
     weights: Floats
     matches: Floats
     repeated: float = 0.0
+    least: float = 1e-9
 
     def select(self, scores: Floats, weight: float, count: int) -> tuple[list[int], list[float]]:
         """Select texts greedily by score and by the weight of the words that they add.
@@ -75,7 +80,7 @@ class _Terms:
         uncovered = self.weights.copy()
         kept = 1 - (1 - self.repeated) * self.matches
         gains = self.matches @ uncovered
-        scale = weight / max(float(gains.max(initial=0.0)), 1e-9)
+        scale = weight / max(float(gains.max(initial=0.0)), self.least)
         parts = scores * ((1 - weight) / max(float(scores.max(initial=0.0)), 1e-9))
         selected: list[int] = []
         values: list[float] = []
@@ -92,12 +97,11 @@ class _Terms:
 
 
 def cover_question(
-    terms: Sequence[str],
+    terms: QuestionTerms,
     scores: Floats,
     windows: IntArray,
     owners: IntArray,
     *,
-    bm25: BM25Index,
     diversity: float,
     count: int,
 ) -> tuple[list[int], list[float]]:
@@ -105,28 +109,35 @@ def cover_question(
 
     A greedy selection as in xQuAD (Santos et al. 2010), with the question's words as its aspects. A
     word is weighted by its squared IDF. A node matches a word as its best window does: by BM25's
-    saturated term frequency.
+    saturated term frequency of the word, or of its best other form.
 
     Args:
         terms: The words of the question.
         scores: Scores of the nodes, best first, shape (nodes,).
         windows: Windows of all nodes, shape (windows,).
         owners: The place in `scores` of each window's node, ascending, shape (windows,).
-        bm25: Knows which windows contain which words.
         diversity: Weight of the coverage, in [0, 1].
         count: Number of nodes to select.
 
     Returns:
         Places in `scores`, best first, and the new scores, which never increase.
     """
-    idf = {term: value for term in terms if (value := bm25.idf(term))}
-    known, weights = list(idf), np.square(list(idf.values()))
-    matches = np.zeros((len(scores), len(known)))
-    if len(owners) and known:
+    bm25, factors = terms.bm25, terms.weights
+    words = dict.fromkeys(terms.words)
+    forms = {word: [one for one in terms.spelled(word) if bm25.idf(one)] for word in words}
+    idf = [bm25.idf(own[0]) if own else bm25.idf_of_unique for own in forms.values()]
+    weights = np.square(idf) * [factors.get(word, 1.0) for word in forms]
+    weights /= max(weights.sum(), 1e-9)
+    known = np.asarray([bool(own) for own in forms.values()], dtype=np.bool_)
+    matches = np.zeros((len(scores), int(known.sum())))
+    if len(owners) and known.any():
+        found = [own for own in forms.values() if own]
         first = first_occurrences(owners)
-        of_windows = bm25.saturations(known, windows)
+        of_forms = bm25.saturations([one for own in found for one in own], windows)
+        starts = np.cumsum([0, *map(len, found)])[:-1]
+        of_windows = np.maximum.reduceat(of_forms, starts, axis=0)
         matches[owners[first]] = np.maximum.reduceat(of_windows, first, axis=1).T
-    selected, values = _Terms(weights / max(weights.sum(), 1e-9), matches).select(
+    selected, values = _Terms(weights[known], matches, least=_TRUSTED_SHARE).select(
         scores, diversity, count
     )
     return selected, [value * float(scores[0]) for value in values]

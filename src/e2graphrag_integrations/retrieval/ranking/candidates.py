@@ -42,6 +42,7 @@ class WeightedList:
         windows: The windows that make the nodes relevant; None if all of their windows are.
         gains: What the list adds to each score, shape (n,), instead of a share by rank; None to use
             ranks.
+        factors: Factors of the shares by rank, shape (n,); None for 1.
     """
 
     name: str
@@ -52,19 +53,21 @@ class WeightedList:
     scores: Floats
     windows: IntArray | None = None
     gains: Floats | None = None
+    factors: Floats | None = None
 
     def contributions(self, rrf_k: float) -> Floats:
         """Return `weight / (rrf_k + rank)` or the gain of each node, shape (n,)."""
         if self.gains is not None:
             return self.gains
-        ranks = np.arange(1, len(self.rows) + 1)
-        return np.asarray(self.weight * reciprocal_rank(ranks, rrf_k))
+        shares = self.weight * reciprocal_rank(np.arange(1, len(self.rows) + 1), rrf_k)
+        return np.asarray(shares if self.factors is None else shares * self.factors)
 
     def contribution(self, rank: int, rrf_k: float) -> float:
         """Return the contribution of the node at a rank, from 1."""
         if self.gains is not None:
             return float(self.gains[rank - 1])
-        return float(self.weight * reciprocal_rank(rank, rrf_k))
+        factor = 1.0 if self.factors is None else float(self.factors[rank - 1])
+        return float(self.weight * reciprocal_rank(rank, rrf_k)) * factor
 
     @lazy
     def ranks(self) -> Mapping[int, int]:

@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.retrieval.question_words import (
     content_words,
+    function_words,
     is_english,
     is_foreign,
 )
@@ -25,6 +26,9 @@ from e2graphrag_integrations.text.words import corrections, is_function_word, te
 
 _INFLECTED = 0.8
 """Weight in BM25 of an inflected form or another spelling, relative to the question's own word."""
+
+_FUNCTION_WEIGHT = 0.1
+"""Weight of a function word. In a small index, it may be as rare as a word with content."""
 
 _PAIR_WEIGHT = 2.0
 """Weight in BM25 of two words of the question in one row of a table."""
@@ -58,6 +62,18 @@ class QuestionTerms:
         names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
         kept = [one for one in own if one not in self.written_out]
         return [*kept, *(word for word in names if word not in own), *self._carried]
+
+    @lazy
+    def weights(self) -> Mapping[str, float]:
+        """The weights of the words that do not have the weight 1.
+
+        These are words carried over from earlier turns, and the function words of the languages of
+        the question, unless it has no other words.
+        """
+        light = function_words(self.words, self.query.languages)
+        if len(light) == len(set(self.words)):
+            light = frozenset()
+        return {**dict.fromkeys(light, _FUNCTION_WEIGHT), **self._carried}
 
     @property
     def _carried(self) -> Mapping[str, float]:
@@ -110,9 +126,9 @@ class QuestionTerms:
             for form in forms:
                 rarity = (bm25.idf(word) / bm25.idf(form)) ** (1 + self.idf_power)
                 factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
-                factors[form] = max(factors.get(form, 0.0), factor * self._carried.get(word, 1.0))
+                factors[form] = max(factors.get(form, 0.0), factor * self.weights.get(word, 1.0))
         factors |= dict.fromkeys(self._pairs, _PAIR_WEIGHT)
-        return [*self.words, *factors], {**self._carried, **factors}
+        return [*self.words, *factors], {**self.weights, **factors}
 
     @property
     def _pairs(self) -> list[str]:
@@ -145,25 +161,7 @@ class QuestionTerms:
         """Whether the question is in English, and the index is in another language."""
         return is_foreign(terms_of(self.query.question), self.bm25)
 
-    def full_score(self, best: IntArray) -> float:
-        """Return the BM25 score of a text of average length that contains every word once.
-
-        Function words that the index lacks are left out if the best window has at least half of the
-        words with content, by IDF: lists and chats have no "what" and "did", which would count as
-        rare words without a match.
-
-        Args:
-            best: The best window, shape (1,), or none, shape (0,).
-        """
-        words, bm25 = self.words, self.bm25
-        known = [one for one in words if not is_function_word(one) or bm25.doc_freq(one)]
-        if len(known) < len(words) and self._finds_most_of(known, best):
-            words = known
-        return bm25.reference_score(words, idf_power=self.idf_power, weights=self._carried)
-
-    def _finds_most_of(self, known: Sequence[str], best: IntArray) -> bool:
-        bm25 = self.bm25
-        words = [one for one in dict.fromkeys(known) if not is_function_word(one)]
-        weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in words])
-        found = self.contain(words, best)
-        return bool(weights @ found.any(axis=1) >= weights.sum() / 2)
+    @lazy
+    def full_score(self) -> float:
+        """The BM25 score of a text of average length that contains every word once."""
+        return self.bm25.reference_score(self.words, idf_power=self.idf_power, weights=self.weights)

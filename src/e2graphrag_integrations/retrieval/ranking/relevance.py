@@ -35,6 +35,11 @@ _TRUSTED_FRACTION = 0.25
 """BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
 docs/constants.md compares other values."""
 
+_COMPARED = 20
+_MIN_WORDS = 2
+_MIN_SHARE = 0.7
+_BONUS = 0.5
+
 _FIELD_WEIGHT = 0.5
 """Weight of the BM25 score of a chunk's field, which repeats words of its text."""
 
@@ -187,15 +192,11 @@ class Relevance:
         itself: such texts contain English words by chance.
         """
         _, scores = self._matching
-        full = self._full_score
+        full = self.terms.full_score
         if not len(scores) or not full:
             return 0.0
         trusted = 1.0 if self.terms.are_foreign else _TRUSTED_FRACTION
         return min(1.0, float(scores[0]) / (full * trusted))
-
-    @lazy
-    def _full_score(self) -> float:
-        return self.terms.full_score(self.bm25[0][:1])
 
     @lazy
     def windows(self) -> tuple[IntArray, Floats]:
@@ -213,6 +214,7 @@ class Relevance:
             np.concatenate([near, matching]), np.concatenate(values), len(self._window_nodes)
         )
         combined = sums / max(self.dense_weight + self.bm25_weight, 1e-9)
+        combined = combined + self._bonus_of_complete(windows)
         windows, relevance = smooth_over_neighbors(
             windows,
             np.maximum(combined, _MIN_RELEVANCE) ** self.relevance_power,
@@ -224,6 +226,19 @@ class Relevance:
             return windows, relevance
         found = self._allowed[self._window_nodes[windows]]
         return windows[found], relevance[found]
+
+    def _bonus_of_complete(self, windows: IntArray) -> Floats:
+        """Return what is added to windows with nearly all words of the question, shape (n,)."""
+        bonus, terms = np.zeros(len(windows)), self.terms
+        words = [one for one in dict.fromkeys(terms.words) if one not in terms.weights]
+        best = np.sort(self._matching[0][:_COMPARED])
+        if len(words) < _MIN_WORDS or not len(best):
+            return bonus
+        weights = np.asarray([terms.bm25.idf(one) or terms.bm25.idf_of_unique for one in words])
+        shares = weights @ terms.contain(words, best) / weights.sum()
+        places = np.searchsorted(windows, best)
+        bonus[places] = _BONUS * np.maximum(0.0, (shares - _MIN_SHARE) / (1 - _MIN_SHARE))
+        return bonus
 
     @lazy
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:
@@ -278,7 +293,7 @@ class Relevance:
     def _scores_of_nodes(self) -> Mapping[int, float]:
         if self.query.vector is None:
             windows, scores = self.bm25
-            full = self._full_score
+            full = self.terms.full_score
             scores = scores / full if full else scores
         else:
             # The result gets the exact cosines of the other nodes later.

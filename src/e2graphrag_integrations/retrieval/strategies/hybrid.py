@@ -10,6 +10,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.failures import CodedText
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_int,
@@ -19,6 +20,7 @@ from e2graphrag_integrations._utils.validation import (
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Reranker
+from e2graphrag_integrations.retrieval.names.background import Background
 from e2graphrag_integrations.retrieval.names.bridges import NAME as BRIDGES
 from e2graphrag_integrations.retrieval.names.bridges import (
     BridgedQuestion,
@@ -66,6 +68,9 @@ MAX_POOL = 1000
 _FULL_NAME = 0.8
 """Minimum factor for the covered share of a question with a full name that few chunks have. Words
 cannot tell the texts with both words of a name from those with the name."""
+
+_LEAST_NAME = 0.3
+"""Least factor of a name that the question only mentions. It may lead to the answer."""
 
 _REORDERED = 20
 """Number of chunks in the list of the entity graph that relevance reorders."""
@@ -329,11 +334,10 @@ class _HybridSearch:
             return rows[:count], scores[:count]
         windows, owners = self.snapshot.dense.windows_of(pool)
         places, values = cover_question(
-            self.relevance.terms.words,
+            self.relevance.terms,
             scores[: len(pool)],
             windows,
             owners,
-            bm25=self.snapshot.bm25,
             diversity=self.strategy.diversity,
             count=count,
         )
@@ -350,7 +354,14 @@ class _HybridSearch:
         if weight:
             ranked = self.chunks_near_names()
             lists.append(
-                WeightedList("entities", "personalized_pagerank", weight, "local", *ranked)
+                WeightedList(
+                    "entities",
+                    "personalized_pagerank",
+                    weight,
+                    "local",
+                    *ranked,
+                    factors=self.asked_share(ranked[0], self.weight_of_names, _LEAST_NAME),
+                )
             )
         # `mode="local"` has no relevance, which says which of many chunks with both names is best.
         if mode != "local" and strategy.joined_weight and (joined := self.joined_names()):
@@ -448,9 +459,52 @@ class _HybridSearch:
                 if not local:  # of chunks with equal codes, the more relevant one is better
                     scores += self.relevance.of_chunks(chunks) / 1000
                 ranked = self.best_chunks(chunks, scores)
-                windows = self.codes.windows
-                lists.append(WeightedList(name, "specificity", weight, "local", *ranked, windows))
+                factors = self.asked_share(ranked[0], self.weight_of_codes)
+                lists.append(
+                    WeightedList(
+                        name,
+                        "specificity",
+                        weight,
+                        "local",
+                        *ranked,
+                        self.codes.windows,
+                        factors=factors,
+                    )
+                )
         return lists
+
+    def asked_share(self, rows: IntArray, weight: float, least: float = 0.0) -> Floats | None:
+        """Return how much the names or codes in nodes count, if others have the rest of the words.
+
+        Only the first nodes are compared, because the others contribute little.
+        """
+        if self.query.mode == "local":
+            return None
+        factors = np.ones(len(rows))
+        first = rows[:_REORDERED]
+        factors[: len(first)] = np.maximum(least, self.background.factors(first, weight))
+        return factors
+
+    @lazy
+    def background(self) -> Background:
+        """Compares the nodes with names and codes by the rest of the question."""
+        links = self.seeds.linking.links
+        texts = [text for one in links for text in (one.mention, one.entity)]
+        texts += [one.text for one in self.codes.found]
+        named = {word for text in texts for word in terms_of(text)}
+        return Background(self.relevance, named)
+
+    @property
+    def weight_of_names(self) -> float:
+        """The IDF of the name with the rarest words."""
+        bm25 = self.snapshot.bm25
+        names = (dict.fromkeys(terms_of(one.entity)) for one in self.seeds.linking.links)
+        return max((sum(bm25.idf(word) for word in words) for words in names), default=0.0)
+
+    @property
+    def weight_of_codes(self) -> float:
+        """The IDF of the rarest code."""
+        return max((self.snapshot.bm25.idf(one.term) for one in self.codes.found), default=0.0)
 
     def title_links(self, lists: Sequence[WeightedList]) -> WeightedList:
         """Follow title links from the best chunks of the other lists.

@@ -1,0 +1,64 @@
+"""Names and codes that a question only mentions.
+
+"I use version 4.2.1. How do I export to PDF?" does not ask about the version. The notes on this
+version have nothing else of the question, and another text has the rest of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
+from e2graphrag_integrations.search.fusion import Floats
+
+_COMPARED = 30
+"""Number of the most relevant nodes that may have the rest of the question."""
+
+
+class Background:
+    """Compares the chunks with the names and codes of a question by the rest of its words.
+
+    Args:
+        relevance: Knows the words of the question.
+        named: The words of its names and codes.
+    """
+
+    def __init__(self, relevance: Relevance, named: Collection[str]) -> None:
+        terms, bm25 = relevance.terms, relevance.terms.bm25
+        words = (one for one in dict.fromkeys(terms.words) if one not in terms.weights)
+        self._words = [one for one in words if one not in named]
+        self._weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in self._words])
+        self._relevance = relevance
+
+    def factors(self, rows: IntArray, weight: float) -> Floats:
+        """Return how much each node's name or code counts, in [0, 1], shape (rows,).
+
+        A text that has more of the rest of the question, by the sum of the IDF of its words, lowers
+        it: to 0, if the difference is the weight of the name.
+
+        Args:
+            rows: Rows of nodes.
+            weight: The IDF of the name or code.
+        """
+        if not self._words or not len(rows) or not weight:
+            return np.ones(len(rows))
+        lead = np.maximum(0.0, self._most - self._rest_in(rows))
+        return np.asarray(np.maximum(0.0, 1 - lead / weight))
+
+    @lazy
+    def _most(self) -> float:
+        nodes, _, _ = self._relevance.nodes
+        return float(self._rest_in(nodes[:_COMPARED]).max(initial=0.0))
+
+    def _rest_in(self, rows: IntArray) -> Floats:
+        """Return the IDF of the rest of the question in the best window of each node."""
+        windows, owners = self._relevance.snapshot.dense.windows_of(rows)
+        values = np.zeros(len(rows))
+        if len(windows):
+            found = self._relevance.terms.contain(self._words, windows)
+            np.maximum.at(values, owners, self._weights @ found)
+        return values
