@@ -18,6 +18,9 @@ from e2graphrag_integrations.search.fusion import Floats
 _COMPARED = 30
 """Number of the most relevant nodes that may have the rest of the question."""
 
+_MIN_WORDS = 2
+"""Minimum number of other words. A single one, such as "said", may be in any text."""
+
 
 class Background:
     """Compares the chunks with the names and codes of a question by the rest of its words.
@@ -44,7 +47,7 @@ class Background:
             rows: Rows of nodes.
             weight: The IDF of the name or code.
         """
-        if not self._words or not len(rows) or not weight:
+        if len(self._words) < _MIN_WORDS or not len(rows) or not weight:
             return np.ones(len(rows))
         lead = np.maximum(0.0, self._most - self._rest_in(rows))
         return np.asarray(np.maximum(0.0, 1 - lead / weight))
