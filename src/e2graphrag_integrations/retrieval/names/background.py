@@ -12,6 +12,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.retrieval.question_words import topic_terms
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
 from e2graphrag_integrations.search.fusion import Floats
 
@@ -32,8 +33,9 @@ class Background:
 
     def __init__(self, relevance: Relevance, named: Collection[str]) -> None:
         terms, bm25 = relevance.terms, relevance.terms.bm25
-        words = (one for one in dict.fromkeys(terms.words) if one not in terms.weights)
-        self._words = [one for one in words if one not in named]
+        topic = set(topic_terms(relevance.query.question)).difference(named)
+        words = dict.fromkeys(terms.words)
+        self._words = [one for one in words if one in topic and one not in terms.weights]
         self._weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in self._words])
         self._relevance = relevance
 

@@ -73,7 +73,11 @@ class QuestionTerms:
         light = function_words(self.words, self.query.languages)
         if len(light) == len(set(self.words)):
             light = frozenset()
-        return {**dict.fromkeys(light, _FUNCTION_WEIGHT), **self._carried}
+        weights = {**dict.fromkeys(light, 1.0), **self._carried}
+        return {
+            word: _FUNCTION_WEIGHT * weight if word in light else weight
+            for word, weight in weights.items()
+        }
 
     @property
     def _carried(self) -> Mapping[str, float]:
@@ -127,11 +131,17 @@ class QuestionTerms:
                 rarity = (bm25.idf(word) / bm25.idf(form)) ** (1 + self.idf_power)
                 factor = _INFLECTED * (min(1.0, rarity) if rarity else 1.0)
                 factors[form] = max(factors.get(form, 0.0), factor * self.weights.get(word, 1.0))
-        factors |= dict.fromkeys(self._pairs, _PAIR_WEIGHT)
+        factors |= dict.fromkeys(self.pairs, _PAIR_WEIGHT)
         return [*self.words, *factors], {**self.weights, **factors}
 
-    @property
-    def _pairs(self) -> list[str]:
+    @lazy
+    def telling(self) -> list[str]:
+        """The words with content, without those carried over, and the pairs in rows of tables."""
+        words = [one for one in dict.fromkeys(self.words) if one not in self.weights]
+        return [*words, *self.pairs]
+
+    @lazy
+    def pairs(self) -> list[str]:
         """The pairs of the question's words that stand in one row of a table."""
         doc_freq = self.bm25.doc_freq
         if not doc_freq(ROWS):

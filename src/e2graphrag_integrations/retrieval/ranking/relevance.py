@@ -36,9 +36,13 @@ _TRUSTED_FRACTION = 0.25
 docs/constants.md compares other values."""
 
 _COMPARED = 20
+"""Number of windows with the best BM25 scores that may have nearly all words of the question."""
+
 _MIN_WORDS = 2
+"""Minimum number of words with content that make a question specific."""
+
 _MIN_SHARE = 0.7
-_BONUS = 0.5
+"""Share of these words, by IDF, from which a BM25 score counts more."""
 
 _FIELD_WEIGHT = 0.5
 """Weight of the BM25 score of a chunk's field, which repeats words of its text."""
@@ -208,13 +212,15 @@ class Relevance:
         lowest = float(cosines[-1]) if len(cosines) else 0.0
         values = [
             self.dense_weight * self.dense_confidence * scale_scores(cosines, lowest),
-            self.bm25_weight * self.bm25_confidence * scale_scores(scores, floor),
+            self.bm25_weight
+            * self.bm25_confidence
+            * scale_scores(scores, floor)
+            * self._factors_of_complete(matching),
         ]
         windows, sums = sum_by_key(
             np.concatenate([near, matching]), np.concatenate(values), len(self._window_nodes)
         )
         combined = sums / max(self.dense_weight + self.bm25_weight, 1e-9)
-        combined = combined + self._bonus_of_complete(windows)
         windows, relevance = smooth_over_neighbors(
             windows,
             np.maximum(combined, _MIN_RELEVANCE) ** self.relevance_power,
@@ -227,18 +233,23 @@ class Relevance:
         found = self._allowed[self._window_nodes[windows]]
         return windows[found], relevance[found]
 
-    def _bonus_of_complete(self, windows: IntArray) -> Floats:
-        """Return what is added to windows with nearly all words of the question, shape (n,)."""
-        bonus, terms = np.zeros(len(windows)), self.terms
-        words = [one for one in dict.fromkeys(terms.words) if one not in terms.weights]
-        best = np.sort(self._matching[0][:_COMPARED])
+    def _factors_of_complete(self, windows: IntArray) -> Floats:
+        """Return the factors of the BM25 scores of windows, shape (n,).
+
+        They are up to 2 for windows with nearly all words of the question. A short fact in a long
+        text has a vector of its surroundings, so only its words find it.
+
+        Args:
+            windows: Window numbers, best BM25 score first.
+        """
+        factors, terms = np.ones(len(windows)), self.terms
+        words, best = terms.telling, windows[:_COMPARED]
         if len(words) < _MIN_WORDS or not len(best):
-            return bonus
+            return factors
         weights = np.asarray([terms.bm25.idf(one) or terms.bm25.idf_of_unique for one in words])
         shares = weights @ terms.contain(words, best) / weights.sum()
-        places = np.searchsorted(windows, best)
-        bonus[places] = _BONUS * np.maximum(0.0, (shares - _MIN_SHARE) / (1 - _MIN_SHARE))
-        return bonus
+        factors[: len(best)] += np.maximum(0.0, (shares - _MIN_SHARE) / (1 - _MIN_SHARE))
+        return factors
 
     @lazy
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:

@@ -27,7 +27,7 @@ from e2graphrag_integrations.retrieval.names.bridges import (
     find_bridges,
     parts_of_name,
 )
-from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
+from e2graphrag_integrations.retrieval.names.code_matches import CodeMatch, CodeMatches
 from e2graphrag_integrations.retrieval.names.namesakes import find_namesakes
 from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_question, is_overview
@@ -490,9 +490,14 @@ class _HybridSearch:
         """Compares the nodes with names and codes by the rest of the question."""
         links = self.seeds.linking.links
         texts = [text for one in links for text in (one.mention, one.entity)]
-        texts += [one.text for one in self.codes.found]
+        texts += [text for one in self.codes.found for text in (one.text, *self.labels_of(one))]
         named = {word for text in texts for word in terms_of(text)}
         return Background(self.relevance, named)
+
+    def labels_of(self, code: CodeMatch) -> list[str]:
+        """Return the word before a code, which says what it is, as in "clause 12.3"."""
+        before, found, _ = self.query.question.partition(code.text)
+        return before.split()[-1:] if found else []
 
     @property
     def weight_of_names(self) -> float:
