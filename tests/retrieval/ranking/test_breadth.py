@@ -26,7 +26,8 @@ from e2graphrag_integrations.retrieval.ranking.breadth import (
     is_overview,
     spread_over_documents,
 )
-from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
+from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.search.bm25 import build_bm25
 from strategies import examples
 
@@ -46,11 +47,10 @@ def select(windows_of_nodes, scores, terms, diversity, count):
     windows = [text for texts in windows_of_nodes for text in texts]
     owners = np.repeat(np.arange(len(windows_of_nodes)), [len(one) for one in windows_of_nodes])
     return cover_question(
-        terms,
+        QuestionTerms(Query(" ".join(terms) or "?"), build_bm25(windows), 1.0),
         np.asarray(scores, dtype=float),
         np.arange(len(windows)),
         owners,
-        bm25=build_bm25(windows),
         diversity=diversity,
         count=count,
     )

@@ -121,11 +121,12 @@ def test_idf_power_multiplies_each_term_by_a_power_of_its_idf(with_cosines, idf_
 def test_dense_and_bm25_scores_add_up_by_their_weights(with_cosines):
     rag = with_cosines({"red map": 0.9}, {"blue map": 0.6}, {"red sea": 0.3})
     bm25 = by_window(relevance_of(rag, "blue map?", dict(BM25, relevance_power=1)).windows)
-    assert bm25 == {0: bm25[0], 1: 1}
+    # The window with both words counts twice.
+    assert bm25 == {0: bm25[0], 1: 2}
     assert 0 < bm25[0] < 0.5
     mixed = relevance_of(rag, "blue map?", dict(BOTH, dense_weight=3)).windows
     assert by_window(mixed) == about(
-        {0: ((3 + bm25[0]) / 4) ** 2, 1: ((3 * 0.5 + 1) / 4) ** 2, 2: 0}
+        {0: ((3 + bm25[0]) / 4) ** 2, 1: ((3 * 0.5 + 2) / 4) ** 2, 2: 0}
     )
 
 
@@ -271,6 +272,15 @@ SENTENCE = st.lists(WORD, min_size=1, max_size=6).map(lambda words: " ".join(wor
 TEXT = st.lists(SENTENCE, min_size=1, max_size=12).map(" ".join)
 
 
+def factor_of_complete(terms, window):
+    """Return the factor of the BM25 score of one of the best windows, from its share of words."""
+    bm25, words = terms.bm25, set(terms.words).difference(terms.weights)
+    idf = {word: bm25.idf(word) or bm25.idf_of_unique for word in words}
+    found = sum(idf[word] for word in words if terms.contain([word], np.array([window])).any())
+    share = found / sum(idf.values()) if len(words) > 1 else 0
+    return 1 + max(0, (share - 0.7) / 0.3)
+
+
 def relevance_by_formula(rag, question, settings):
     """Return the relevance of every window, summed over all pairs of windows."""
     snapshot = rag._session.snapshot()
@@ -285,6 +295,7 @@ def relevance_by_formula(rag, question, settings):
         equal = highest - lowest < 1e-6  # Vector stores round the last digits.
         d = 1.0 if equal else (cosines[window] - lowest) / (highest - lowest)
         b = relevance.bm25_confidence * bm25.get(window, 0) / max(bm25.values(), default=1)
+        b *= factor_of_complete(relevance.terms, window)
         d *= min(1, (log_odds(highest) - log_odds(lowest)) / 1.5)
         combined = settings["dense_weight"] * d + settings["bm25_weight"] * b
         total = settings["dense_weight"] + settings["bm25_weight"]

@@ -367,7 +367,7 @@ def test_the_newest_is_that_of_the_date(open_index):
         ("2018", []),
         ("2020", ["v1"]),
         ("2021-05", ["v2", "v1"]),
-        ("2024", ["v3", "v1", "v2"]),
+        ("2024", ["v3", "v2", "v1"]),
     ):
         assert ids(rag.retrieve(QUESTION, as_of=at)) == expected
     node = rag.retrieve(QUESTION, as_of="2022").nodes[1]

@@ -35,9 +35,6 @@ _TRUSTED_FRACTION = 0.25
 """BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
 docs/constants.md compares other values."""
 
-_COMPARED = 20
-"""Number of windows with the best BM25 scores that may have nearly all words of the question."""
-
 _MIN_WORDS = 2
 """Minimum number of words with content that make a question specific."""
 
@@ -240,16 +237,14 @@ class Relevance:
         text has a vector of its surroundings, so only its words find it.
 
         Args:
-            windows: Window numbers, best BM25 score first.
+            windows: Window numbers.
         """
-        factors, terms = np.ones(len(windows)), self.terms
-        words, best = terms.telling, windows[:_COMPARED]
-        if len(words) < _MIN_WORDS or not len(best):
-            return factors
+        terms, words = self.terms, self.terms.telling
+        if len(words) < _MIN_WORDS or not len(windows):
+            return np.ones(len(windows))
         weights = np.asarray([terms.bm25.idf(one) or terms.bm25.idf_of_unique for one in words])
-        shares = weights @ terms.contain(words, best) / weights.sum()
-        factors[: len(best)] += np.maximum(0.0, (shares - _MIN_SHARE) / (1 - _MIN_SHARE))
-        return factors
+        shares = weights @ terms.contain(words, windows) / weights.sum()
+        return np.asarray(1 + np.maximum(0.0, (shares - _MIN_SHARE) / (1 - _MIN_SHARE)))
 
     @lazy
     def nodes(self) -> tuple[IntArray, IntArray, Floats]:
