@@ -31,7 +31,7 @@ QUESTION = "What happened in Oslo?"
 BOOSTS = (
     {"tag": {"sea": 900.0}},
     {"documents": {"sea": 900.0}},
-    {"half_life_days": 30, "now": "2026-11-23", "recency_weight": 9},
+    {"half_life_days": 10, "now": "2026-11-23", "recency_weight": 9},
 )
 
 
