@@ -2,8 +2,8 @@
 
 `expected.json` was recorded at commit 792d2b6, in the core and in LlamaIndex, with the hashing
 embedder. The answers of the hybrid strategy to two questions were recorded again when function
-words that an index lacks no longer lowered the weight of BM25, and one when they no longer lowered
-that of names.
+words that an index lacks no longer lowered the weight of BM25, one when they no longer lowered that
+of names, and "storms" when a text with "storm" began to cover it.
 """
 
 from __future__ import annotations
