@@ -157,6 +157,25 @@ def vector_sizes(result: Result) -> str:
     return table(("vectors", "kind", *VECTOR_SIZES), rows)
 
 
+def enrichment(result: Result) -> str:
+    """Return a table with a row for each set and enricher."""
+    rows = [
+        (
+            label,
+            enricher,
+            f"{own['answers with sentences']} of {found['passages']}",
+            found["questions"],
+            shown(found["without"]["R@5"]),
+            shown(own["means"]["R@5"]),
+            difference(own["differences"]["R@5"]),
+        )
+        for label, found in result["sets"].items()
+        for enricher, own in found["with"].items()
+    ]
+    heads = ("set", "enricher", "passages with sentences", "questions", "R@5 without", "with")
+    return table((*heads, "difference"), rows)
+
+
 RAY = {
     "seconds with one worker of one core": "runs > 0 > seconds",
     "seconds with two": "runs > 1 > seconds",
@@ -445,6 +464,7 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[..., str]]] = {
     "ray": (["ray_engine"], partial(listed, RAY)),
     "shards": (["shards"], shards),
     "vector_sizes": (["vector_sizes"], vector_sizes),
+    "enrichment": (["enrichment"], enrichment),
     "install_sizes": (["install_sizes"], install_sizes),
     "postgres_readers": (["postgres"], partial(grid, ("", *_STORES), READERS, _STORES)),
     "postgres_vectors": (["postgres"], postgres_vectors),
