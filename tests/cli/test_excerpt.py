@@ -20,6 +20,12 @@ def node_of(text, *, best=None, entities=(), spans=None, level=0):
     )  # fmt: skip
 
 
+def test_without_names_the_words_of_the_question_are_shown():
+    text = FILLER + "The pilot starts on 2 May. " + FILLER
+    assert "starts on 2 May" in excerpt(node_of(text), 240, ["pilot", "start"])
+    assert "Weena" in excerpt(node_of(FILLER + NAMES, entities=("weena",)), 240, ["weather"])
+
+
 def test_short_text_is_shown_completely():
     assert excerpt(node_of("Alice met\n\nBob.", entities=("bob",)), 240) == "Alice met Bob."
 

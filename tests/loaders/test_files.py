@@ -34,6 +34,12 @@ def test_folder_yields_relative_posix_ids_in_sorted_order(tmp_path: Path):
     assert [d.id for d in read_documents([tmp_path])] == ["a.txt", "b/deep/z.md"]
 
 
+def test_a_single_path_is_read(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("Alice met Bob.")
+    for path in (tmp_path, str(tmp_path), tmp_path / "a.txt"):
+        assert [one.id for one in read_documents(path)] == ["a.txt"]
+
+
 def test_dash_reads_standard_input():
     [document] = read_documents(["-"], io.BytesIO(b"From a pipe."))
     assert (document.id, document.text) == ("stdin", "From a pipe.")

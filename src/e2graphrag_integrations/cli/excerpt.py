@@ -23,12 +23,17 @@ _IN_WORD = re.compile(f"(?<={_SPACED}){_SPACED}")
 """A character of a word after the first one, in scripts with spaces."""
 
 
-def excerpt(node: RetrievedNode, width: int) -> str:
+def excerpt(node: RetrievedNode, width: int, words: Sequence[str] = ()) -> str:
     """Return about `width` columns of a hit, on one line; a wide character has two columns.
 
-    The excerpt is the part of the best window that contains most of the question's names. If the
-    window contains none of them, it is the part of the hit that does. Without names, it is the
-    start of the window.
+    The excerpt is the part of the best window that contains most of the question's names, or words
+    if it has no names. If the window contains none of them, it is the part of the hit that does.
+    Without them, it is the start of the window.
+
+    Args:
+        node: The hit.
+        width: Number of columns.
+        words: The words of the question that say what it is about.
     """
     from e2graphrag_integrations.retrieval.result import best_window
 
@@ -37,11 +42,12 @@ def excerpt(node: RetrievedNode, width: int) -> str:
     width = _characters_in(width, text)
     start = len(on_one_line(node.text[:first]))
     end = start + len(on_one_line(node.text[first:last])) + 1
-    left = _densest(text[start:end], node.entities, width)
+    names = node.entities or words
+    left = _densest(text[start:end], names, width)
     if left is not None:
         start += left
-    elif node.entities:
-        found = _densest(text, node.entities, width)
+    elif names:
+        found = _densest(text, names, width)
         start = start if found is None else found
     if len(text) <= width:
         return text

@@ -103,7 +103,7 @@ class SkippedFile:
 
 
 def read_documents(
-    paths: Iterable[str | Path],
+    paths: str | Path | Iterable[str | Path],
     stdin: BinaryIO | None = None,
     *,
     encoding: str | None = None,
@@ -125,7 +125,7 @@ def read_documents(
     UTF-8 appear as escapes such as `\xe9` in the id.
 
     Args:
-        paths: Files and folders to read.
+        paths: Files and folders to read, or a single one.
         stdin: Binary stream that `-` reads. None means that standard input is not available.
         encoding: Encoding of all text and HTML files, such as "gb18030". None finds the encoding
             of each file, and logs those that are not certain in one warning.
@@ -150,7 +150,8 @@ def read_documents(
     documents: list[SourceDocument] = []
     origins: dict[str, str] = {}
     guesses: dict[str, list[str]] = {}
-    for default_id, path, is_known in _distinct(_sources(paths, exclude)):
+    given = [paths] if isinstance(paths, str | Path) else paths
+    for default_id, path, is_known in _distinct(_sources(given, exclude)):
         if not is_known:
             if on_skip is not None:
                 on_skip(SkippedFile(default_id, path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from e2graphrag_integrations.languages.language import ENGLISH
 if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
     from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
+    from e2graphrag_integrations.retrieval.trace import Trace
 
 _HIT_CHARACTERS = 240
 """Maximum number of characters per hit in the text output."""
@@ -63,7 +65,7 @@ def print_result(
         trace = result.trace.explain()
         print_text(trace if explain else "\n".join(trace.split("\n")[:2]))
         for rank, node in enumerate(result.nodes, 1):
-            _print_hit(rank, node, result.trace.relevance_name, explain=explain)
+            _print_hit(rank, node, result.trace, explain=explain)
         if not result.nodes:
             over_budget = result.trace.cuts.get("token_budget")
             print_line("nothing fits the token budget" if over_budget else "nothing found")
@@ -83,12 +85,14 @@ def _print_paths(paths: Sequence[EntityPath]) -> None:
             print_line(hop)
 
 
-def _print_hit(rank: int, node: RetrievedNode, relevance: str, *, explain: bool) -> None:
+def _print_hit(rank: int, node: RetrievedNode, trace: Trace, *, explain: bool) -> None:
+    from e2graphrag_integrations.retrieval.question_words import words_to_mark
     from e2graphrag_integrations.retrieval.result import describe_place
 
     place = describe_place([node], node.spans)
-    print_styled(f"{rank}. {place}, {relevance} {node.relevance:.2f}", "bold")
-    print_line(f"   {excerpt(node, _HIT_CHARACTERS)}")
+    print_styled(f"{rank}. {place}, {trace.relevance_name} {node.relevance:.2f}", "bold")
+    words = re.findall(r"\w+", words_to_mark(trace.question, [node.language]))
+    print_line(f"   {excerpt(node, _HIT_CHARACTERS, words)}")
     details = {"also in": node.also_in, "tags": node.tags}
     if explain:
         kind = "summary" if node.level else "chunk"
