@@ -113,3 +113,24 @@ def test_function_words_choose_a_language_of_the_index_for_a_short_text():
 def test_a_clear_text_keeps_its_language_in_an_index_of_another():
     texts = [SENTENCES["en"], SENTENCES["pl"], SENTENCES["zh"]]
     assert detect_languages(texts, {"de": 1000}) == ["en", "pl", "zh"]
+
+
+@pytest.mark.parametrize(
+    ("language", "notes"),
+    [
+        (
+            "de",
+            [
+                "Kühlschrank kaputt, Techniker kommt Dienstag.",
+                "Milch, Eier, Käse kaufen.",
+                "Omas Geburtstag: 12. März.",
+                "Zahnarzt Donnerstag 15 Uhr.",
+                "Schlüssel bei Familie Krüger.",
+                "Die Miete ist am Montag fällig.",
+            ],
+        ),
+        ("en", ["Milk, eggs, cheese.", "Dentist Thursday 3 pm.", "Key at the Millers."]),
+    ],
+)
+def test_short_notes_are_in_the_language_of_all_of_them(language, notes):
+    assert set(detect_languages(notes)) == {language}

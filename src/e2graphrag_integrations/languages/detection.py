@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -180,13 +181,18 @@ def detect_language(text: str) -> str:
     return _guess(text).language
 
 
+_JOINED, _JOINED_LENGTH = 1_000, 500
+"""Number and length of the unclear texts that are read together."""
+
+
 def detect_languages(
     texts: Iterable[str] | Callable[[], Iterable[str]],
     known: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
     """Return the codes of the main languages of texts that belong together, such as those of a run.
 
-    A text whose language is unclear is in the main language of the others.
+    A text whose language is unclear is in the main language of the others. If all are unclear, it
+    is in that of all together: a few short notes have too few words each.
 
     Args:
         texts: The texts, or a function that returns them each time it is called, so that not all
@@ -204,6 +210,9 @@ def detect_languages(
     counts.update(guess.language for guess in guesses if guess.is_clear)
     if all(guess.is_clear for guess in guesses):
         return [guess.language for guess in guesses]
+    if not counts:
+        together = _guess("\n".join(text[:_JOINED_LENGTH] for text in islice(texts(), _JOINED)))
+        counts.update([together.language] if together.is_clear else [])
     return [
         guess.language if guess.is_clear else _most_likely(guess, text, counts)
         for guess, text in zip(guesses, texts(), strict=True)

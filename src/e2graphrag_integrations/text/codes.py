@@ -28,10 +28,14 @@ START = "^"
 """First character of a further term of a code with which a line begins, as that of a clause does
 where it is written, but not where it is cited."""
 
-_ALNUM = rf"[^\W_{UNSPACED}]"
+_HANGUL = "가-힣"
+_ALNUM = rf"[^\W_{UNSPACED}{_HANGUL}]"
+"""A character of a code. Chinese and Japanese words and Korean particles adjoin codes."""
+
+_ALONE, _ENDS = rf"(?<!_)(?<!{_ALNUM})", rf"(?!_|{_ALNUM})"
 _HYPHENS = "\u2010\u2011-"
 
-_HINT = re.compile(rf"[\d@_年]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
+_HINT = re.compile(rf"[\d@_年点點]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
 """Every code matches it, and most words of prose do not."""
 
 _TOKEN = re.compile(r"\S+")
@@ -52,15 +56,16 @@ _CODE = re.compile(
     re.VERBOSE,
 )
 _SPACED = re.compile(
-    rf"(?<!\w)([A-Z][A-Za-z]{{1,14}})\ (\d{{1,6}}[A-Za-z]?)(?![\w.,/:{_HYPHENS}]?\w)"
+    rf"{_ALONE}([A-Z][A-Za-z]{{1,14}})\ (\d{{1,6}}[A-Za-z]?){_ENDS}(?![.,/:{_HYPHENS}]{_ALNUM})"
 )
 """A name before a number, such as `RTX 4090`."""
 
 _GROUPED = re.compile(
-    r"""
-      (?<![\w+.,-])(?:(?P<country>\+\d{1,3})[\ -])?\(?\+?\d{1,4}\)?(?:[\ -]\d{2,5}){2,6}(?![.,-]?\w)
-    | (?<!\w)(?P<mixed>[A-Z]{2}\d{2}(?:\ [A-Z\d]{4}){2,7}(?:\ [A-Z\d]{1,4})?
-        | (?:[A-Z]{1,2}\d[A-Z\d]?\ \d[A-Z]{2}|[A-Z]\d[A-Z]\ \d[A-Z]\d))(?!\w)
+    rf"""
+      {_ALONE}(?<![+.,-])(?:(?P<country>\+\d{{1,3}})[\ -])?\(?\+?\d{{1,4}}\)?
+        (?:[\ -]\d{{2,5}}){{2,6}}{_ENDS}(?![.,-]{_ALNUM})
+    | {_ALONE}(?P<mixed>[A-Z]{{2}}\d{{2}}(?:\ [A-Z\d]{{4}}){{2,7}}(?:\ [A-Z\d]{{1,4}})?
+        | (?:[A-Z]{{1,2}}\d[A-Z\d]?\ \d[A-Z]{{2}}|[A-Z]\d[A-Z]\ \d[A-Z]\d)){_ENDS}
     """,
     re.VERBOSE,
 )
