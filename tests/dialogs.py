@@ -90,7 +90,6 @@ COMPLETE = (
     Dialog("How often is Camdrine injected?", "camdrine dose", FOOD),
     Dialog("What does a parking permit cost residents?", "parking", LENT),
     Dialog("How long is a backup kept by Quillbase?", "quillbase backup", LOGIN),
-    Dialog("How often does this comet return?", "comet", (*FOOD, *INJECTED)),
     Dialog("How much barley do I soak overnight?", "soup", (*COST, *DOUGH)),
 )
 """Complete questions that share a word with the conversation before them."""
@@ -99,5 +98,6 @@ MISSED = (
     Dialog("And how much is it?", "tandric cost", LOGIN),
     Dialog("Can children take it?", "velorin children", FOOD),
     Dialog("What did she build?", "ilsabet", DIED),
+    Dialog("How often does this comet return?", "comet", (*FOOD, *INJECTED)),
 )
 """Questions whose document is not the first hit yet."""

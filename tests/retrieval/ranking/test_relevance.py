@@ -135,7 +135,8 @@ def test_bm25_confidence_falls_if_rare_query_terms_do_not_match(with_cosines, mo
     rag = with_cosines({"common bird": 0}, {"common fish": 0}, {"other fish": 0}, {"old sea": 0})
     common, rare = math.log(1 + 2.5 / 2.5) ** 2, math.log(1 + 4.5 / 0.5) ** 2
     relevance = relevance_of(rag, f"common{more}", dict(BM25, relevance_power=1))
-    confidence = min(1, 4 * common / (common + unknown * rare))
+    trusted = {0: 0.5, 1: 0.5, 3: 1.5 / 4}[unknown]
+    confidence = min(1, common / (common + unknown * rare) / trusted)
     assert relevance.bm25_confidence == pytest.approx(confidence)
     assert by_window(relevance.windows) == pytest.approx({0: confidence, 1: confidence})
     assert relevance.unsmoothed(np.array([0, 3])) == pytest.approx([confidence, 0])

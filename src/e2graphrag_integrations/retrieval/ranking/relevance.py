@@ -31,9 +31,12 @@ _TRUSTED_LOG_ODDS = 1.5
 """Difference between the log-odds of the best and the last window from which cosines have full
 weight, if the ranking contains all windows. For all-MiniLM-L6-v2, it is a cosine of 0.28."""
 
-_TRUSTED_FRACTION = 0.25
-"""BM25 has full weight if the best window reaches this fraction of the query's full BM25 score.
-docs/constants.md compares other values."""
+_TRUSTED_FRACTION, _TRUSTED_MOST = 0.25, 0.5
+"""BM25 has full weight if the best window reaches this fraction of the query's full BM25 score, or
+up to the second one in a short question. docs/constants.md compares other values."""
+
+_TRUSTED_WORDS = 1.5
+"""Number of words with content that a short question must have in the best window."""
 
 _MIN_WORDS = 2
 """Minimum number of words with content that make a question specific."""
@@ -187,7 +190,8 @@ class Relevance:
     def bm25_confidence(self) -> float:
         """The confidence in the BM25 ranking, in [0, 1]; close to 0 if only common words match.
 
-        This is the best score divided by a quarter of the query's full score, but at most 1. The
+        This is the best score divided by a quarter of the query's full score, but at most 1. In a
+        short question, it is more than a quarter: one of three words may be found by chance. The
         full score is that of a window of average length that contains every query term once. For
         a question in English about texts in another language, it is divided by the full score
         itself: such texts contain English words by chance.
@@ -196,7 +200,10 @@ class Relevance:
         full = self.terms.full_score
         if not len(scores) or not full:
             return 0.0
-        trusted = 1.0 if self.terms.are_foreign else _TRUSTED_FRACTION
+        of_words = _TRUSTED_WORDS / max(1, len(self.terms.telling))
+        trusted = min(_TRUSTED_MOST, max(_TRUSTED_FRACTION, of_words))
+        if self.terms.are_foreign:
+            trusted = 1.0
         return min(1.0, float(scores[0]) / (full * trusted))
 
     @lazy
