@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.arrays import IntArray, values_at
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.matching.linking import Link, Linking, link
 from e2graphrag_integrations.retrieval.question_words import content_words
@@ -50,6 +49,9 @@ _FEW_CHUNKS = 10
 
 _MAX_WRITTEN = 4
 """Number of seeds, rarest first, whose words are looked up."""
+
+_MAX_WINDOWS = 1000
+"""Maximum number of windows with the rarest word of a name, which limits the time."""
 
 _WRITTEN = 0.7
 """Part of the lowest score of a chunk with a name that one with its words gets."""
@@ -215,14 +217,19 @@ class Seeds:
         chunks, scores = self._snapshot.personalized_pagerank.rank(
             weights, damping=damping, n_iter=n_iter, allowed=self._allowed
         )
-        values = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
+        added: dict[int, float] = {}
         for seed in self.ranked[:_MAX_WRITTEN]:
             own = self.allowed_chunks(seed.entity)
-            least = min((values.get(chunk, 0.0) for chunk in own.tolist()), default=0.0)
+            least = float(values_at(own, chunks, scores).min(initial=np.inf))
             for chunk in np.setdiff1d(self._with_words_of(seed), own).tolist():
-                values[chunk] = max(values.get(chunk, 0.0), _WRITTEN * least)
-        found = np.asarray(sorted(values), dtype=np.int64)
-        return found, np.asarray([values[chunk] for chunk in found.tolist()])
+                added[chunk] = max(added.get(chunk, 0.0), _WRITTEN * least)
+        if not added:
+            return chunks, scores
+        found = np.union1d(chunks, np.asarray([*added], dtype=np.int64))
+        values = np.asarray(values_at(found, chunks, scores), dtype=np.float64)
+        places = np.searchsorted(found, [*added])
+        values[places] = np.maximum(values[places], [*added.values()])
+        return found, values
 
     def _with_words_of(self, seed: Seed) -> IntArray:
         """Return the allowed chunks whose text or title has all words of a name, if they are few.
@@ -231,13 +238,18 @@ class Seeds:
         title.
         """
         snapshot, bm25 = self._snapshot, self._snapshot.bm25
-        words = terms_of(snapshot.subjects.names[seed.entity])
-        if not words or all(map(is_common_word, words)):
-            return np.empty(0, dtype=np.int64)
-        windows = reduce(np.intersect1d, [bm25.texts_with(word) for word in dict.fromkeys(words)])
+        words = [*dict.fromkeys(terms_of(snapshot.subjects.names[seed.entity]))]
+        nothing = np.empty(0, dtype=np.int64)
+        if all(map(is_common_word, words)):
+            return nothing
+        rarest = min(words, key=bm25.doc_freq)
+        if bm25.doc_freq(rarest) > _MAX_WINDOWS:
+            return nothing
+        windows = bm25.texts_with(rarest)
+        windows = windows[bm25.contain(words, windows).all(axis=0)]
         nodes = np.unique(snapshot.dense.window_nodes[windows])
         chunks = np.searchsorted(snapshot.chunk_nodes, nodes[snapshot.is_chunk[nodes]])
-        return self.allowed_among(chunks) if len(chunks) <= _FEW_CHUNKS else chunks[:0]
+        return self.allowed_among(chunks) if len(chunks) <= _FEW_CHUNKS else nothing
 
     def _count_shared(self, a: Seed, b: Seed) -> int:
         """Return the number of allowed chunks with both seeds."""
