@@ -32,11 +32,11 @@ class Background:
     """
 
     def __init__(self, relevance: Relevance, named: Collection[str]) -> None:
-        terms, bm25 = relevance.terms, relevance.terms.bm25
+        terms = relevance.terms
         topic = set(topic_terms(relevance.query.question)).difference(named)
         words = dict.fromkeys(terms.words)
         self._words = [one for one in words if one in topic and one not in terms.weights]
-        self._weights = np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in self._words])
+        self._weights = terms.rarity(self._words)
         self._relevance = relevance
 
     def factors(self, rows: IntArray, weight: float) -> Floats:

@@ -257,8 +257,8 @@ class _Words:
     """
 
     def __init__(self, relevance: Relevance, snapshot: Snapshot) -> None:
-        bm25 = snapshot.bm25
-        weights = {one: bm25.idf(one) or bm25.idf_of_unique for one in relevance.terms.words}
+        words = [*dict.fromkeys(relevance.terms.words)]
+        weights = dict(zip(words, relevance.terms.rarity(words).tolist(), strict=True))
         least = _TELLING * max(weights.values(), default=0.0)
         self._words = [one for one, weight in weights.items() if weight >= least]
         self._weights = np.asarray([weights[one] for one in self._words])

@@ -18,6 +18,7 @@ from e2graphrag_integrations.retrieval.question_words import (
 )
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.numbered import other_numeral
 from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
@@ -165,6 +166,11 @@ class QuestionTerms:
         for (row, _), own in zip(spelled, found, strict=True):
             mask[row] |= own
         return mask
+
+    def rarity(self, words: Sequence[str]) -> Floats:
+        """Return the IDF of words, shape (n,); an unknown word counts like one in a single text."""
+        bm25 = self.bm25
+        return np.asarray([bm25.idf(one) or bm25.idf_of_unique for one in words])
 
     @lazy
     def are_foreign(self) -> bool:

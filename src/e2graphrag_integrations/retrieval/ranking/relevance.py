@@ -249,7 +249,7 @@ class Relevance:
         terms, words = self.terms, self.terms.telling
         if len(words) < _MIN_WORDS or not len(windows):
             return np.ones(len(windows))
-        weights = np.asarray([terms.bm25.idf(one) or terms.bm25.idf_of_unique for one in words])
+        weights = terms.rarity(words)
         shares = weights @ terms.contain(words, windows) / weights.sum()
         return np.asarray(1 + np.maximum(0.0, (shares - _MIN_SHARE) / (1 - _MIN_SHARE)))
 
