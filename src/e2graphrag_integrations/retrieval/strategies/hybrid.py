@@ -27,7 +27,7 @@ from e2graphrag_integrations.retrieval.names.bridges import (
     find_bridges,
     parts_of_name,
 )
-from e2graphrag_integrations.retrieval.names.code_matches import CodeMatch, CodeMatches
+from e2graphrag_integrations.retrieval.names.code_matches import CodeMatches
 from e2graphrag_integrations.retrieval.names.namesakes import find_namesakes
 from e2graphrag_integrations.retrieval.names.seeds import Seeds, joined_names, specificity
 from e2graphrag_integrations.retrieval.ranking.breadth import cover_question, is_overview
@@ -360,7 +360,9 @@ class _HybridSearch:
                     weight,
                     "local",
                     *ranked,
-                    factors=self.asked_share(ranked[0], self.weight_of_names, _LEAST_NAME),
+                    factors=self.asked_share(
+                        ranked[0], self.background.weight_of_names, _LEAST_NAME
+                    ),
                 )
             )
         # `mode="local"` has no relevance, which says which of many chunks with both names is best.
@@ -459,7 +461,7 @@ class _HybridSearch:
                 if not local:  # of chunks with equal codes, the more relevant one is better
                     scores += self.relevance.of_chunks(chunks) / 1000
                 ranked = self.best_chunks(chunks, scores)
-                factors = self.asked_share(ranked[0], self.weight_of_codes)
+                factors = self.asked_share(ranked[0], self.background.weight_of_codes)
                 lists.append(
                     WeightedList(
                         name,
@@ -488,28 +490,7 @@ class _HybridSearch:
     @lazy
     def background(self) -> Background:
         """Compares the nodes with names and codes by the rest of the question."""
-        links = self.seeds.linking.links
-        texts = [text for one in links for text in (one.mention, one.entity)]
-        texts += [text for one in self.codes.found for text in (one.text, *self.labels_of(one))]
-        named = {word for text in texts for word in terms_of(text)}
-        return Background(self.relevance, named)
-
-    def labels_of(self, code: CodeMatch) -> list[str]:
-        """Return the word before a code, which says what it is, as in "clause 12.3"."""
-        before, found, _ = self.query.question.partition(code.text)
-        return before.split()[-1:] if found else []
-
-    @property
-    def weight_of_names(self) -> float:
-        """The IDF of the name with the rarest words."""
-        bm25 = self.snapshot.bm25
-        names = (dict.fromkeys(terms_of(one.entity)) for one in self.seeds.linking.links)
-        return max((sum(bm25.idf(word) for word in words) for words in names), default=0.0)
-
-    @property
-    def weight_of_codes(self) -> float:
-        """The IDF of the rarest code."""
-        return max((self.snapshot.bm25.idf(one.term) for one in self.codes.found), default=0.0)
+        return Background(self.relevance, self.seeds.linking.links, self.codes)
 
     def title_links(self, lists: Sequence[WeightedList]) -> WeightedList:
         """Follow title links from the best chunks of the other lists.
