@@ -279,7 +279,7 @@ def factor_of_complete(terms, window):
     idf = {word: bm25.idf(word) or bm25.idf_of_unique for word in words}
     found = sum(idf[word] for word in words if terms.contain([word], np.array([window])).any())
     share = found / sum(idf.values()) if len(words) > 1 else 0
-    return 1 + max(0, (share - 0.7) / 0.3)
+    return 1 + max(0, (share - 0.8) / 0.2)
 
 
 def relevance_by_formula(rag, question, settings):

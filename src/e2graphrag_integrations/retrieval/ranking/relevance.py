@@ -41,7 +41,7 @@ _TRUSTED_WORDS = 1.5
 _MIN_WORDS = 2
 """Minimum number of words with content that make a question specific."""
 
-_MIN_SHARE = 0.7
+_MIN_SHARE = 0.8
 """Share of these words, by IDF, from which a BM25 score counts more."""
 
 _FIELD_WEIGHT = 0.5
