@@ -43,6 +43,18 @@ SIGNERS = [
 ]
 DOUGHS = [f"Add {amount} cup of milk and stir the dough." for amount in "½⅓¼¾⅔⅛"]
 TYPES = [f"Patients with type {n} of the fever slept for a day." for n in ("II", "III", "IV", "VI")]
+BUDGETS = [
+    f"{name}的预算是{n}万元。"
+    for name, n in zip("桥港路塔馆院站", (32, 302, 320, 23, 203, 230, 332), strict=True)
+]
+OPENINGS = [
+    f"{name}在下午{hour}点开门。"
+    for name, hour in zip("桥港路塔馆院站", "一二三四五六七", strict=True)
+]
+STARTS = [
+    f"{name}于九月{day}日开工。"
+    for name, day in zip("桥港路塔馆院站", "一二三四五六七", strict=True)
+]
 
 
 @pytest.mark.fast_cases(8)
@@ -69,6 +81,9 @@ TYPES = [f"Patients with type {n} of the fever slept for a day." for n in ("II",
         (OFFICES, "When did the UAE office answer the letter?", "U.A.E."),
         (OFFICES, "When did the N.A.T.O. office answer the letter?", "NATO"),
         (TYPES, "How long did patients with type 4 sleep?", "IV"),
+        (BUDGETS, "什么的预算是三百二十万元?", "320"),
+        (OPENINGS, "什么在16点开门?", "四点"),
+        (STARTS, "9月6日什么开工?", "六日"),
     ],
 )
 def test_another_notation_finds_the_text(texts, question, expected):

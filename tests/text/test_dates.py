@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations.text.dates import find_dates
+from e2graphrag_integrations.text.dates import find_dates, find_han_days
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,24 @@ def test_a_date_that_may_mean_two_days_has_two_forms():
 )
 def test_other_numbers_are_no_dates(text):
     assert list(find_dates(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("九月六日", "--09-06"),
+        ("9月6号", "--09-06"),
+        ("9월 6일", "--09-06"),
+        ("十二月二十八日", "--12-28"),
+        ("2024年9月6日", "--09-06"),
+        ("九月份", "--09"),
+    ],
+)
+def test_a_day_without_a_year_is_found_in_east_asian_languages(text, form):
+    [day] = find_han_days(f"在{text}见面")
+    assert day.forms == (form,)
+
+
+@pytest.mark.parametrize("text", ["三个月", "三月后", "13月", "2月30日", "岁月"])
+def test_other_characters_are_no_days(text):
+    assert list(find_han_days(f"在{text}见面")) == []

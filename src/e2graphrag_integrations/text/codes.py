@@ -16,7 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from e2graphrag_integrations.text.dates import Date, Time, find_dates, find_times, is_month
+from e2graphrag_integrations.text.dates import (
+    Date,
+    Time,
+    find_dates,
+    find_han_days,
+    find_times,
+    is_month,
+)
+from e2graphrag_integrations.text.han_numbers import Amount, find_amounts
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
@@ -35,7 +43,9 @@ _ALNUM = rf"[^\W_{UNSPACED}{_HANGUL}]"
 _ALONE, _ENDS = rf"(?<!_)(?<!{_ALNUM})", rf"(?!_|{_ALNUM})"
 _HYPHENS = "\u2010\u2011-"
 
-_HINT = re.compile(rf"[\d@_年点點]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
+_HINT = re.compile(
+    rf"[\d@_年月点點时時十百千万萬亿億]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]"
+)
 """Every code matches it, and most words of prose do not."""
 
 _TOKEN = re.compile(r"\S+")
@@ -116,6 +126,9 @@ _MIN_LONG_NUMBER = 9
 _MIN_NUMBER = 4
 """Minimum number of digits of a plain number in a question that may be written with commas."""
 
+_MIN_AMOUNT = 3
+"""Minimum number of digits of a number in Chinese characters in a question."""
+
 _HUMPS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z0-9]+)+")
 _HUMP = re.compile(r"[A-Z]?[a-z0-9]+")
 
@@ -153,6 +166,8 @@ def code_terms(text: str) -> list[str]:
         return sorted(terms)
     dates = list(find_dates(text))
     moments: list[Date | Time] = [*dates, *find_times(text)]
+    terms.update(one.digits for one in find_amounts(text))
+    terms.update(term for one in find_han_days(text) for term in _terms_of_han_day(one))
     for moment in moments:
         terms.update(_terms_of_moment(moment))
         if _begins_line(text, moment.start):
@@ -180,7 +195,13 @@ def question_codes(question: str) -> list[QuestionCode]:
     """
     dates, times = list(find_dates(question)), list(find_times(question))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
+    found += [one for one in find_han_days(question) if not _overlaps(one, dates)]
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
+    codes += [
+        QuestionCode(question[one.start : one.end], (one.digits,))
+        for one in find_amounts(question)
+        if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, dates)
+    ]
     codes += [
         QuestionCode(one.group(), _marked(_fraction(one))) for one in _FRACTION.finditer(question)
     ]
@@ -244,6 +265,16 @@ def _terms_of_moment(moment: Date | Time) -> Iterator[str]:
         yield MARK + form
         if isinstance(moment, Date):
             yield MARK + form[: len("2024-03")]
+
+
+def _terms_of_han_day(day: Date) -> Iterator[str]:
+    for form in day.forms:
+        yield MARK + form
+        yield MARK + form[: len("--03")]
+
+
+def _overlaps(one: Date | Amount, others: Sequence[Date]) -> bool:
+    return any(other.start < one.end and one.start < other.end for other in others)
 
 
 def _begins_line(text: str, at: int) -> bool:

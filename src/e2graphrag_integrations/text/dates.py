@@ -1,4 +1,4 @@
-"""Dates and times in several notations and languages, and numbers in Chinese characters."""
+"""Dates and times in several notations and languages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-_HAN_DIGITS = MappingProxyType(
-    {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
-)
-_HAN_UNITS = MappingProxyType({"十": 10, "百": 100, "千": 1000})
-HAN_NUMBER = "[〇零一二三四五六七八九十百千两兩]{1,7}"
+from e2graphrag_integrations.text.han_numbers import HAN_DIGITS, HAN_NUMBER, value_of_han
 
 _MONTHS = """
 january jan januar janvier enero gennaio janeiro januari января stycznia
@@ -105,6 +101,36 @@ def find_dates(text: str) -> Iterator[Date]:
                 yield Date(match.start(), end, forms)
 
 
+_HAN_DAY = re.compile(
+    r"""
+      (?<![\d./])(?P<m1>\d{1,2})\s?[月월](?:份|\s?(?P<d1>\d{1,2})\s?[日号號일])?
+    | (?<![一二三四五六七八九十百])(?P<m2>十?[一二三四五六七八九十])月
+      (?:份|(?P<d2>[一二三]?十?[一二三四五六七八九十])[日号號]|(?![后後内內以]))
+    """,
+    re.VERBOSE,
+)
+_HAN_DAY_HINT = re.compile("[月월]")
+
+
+def find_han_days(text: str) -> Iterator[Date]:
+    """Yield the days and months without a year in Chinese, Japanese and Korean, in order.
+
+    >>> [one.forms for one in find_han_days("九月六日, 9月6日, 9월 6일, 九月份")]
+    [('--09-06',), ('--09-06',), ('--09-06',), ('--09',)]
+    """
+    if _HAN_DAY_HINT.search(text) is None:
+        return
+    for match in _HAN_DAY.finditer(text):
+        if form := _form_of_han_day(match):
+            yield Date(match.start(), match.end(), (form,))
+
+
+def _form_of_han_day(match: re.Match[str]) -> str:
+    day = match["d1"] or match["d2"]
+    form = _form("2024", match["m1"] or match["m2"], day)  # a leap year has all days
+    return form and f"-{form[len('2024') :]}"
+
+
 def is_month(word: str) -> bool:
     """Return whether a word is the name of a month in one of ten languages."""
     return word.casefold() in MONTHS
@@ -131,36 +157,23 @@ def _form(year: str, month: str, day: str | None) -> str:
     return date.isoformat() if day else date.isoformat()[: len("2024-03")]
 
 
-def value_of_han(number: str) -> int:
-    """Return the value of a number such as 二百零三, 二〇三 or 203."""
-    if number.isdecimal():
-        return int(number)
-    if not any(one in _HAN_UNITS for one in number):
-        return int("".join(str(_HAN_DIGITS[one]) for one in number))
-    total, digit = 0, 0
-    for one in number:
-        if one in _HAN_UNITS:
-            total += (digit or 1) * _HAN_UNITS[one]
-            digit = 0
-        else:
-            digit = _HAN_DIGITS[one]
-    return total + digit
-
-
-_TIME_HINT = re.compile(r"\d ?[ap]\.?m|\d ?Uhr|\dh\d|\d:\d|[点點时時]", re.IGNORECASE)
+_TIME_HINT = re.compile(r"\d ?[ap]\.?m|\d ?Uhr|\dh\d|\d:\d|[点點时時시]", re.IGNORECASE)
 _TIME = re.compile(
     rf"""
       (?<![\d.:/-])(?P<h1>0?[1-9]|1[0-2])(?:[:.](?P<m1>[0-5]\d))?\ ?(?P<half>[ap])\.?m\b\.?
     | (?<![\d.:/-])(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2>[0-5]\d))?\ ?Uhr\b
     | (?<![\w.:/-])(?P<h3>[01]?\d|2[0-4])h(?P<m3>[0-5]\d)\b
     | (?<![\w.:/-])(?P<h4>[01]?\d|2[0-4]):(?P<m4>[0-5]\d)(?P<seconds>:[0-5]\d)?(?![\w:]|[.-]\d)
-    | (?P<part>凌晨|清晨|早上|早晨|上午|中午|下午|傍晚|晚上)
-      \s*(?P<h5>\d{{1,2}}|{HAN_NUMBER})[点點时時]
-      (?:(?P<m5>\d{{1,2}}|{HAN_NUMBER})分?|(?P<thirty>半))?
+    | (?P<part>凌晨|清晨|早上|早晨|上午|午前|오전|中午|下午|午後|오후|傍晚|晚上)
+      \s*(?P<h5>\d{{1,2}}|{HAN_NUMBER})\s?[点點时時시]
+      (?:\s?(?P<m5>\d{{1,2}}|{HAN_NUMBER})\s?[分분]?|(?P<thirty>半|반))?
+    | (?<![\d.:/{HAN_DIGITS}])(?P<h6>\d{{1,2}}|{HAN_NUMBER})\s?[点點时時시]
+      (?:[钟鐘整]|\s?(?P<m6>\d{{1,2}}|{HAN_NUMBER})\s?[分분]|(?P<thirty6>半|반))
+    | (?<![\d.:/])(?P<h7>1[3-9]|2[0-4])[点點时時시](?![间間])
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_AFTERNOON = frozenset("中午 下午 傍晚 晚上".split())
+_AFTERNOON = frozenset("中午 下午 午後 오후 傍晚 晚上".split())
 _NOON = 12
 _HOURS = 24
 _MINUTES = 60
@@ -200,8 +213,9 @@ def find_times(text: str) -> Iterator[Time]:
 
 def _time_forms(match: re.Match[str]) -> tuple[str, ...]:
     """Return the forms of a time; () if it does not exist."""
-    place = next(one for one in "12345" if match[f"h{one}"])
-    minute = 30 if match["thirty"] else value_of_han(match[f"m{place}"] or "0")
+    place = next(one for one in "1234567" if match[f"h{one}"])
+    is_half_past = match["thirty"] or match["thirty6"]
+    minute = 30 if is_half_past else value_of_han(match.groupdict().get(f"m{place}") or "0")
     said = hour = value_of_han(match[f"h{place}"])
     is_afternoon = (match["half"] or "").casefold() == "p" or match["part"] in _AFTERNOON
     if is_afternoon and hour < _NOON:

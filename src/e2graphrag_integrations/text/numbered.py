@@ -15,7 +15,8 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from e2graphrag_integrations.text.dates import HAN_NUMBER, MONTHS, value_of_han
+from e2graphrag_integrations.text.dates import MONTHS
+from e2graphrag_integrations.text.han_numbers import HAN_NUMBER, value_of_han
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
