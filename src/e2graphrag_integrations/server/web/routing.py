@@ -158,7 +158,7 @@ async def _receive(
         caller: Who is calling.
         request: The request.
         most: Maximum number of bytes.
-        places: Where the place of a large body is given back.
+        places: Receives the place that a large body took.
 
     Raises:
         Problem: If it is too large, comes too slowly, or many others are large.
