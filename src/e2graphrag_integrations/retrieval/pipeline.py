@@ -132,12 +132,13 @@ def _run(stages: Sequence[Stage], draft: Draft, tracer: Tracer) -> Draft:
 def _without_repeats(searched: Draft, tracer: Tracer) -> Draft:
     """Return the packed nodes of a search; those that repeat others are replaced, if possible."""
     duplicates = searched.duplicates
-    found: Sequence[Candidate] = [*searched.candidates, *searched.spare]
+    found: Sequence[Candidate] | None = None  # windows are many, and made one by one
     mixed = _run((mix_summaries,), searched, tracer)
     draft = _run((pack,), mixed, tracer)
     while duplicates.add_repeats(draft.nodes):
         # An expansion reaches other nodes through the summaries that it leaves out.
         if searched.query.expand == "none" and not searched.has_windows:
+            found = found or [*searched.candidates, *searched.spare]
             found = _refilled(searched, found, tracer)
             kept = [one for one in found if one.row not in duplicates.repeats]
             mixed = replace(mixed, candidates=kept[: searched.query.k])
