@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import random
 from pathlib import Path
 
 import pytest
+from pypdf import PdfReader, PdfWriter
 
 from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import UnreadableFileError
-from e2graphrag_integrations.loaders import read_documents, read_file
+from e2graphrag_integrations.loaders import read_data, read_documents, read_file
 from file_makers import make_pdf, make_pdf_of
 
 
@@ -61,3 +63,17 @@ def test_cells_of_table_rows_are_separated(tmp_path: Path):
         "Bob | 1901 | Oslo",
         "A line in two parts.",
     ]
+
+
+@pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])
+def test_only_a_pdf_that_needs_a_password_is_refused(algorithm: str):
+    def encrypted(password: str) -> bytes:
+        writer = PdfWriter(clone_from=PdfReader(io.BytesIO(make_pdf(["Alice met Bob."]))))
+        writer.encrypt(password, "owner", algorithm=algorithm)
+        out = io.BytesIO()
+        writer.write(out)
+        return out.getvalue()
+
+    assert read_data(encrypted(""), "a.pdf").text.strip() == "Alice met Bob."
+    with pytest.raises(UnreadableFileError, match="it is protected with a password"):
+        read_data(encrypted("secret"), "a.pdf")

@@ -79,6 +79,30 @@ _INDEX_FILES = (".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e
 """Endings of the files and folders of an index, which are not documents."""
 
 
+_OWNER_FILE = "~$"
+"""Start of the names of files in which an office program notes who has a document open."""
+
+_SYSTEM_FILES = frozenset({"desktop.ini", "thumbs.db"})
+"""Files that Windows hides in folders."""
+
+_SAVE_AS: Mapping[str, str] = MappingProxyType(
+    {
+        ".doc": "save it as .docx",
+        ".odt": "save it as .docx",
+        ".pages": "save it as .docx",
+        ".xls": "save it as .xlsx",
+        ".xlsb": "save it as .xlsx",
+        ".ods": "save it as .xlsx",
+        ".numbers": "save it as .xlsx",
+        ".ppt": "save it as .pptx",
+        ".odp": "save it as .pptx",
+        ".key": "save it as .pptx",
+        **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"), "unpack it"),
+    }
+)
+"""What to do about files that contain texts but cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
     """A file that was not read.
@@ -99,7 +123,8 @@ class SkippedFile:
         if self.error is not None:
             return str(self.error)
         suffix = self.path.suffix if self.path is not None else ""
-        return f"unknown kind of file: {suffix or 'no suffix'}"
+        advice = _SAVE_AS.get(suffix.lower())
+        return f"unknown kind of file: {suffix or 'no suffix'}" + (f"; {advice}" if advice else "")
 
 
 def read_documents(
@@ -116,9 +141,9 @@ def read_documents(
 
     The id of a document is its POSIX path relative to the given folder, or its file name if the
     file is given directly, with composed letters (NFC). `-` reads standard input as text, with the
-    id `stdin`. In folders, hidden files and the files of an index are ignored, and files with an
-    unknown suffix are skipped. A file that is given directly is read as text if its suffix is
-    unknown.
+    id `stdin`. In folders, hidden files, those of open office programs (`~$`) and the files of an
+    index are ignored, and files with an unknown suffix are skipped. A file that is given directly
+    is read as text if its suffix is unknown.
 
     A file that is found twice, also through a link, is read once: with the id of the file itself
     rather than of the link, or else with the first id. Bytes of a file name that are not valid
@@ -355,8 +380,7 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
     listed = set(names.values())
     for path in sorted(names, key=lambda one: (composed(names[one]).split("/"), names[one])):
         parts = names[path].split("/")
-        ignored = any(part.startswith(".") or part.lower().endswith(_INDEX_FILES) for part in parts)
-        if ignored or not path.is_file() or exclude(path):
+        if any(map(_is_ignored, parts)) or not path.is_file() or exclude(path):
             continue
         is_known = path.suffix.lower() in READERS
         empty = empty and not is_known
@@ -369,6 +393,13 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
             ".pdf, .html, .docx, .xlsx, .csv, .json or source code; a file given directly is read "
             "as text"
         )
+
+
+def _is_ignored(name: str) -> bool:
+    """Return whether a file or folder in a folder is hidden, or not made by the user."""
+    lower = name.lower()
+    is_hidden = lower.startswith((".", _OWNER_FILE)) or lower in _SYSTEM_FILES
+    return is_hidden or lower.endswith(_INDEX_FILES)
 
 
 def _file_data(path: Path, budget: Budget) -> bytes:

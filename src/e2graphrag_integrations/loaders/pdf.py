@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.parsing import (
+    LOCKED,
+    replace_surrogates,
+    translate_errors,
+    unreadable,
+)
 from e2graphrag_integrations.loaders.running_heads import without_running_heads
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import CELL_SEPARATOR
@@ -102,6 +107,11 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     with _translate_errors(budget):
         reader = PdfReader(io.BytesIO(data))
+        # Many encrypted files only forbid to print or to edit, and need no password.
+        is_locked = reader.is_encrypted and not reader.decrypt("")
+    if is_locked:
+        raise unreadable(budget.origin, "PDF", LOCKED)
+    with _translate_errors(budget):
         count = len(reader.pages)
         title = reader.metadata.title if reader.metadata else None
     pages: list[str] = []
