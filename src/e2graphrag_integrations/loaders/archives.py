@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from e2graphrag_integrations.errors import UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import (
-    OLD_FORMAT,
     LOCKED,
+    OLD_FORMAT,
     translate_errors,
     unreadable,
 )
