@@ -26,7 +26,12 @@ from e2graphrag_integrations.loaders.limits import Budget, LoaderLimits
 from e2graphrag_integrations.loaders.pdf import read_pdf
 from e2graphrag_integrations.loaders.pptx import read_pptx
 from e2graphrag_integrations.loaders.rtf import read_rtf
-from e2graphrag_integrations.loaders.text import read_markdown, read_text
+from e2graphrag_integrations.loaders.text import (
+    read_json,
+    read_markdown,
+    read_notebook,
+    read_text,
+)
 from e2graphrag_integrations.loaders.xlsx import read_xlsx
 from e2graphrag_integrations.types import SourceDocument
 
@@ -40,7 +45,7 @@ Reader = Callable[[str, bytes, Budget], SourceDocument]
 
 _TEXT_SUFFIXES = (
     # texts and records
-    ".txt .text .log .rst .adoc .org .tex .bib .srt .vtt .csv .tsv .json .jsonl .ndjson .geojson "
+    ".txt .text .log .rst .adoc .org .tex .bib .srt .vtt .csv .tsv "
     ".xml .yaml .yml .toml .ini .cfg .conf .properties "
     # source code
     ".py .pyi .r .jl .js .mjs .cjs .jsx .ts .tsx .vue .svelte .css .scss .less .java .kt .kts "
@@ -53,7 +58,9 @@ _TEXT_SUFFIXES = (
 
 READERS: Mapping[str, Reader] = MappingProxyType(
     dict.fromkeys(_TEXT_SUFFIXES, read_text)
+    | dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), read_json)
     | {
+        ".ipynb": read_notebook,
         ".md": read_markdown,
         ".markdown": read_markdown,
         ".pdf": read_pdf,
@@ -69,7 +76,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 )
 """Maps a lowercase file suffix to its reader."""
 
-_TEXT_READERS = frozenset({read_text, read_markdown, read_html})
+_TEXT_READERS = frozenset({read_text, read_markdown, read_json, read_notebook, read_html})
 """The readers of files that have an encoding."""
 
 _SHOWN_FILES = 3

@@ -1,10 +1,38 @@
-"""Read plain text and Markdown."""
+"""Read plain text, Markdown, JSON and notebooks."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from unicodedata import category
+
 from e2graphrag_integrations.loaders.encodings import decode
 from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable
 from e2graphrag_integrations.types import SourceDocument
+
+_NOTEBOOK = "notebook"
+
+_HEAD = 10_000
+"""The part of a Markdown text that can contain its title."""
+
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?:[^\n]*\n)*?\1[ \t]*(?:\r?\n|\Z)")
+_GIVEN_TITLE = re.compile(
+    r"""(?im)^title[ \t]*[:=][ \t]*"""
+    r"""(?:"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)'|([^"'>|\s][^\n]*))[ \t\r]*$"""
+)
+_BEFORE_TITLE = re.compile(
+    r"(?:\s|<!--.*?-->|</?(?:p|a|img|div|picture|source|br|center)\b[^<>]*>"
+    r"|\[?!\[[^\[\]\n]*\]\([^()\n]*\)(?:\]\([^()\n]*\))?)*",
+    re.DOTALL,
+)
+"""Comments, images and badges above the first heading."""
+
+_ESCAPES = re.compile(r"\\\\|(?:\\u[0-9A-Fa-f]{4})+|(?:\\[nrt])+")
+_ESCAPED = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of characters that stay escaped: control characters and lone surrogates."""
 
 
 def read_text(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
@@ -22,7 +50,10 @@ def read_text(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
 
 def read_markdown(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
-    """Return Markdown as a document; a level-1 heading on the first line becomes the title.
+    """Return Markdown as a document; the text is kept as it is.
+
+    The title is that of the front matter, or else a level-1 heading on the first line. The first
+    line comes after the front matter, comments and images.
 
     Args:
         document_id: The document's id.
@@ -33,9 +64,80 @@ def read_markdown(document_id: str, data: bytes, budget: Budget) -> SourceDocume
         UnreadableFileError: If the content is not text.
     """
     text = _decode(data, budget)
-    first_line = text.lstrip().partition("\n")[0]
-    title = first_line[2:].strip() if first_line.startswith("# ") else None
-    return SourceDocument(document_id, text, title or None)
+    return SourceDocument(document_id, text, _markdown_title(text) or None)
+
+
+def _markdown_title(text: str) -> str:
+    head = text[:_HEAD]
+    front = _FRONT_MATTER.match(head)
+    given = _GIVEN_TITLE.search(front[0]) if front else None
+    if given is not None:
+        return (given[1] or given[2] or given[3] or "").strip()
+    rest = _BEFORE_TITLE.sub("", head[front.end() if front else 0 :], count=1)
+    first, second = [*rest.lstrip().splitlines(), "", ""][:2]
+    is_underlined = bool(second.strip()) and not second.strip().strip("=")
+    return first[2:].strip() if first.startswith("# ") else first.strip() if is_underlined else ""
+
+
+def read_json(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    r"""Return JSON or lines of it as a document, in which letters are not escaped.
+
+    Many programs write `Zo\u00eb` for Zoë, which no question for her would find. Line breaks in
+    values become spaces, so that a record remains a line.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file; see `decode` for its encoding.
+        budget: Limits of the file, and its name in error messages.
+
+    Raises:
+        UnreadableFileError: If the content is not text.
+    """
+    return SourceDocument(document_id, _ESCAPES.sub(_unescaped, _decode(data, budget)))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[0] == r"\\":
+        return match[0]
+    if match[0][1] != "u":
+        return " "
+    letters: str = json.loads(f'"{match[0]}"')
+    return "".join(
+        letter if letter > "\x9f" and category(letter) not in _ESCAPED else json.dumps(letter)[1:-1]
+        for letter in letters
+    )
+
+
+def read_notebook(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    """Return the texts and the code of a Jupyter notebook as a document, without outputs.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        budget: Limits of the file, and its name in error messages.
+
+    Raises:
+        UnreadableFileError: If the content is not a notebook, or has no text.
+    """
+    with translate_errors(_NOTEBOOK, budget.origin, ValueError, RecursionError):
+        book = json.loads(_decode(data, budget))
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if not isinstance(cells, list):
+        raise unreadable(budget.origin, _NOTEBOOK, "it has no cells")
+    texts = [_cell_text(cell) for cell in cells if isinstance(cell, dict)]
+    text = replace_surrogates("\n\n".join(filter(None, texts)))
+    if not text:
+        raise unreadable(budget.origin, _NOTEBOOK, "it has no text")
+    return SourceDocument(document_id, text + "\n", _markdown_title(text) or None)
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    """Return the text of a cell; code is fenced, since its comments look like headings."""
+    source = cell.get("source")
+    lines = source if isinstance(source, list) else [source]
+    text = "".join(line for line in lines if isinstance(line, str)).strip("\n")
+    is_code = text and cell.get("cell_type") == "code"
+    return f"```\n{text}\n```" if is_code else text
 
 
 def _decode(data: bytes, budget: Budget) -> str:
