@@ -23,6 +23,7 @@ from e2graphrag_integrations.loaders.encodings import check_encoding, decode_as
 from e2graphrag_integrations.loaders.epub import read_epub
 from e2graphrag_integrations.loaders.html import read_html
 from e2graphrag_integrations.loaders.limits import Budget, LoaderLimits
+from e2graphrag_integrations.loaders.mail import read_eml, read_mbox
 from e2graphrag_integrations.loaders.pdf import read_pdf
 from e2graphrag_integrations.loaders.pptx import read_pptx
 from e2graphrag_integrations.loaders.rtf import read_rtf
@@ -69,6 +70,8 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         ".xhtml": read_html,
         ".rtf": read_rtf,
         ".epub": read_epub,
+        ".eml": read_eml,
+        ".mbox": read_mbox,
     }
     | dict.fromkeys((".docx", ".docm", ".dotx"), read_docx)
     | dict.fromkeys((".pptx", ".pptm", ".ppsx"), read_pptx)
@@ -102,6 +105,7 @@ _SAVE_AS: Mapping[str, str] = MappingProxyType(
         ".ods": "save it as .xlsx",
         ".numbers": "save it as .xlsx",
         ".ppt": "save it as .pptx",
+        ".msg": "save it as .eml",
         ".odp": "save it as .pptx",
         ".key": "save it as .pptx",
         **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"), "unpack it"),

@@ -358,7 +358,7 @@ def _problem_of(name: str, file: UploadFile) -> Problem | None:
             415,
             "FileKindError",
             f"{name!r} is of an unknown kind: use .txt, .md, .pdf, .html, .docx, .xlsx, .pptx, "
-            ".epub, .rtf, .csv, .json or source code",
+            ".epub, .rtf, .eml, .csv, .json or source code",
             values={"file": name},
         )
     if not file.size:

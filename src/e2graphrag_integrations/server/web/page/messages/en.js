@@ -697,7 +697,7 @@ export const ENGLISH = Object.freeze({
   "upload.choose_folder": "Choose a folder",
   "upload.no_files": "The folder contains no files.",
   "upload.drop": "Or drop them here.",
-  "upload.hint": "Text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF and source code, up to {size} at a time. A file with the name of a document replaces it.",
+  "upload.hint": "Text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF, e-mails and source code, up to {size} at a time. A file with the name of a document replaces it.",
   "upload.kinds": "All kinds of files",
   "upload.reading": { one: "Reading {count} file …", other: "Reading {count} files …" },
   "upload.unchanged": "the index already has this file, unchanged",

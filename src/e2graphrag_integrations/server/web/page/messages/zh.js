@@ -697,7 +697,7 @@ export const CHINESE = Object.freeze({
   "upload.choose_folder": "选择文件夹",
   "upload.no_files": "文件夹中没有文件。",
   "upload.drop": "也可以拖到此处。",
-  "upload.hint": "支持纯文本、Markdown、HTML、PDF、DOCX、XLSX、PPTX、EPUB、RTF 和源代码，每次最多 {size}。与已有文档同名的文件会替换该文档。",
+  "upload.hint": "支持纯文本、Markdown、HTML、PDF、DOCX、XLSX、PPTX、EPUB、RTF、电子邮件和源代码，每次最多 {size}。与已有文档同名的文件会替换该文档。",
   "upload.kinds": "所有支持的文件类型",
   "upload.reading": "正在读取 {count} 个文件…",
   "upload.unchanged": "索引中已有此文件，且内容未变",
