@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
+from e2graphrag_integrations.loaders.list_numbers import list_number
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 TITLE_LEVEL = 0
@@ -22,11 +23,6 @@ TITLE_LEVEL = 0
 
 _MAX_LABEL = 40
 """Maximum length of the template of a number, such as `Article %1.%2`."""
-
-_MAX_ROMAN, _MAX_LETTER = 399, 702
-"""Numbers above these are shown in digits, as nobody counts so far in letters."""
-
-_ROMANS = ((100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"))
 
 _PLACE = re.compile(r"%([1-9])")
 
@@ -200,29 +196,13 @@ class Numbering:
             above = int(match[1]) - 1
             count = counts.get(above, levels[above].first) if above in levels else 0
             is_legal = level.is_legal and above != depth
-            return _number(count, "decimal" if is_legal else levels[above].kind)
+            return list_number(count, "decimal" if is_legal else levels[above].kind)
 
         return _PLACE.sub(shown, level.label).strip()
 
 
 def _int(text: str) -> int:
     return int(text) if re.fullmatch(r"\d{1,6}", text) else 0
-
-
-def _number(count: int, kind: str) -> str:
-    """Return a number as a list shows it."""
-    if kind == "decimalZero":
-        return f"{count:02}"
-    if kind in {"lowerRoman", "upperRoman"} and 0 < count <= _MAX_ROMAN:
-        text = ""
-        for value, letters in (*_ROMANS, (1, "i")):
-            text += letters * (count // value)
-            count %= value
-        return text.upper() if kind == "upperRoman" else text
-    if kind in {"lowerLetter", "upperLetter"} and 0 < count <= _MAX_LETTER:
-        letter = chr(ord("a") + (count - 1) % 26) * ((count - 1) // 26 + 1)
-        return letter.upper() if kind == "upperLetter" else letter
-    return str(count)
 
 
 def read_notes(
