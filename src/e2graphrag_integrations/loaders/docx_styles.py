@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
-from e2graphrag_integrations.loaders.list_numbers import list_number
+from e2graphrag_integrations.loaders.tables import list_number
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 
 TITLE_LEVEL = 0

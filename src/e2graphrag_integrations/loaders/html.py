@@ -10,7 +10,6 @@ from typing import Any
 
 from e2graphrag_integrations.loaders.encodings import NOT_FOR_TEXTS, decode, marked_encoding
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.list_numbers import list_number
 from e2graphrag_integrations.loaders.main_content import (
     Content,
     ContentFilter,
@@ -19,7 +18,7 @@ from e2graphrag_integrations.loaders.main_content import (
 )
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
 from e2graphrag_integrations.loaders.sections import FileHeadings
-from e2graphrag_integrations.loaders.tables import format_row
+from e2graphrag_integrations.loaders.tables import format_row, list_number
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
