@@ -162,6 +162,34 @@ def test_the_reason_for_a_skipped_file_says_how_to_read_it(tmp_path: Path):
     ]
 
 
+def test_folders_whose_files_are_not_found_are_reported(tmp_path: Path, monkeypatch):
+    folder = tmp_path / "given"
+    for name in ("given/real/b.txt", "given/locked/c.txt", "outside/d.txt"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("A.")
+    (folder / "inner").symlink_to("real")
+    (folder / "round").symlink_to(folder)
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "out").symlink_to(tmp_path / "outside")
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path).name != "locked" and access(path, mode)
+    )
+    skipped: list[SkippedFile] = []
+    read_documents(folder, on_skip=skipped.append)
+    assert {file.document_id: file.error is None for file in skipped} == {
+        "locked": False,
+        "out": True,
+    }
+    assert [file.reason.rpartition("/")[2] for file in skipped] == [
+        "locked cannot be read: Permission denied",
+        "a link to a folder, which is not followed: give the folder itself, too",
+    ]
+    assert [path.name for path in source_files([folder])] == ["c.txt", "b.txt"]
+    with pytest.raises(InvalidInputError, match="cannot be read: permission denied"):
+        read_documents(folder / "locked")
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

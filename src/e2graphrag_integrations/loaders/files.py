@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -121,7 +122,8 @@ class SkippedFile:
     Attributes:
         document_id: The id that the document would have.
         path: The file; None for standard input.
-        error: Why the file could not be read; None for a file of an unknown kind.
+        error: Why the file, or the folder, could not be read; None for a file of an unknown kind,
+            or a link to a folder outside of the given one.
     """
 
     document_id: str
@@ -133,6 +135,8 @@ class SkippedFile:
         """Why the file was skipped, in words."""
         if self.error is not None:
             return str(self.error)
+        if self.path is not None and self.path.is_dir():
+            return "a link to a folder, which is not followed: give the folder itself, too"
         suffix = self.path.suffix if self.path is not None else ""
         advice = _SAVE_AS.get(suffix.lower())
         return f"unknown kind of file: {suffix or 'no suffix'}" + (f"; {advice}" if advice else "")
@@ -153,7 +157,8 @@ def read_documents(
     The id of a document is its POSIX path relative to the given folder, or its file name if the
     file is given directly, with composed letters (NFC). `-` reads standard input as text, with the
     id `stdin`. In folders, hidden files, those of open office programs (`~$`) and the files of an
-    index are ignored, and files with an unknown suffix are skipped. A file that is given directly
+    index are ignored, and files with an unknown suffix are skipped, like links to folders outside
+    of the given one. A file that is given directly
     is read as text if its suffix is unknown.
 
     A file that is found twice, also through a link, is read once: with the id of the file itself
@@ -225,7 +230,7 @@ def source_files(paths: Iterable[str | Path]) -> list[Path]:
             readable file.
     """
     sources = _distinct(_sources(paths, lambda _: False))
-    return [path for _, path, is_known in sources if path is not None and is_known]
+    return [path for _, path, is_known in sources if path and is_known and not path.is_dir()]
 
 
 def path_exists(path: str | Path) -> bool:
@@ -386,24 +391,37 @@ def _sources(paths: Iterable[str | Path], exclude: Callable[[Path], bool]) -> It
 
 
 def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_Source]:
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise InvalidInputError(f"folder {shown_name(folder)} cannot be read: permission denied")
     empty = True
     names = {path: path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     listed = set(names.values())
     for path in sorted(names, key=lambda one: (composed(names[one]).split("/"), names[one])):
         parts = names[path].split("/")
-        if any(map(_is_ignored, parts)) or not path.is_file() or exclude(path):
+        is_left_out = path.is_dir() and _is_left_out(path, folder)
+        is_file = path.is_file() or is_left_out
+        if any(map(_is_ignored, parts)) or not is_file or exclude(path):
             continue
-        is_known = path.suffix.lower() in READERS
+        is_known = path.suffix.lower() in READERS and not is_left_out
         empty = empty and not is_known
         # Linux can have both names.
         name = names[path] if composed(names[path]) in listed else composed(names[path])
-        yield _Source(shown_name(name), path, is_known)
+        # A folder that cannot be read is reported like such a file.
+        yield _Source(shown_name(name), path, is_known or (is_left_out and not path.is_symlink()))
     if empty:
         raise InvalidInputError(
             f"folder {shown_name(folder)} contains no file of a known kind, such as .txt, .md, "
             ".pdf, .html, .docx, .xlsx, .csv, .json or source code; a file given directly is read "
             "as text"
         )
+
+
+def _is_left_out(path: Path, folder: Path) -> bool:
+    """Return whether the files of a folder are not found: it cannot be read, or is elsewhere."""
+    if path.is_symlink():
+        own, given = (f"{os.path.realpath(one)}{os.sep}" for one in (path, folder))
+        return not (own.startswith(given) or given.startswith(own))
+    return not os.access(path, os.R_OK | os.X_OK)
 
 
 def _is_ignored(name: str) -> bool:
@@ -415,6 +433,8 @@ def _is_ignored(name: str) -> bool:
 
 def _file_data(path: Path, budget: Budget) -> bytes:
     try:
+        if path.is_dir():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         budget.check_file(path.stat().st_size)
         with path.open("rb") as file:  # a device has no size
             data = file.read(budget.limits.file_bytes + 1)
