@@ -13,6 +13,8 @@ from typing import Any
 import openpyxl
 import pytest
 from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from e2graphrag_integrations import Segment, SourceDocument
@@ -304,3 +306,44 @@ def test_cells_written_by_other_programs_are_read():
     data = changed(make_xlsx(), "xl/worksheets/sheet1.xml", "<row .*</row>", rows)
     text = read_data(data, "a.xlsx").text
     assert text.startswith("Prices\n\nAlice | | 2024-05-06\n| 2 | 3 | | x\n\nStaff")
+
+
+def test_charts_diagrams_and_untitled_slides_of_a_presentation():
+    slides = Presentation()
+    first = slides.slides.add_slide(slides.slide_layouts[5])
+    first.shapes.title.text = "Sales"
+    data = CategoryChartData()
+    data.categories = ["East", "West"]
+    data.add_series("2023", (1.5, 2))
+    data.add_series("2024", (3, None))
+    place = [Inches(1)] * 4
+    chart = first.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *place, data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Sales by region"
+    chart.value_axis.axis_title.text_frame.text = "Million"
+    slides.slides.add_slide(slides.slide_layouts[6])
+    content = saved(slides.save)
+    relation = '<Relationship Id="rId9" Type="x/diagramData" Target="../diagrams/data1.xml"/>'
+    content = changed(
+        content,
+        "ppt/slides/_rels/slide2.xml.rels",
+        "</Relationships>",
+        f"{relation}</Relationships>",
+    )
+    points = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for text in ("Plan", "Build")
+    )
+    parts = {
+        name: zipfile.ZipFile(io.BytesIO(content)).read(name) for name in zipped_names(content)
+    }
+    diagram = f'<dgm:dataModel xmlns:dgm="d" xmlns:a="a">{points}</dgm:dataModel>'
+    document = read_data(zipped(parts | {"ppt/diagrams/data1.xml": diagram}), "a.pptx")
+    table = "| 2023 | 2024\nEast | 1.5 | 3\nWest | 2 |"
+    assert parts_of(document) == [
+        (
+            {"slide": 1, "headings": ["Sales"]},
+            f"Sales\n\nSales by region Million\n{table}",
+        ),
+        ({"slide": 2}, "Plan\nBuild"),
+    ]
