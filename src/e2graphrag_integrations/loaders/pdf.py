@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import math
 import re
 from bisect import bisect_left
@@ -28,6 +29,11 @@ from e2graphrag_integrations.types import Segment, SourceDocument
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
+
+logger = logging.getLogger(__name__)
+
+_SHOWN_PAGES = 5
+"""Number of pages that a warning lists."""
 
 _STREAM_BYTES = 2**24
 """Maximum unpacked size of one stream, such as the content of a page: pypdf parses a stream in one
@@ -74,8 +80,9 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     A section begins at the line that contains the title of a bookmark, or at the start of the page
     if there is no such line on the page to which the bookmark leads. The cells of a table row that
-    the file draws as separate texts are separated by ` | `. Running heads and page numbers are left
-    out, and a title that is only a file name is ignored.
+    the file draws as separate texts are separated by ` | `. The values of a form stand below the
+    text of their page. Running heads and page numbers are left out, and a title that is only a file
+    name is ignored. A warning names pages that are images.
 
     Args:
         document_id: The document's id.
@@ -124,7 +131,8 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         budget.check_time()  # pypdf ignores errors inside an embedded form
         pages.append(replace_surrogates("".join(page.pieces)))
         budget.add_unpacked(len(pages[-1]))
-    if not any(map(str.strip, pages)):
+    forms = [_form_values(reader, number, budget) for number in range(count)]
+    if not any(map(str.strip, (*pages, *forms))):
         raise UnreadableFileError(
             CodedText(
                 "scanned_pdf",
@@ -133,7 +141,11 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
                 file=budget.origin,
             )
         )
-    text = [page + "\n\n" for page in without_running_heads(pages)]
+    _warn_of_images(reader, pages, budget)
+    text = [
+        "\n".join(filter(None, [page.rstrip("\n") if form else page, form])) + "\n\n"
+        for page, form in zip(without_running_heads(pages), forms, strict=True)
+    ]
     ends = list(accumulate(map(len, text)))
     segments = [
         Segment(end - len(page), end, {"page": number})
@@ -146,6 +158,65 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         {},
         _headings(reader, text, segments, budget).segments(segments),
     )
+
+
+def _form_values(reader: PdfReader, number: int, budget: Budget) -> str:
+    """Return what is filled in the form on a page, in lines with the names of the fields.
+
+    Extracted text does not contain it. A form that cannot be read is left out.
+    """
+    lines: list[str] = []
+    try:
+        with _translate_errors(budget):
+            for reference in _entry(reader.pages[number], "/Annots") or ():
+                budget.check_time()
+                lines.append(_field_value(reference.get_object()))
+    except FileLimitError:
+        raise
+    except UnreadableFileError:
+        return ""
+    text = replace_surrogates("\n".join(filter(None, lines)))
+    budget.add_unpacked(len(text))
+    return text
+
+
+def _field_value(field: Any) -> str:
+    """Return the name and the value of a field of a form; empty if it has no value."""
+    parent = _entry(field, "/Parent") or {}
+    value = _entry(field, "/V") or _entry(parent, "/V")
+    if _entry(field, "/Subtype") != "/Widget" or not value or value == "/Off":
+        return ""
+    names = (_entry(one, key) for key in ("/TU", "/T") for one in (field, parent))
+    values = value if isinstance(value, list) else [value]
+    shown = (", ".join(str(one).lstrip("/") for one in values), str(next(filter(None, names), "")))
+    return ": ".join(filter(None, (" ".join(text.split()) for text in reversed(shown))))
+
+
+def _entry(item: Any, key: str) -> Any:
+    """Return an entry of a dictionary of PDF, to which it may only refer; None if it is missing."""
+    return item[key] if key in item else None  # noqa: SIM401 - `get` does not follow references
+
+
+def _warn_of_images(reader: PdfReader, pages: Sequence[str], budget: Budget) -> None:
+    """Log which pages are images among pages with text, as their text is missing."""
+    empty = [number for number, page in enumerate(pages) if not page.strip()]
+    scanned = [number + 1 for number in empty if _has_image(reader, number, budget)]
+    if scanned:
+        numbers = ", ".join(map(str, scanned[:_SHOWN_PAGES]))
+        more = len(scanned) - _SHOWN_PAGES
+        logger.warning(
+            "%s: %d of %d pages are images without text (%s%s); to read them, run a program for "
+            "text recognition on the file first, such as `ocrmypdf --skip-text`",
+            *(budget.origin, len(scanned), len(pages), numbers),
+            f" and {more} more" if more > 0 else "",
+        )
+
+
+def _has_image(reader: PdfReader, number: int, budget: Budget) -> bool:
+    with contextlib.suppress(UnreadableFileError), _translate_errors(budget):
+        objects = _entry(_entry(reader.pages[number], "/Resources") or {}, "/XObject") or {}
+        return any(_entry(objects[name], "/Subtype") == "/Image" for name in objects)
+    return False
 
 
 def _title(given: str | None, document_id: str) -> str | None:
