@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import UnreadableFileError
 from e2graphrag_integrations.loaders import read_data, read_documents, read_file
 
@@ -67,3 +68,70 @@ def test_a_notebook_is_read_without_outputs():
 def test_what_is_no_notebook_or_has_no_text_is_refused(text: str):
     with pytest.raises(UnreadableFileError, match="is not a readable notebook"):
         read_data(text.encode(), "a.ipynb")
+
+
+MEETING = """WEBVTT
+
+NOTE made by a program
+of two lines
+
+3d2e-1f/12-0
+00:00:03.100 --> 00:00:05.000
+<v Alice Miller>Good morning.</v>
+
+3d2e-1f/12-1
+00:00:05.000 --> 00:00:08.000
+<v Alice Miller>We start with
+the budget.</v>
+
+STYLE
+::cue { color: red }
+
+01:02:09.000 --> 01:02:11.000 align:start
+<v Bob>It&#39;s 3 < 5 &amp; fine.</v>
+"""
+FILM = (
+    "1\n00:00:01,000 --> 00:00:02,000\nHello <i>Alice</i>.\n \n"
+    "2\n00:00:03,000 --> 00:00:04,000\n{\\an8}1984\n"
+)
+CAPTIONS = (
+    "WEBVTT\nKind: captions\n\n00:01.000 --> 00:02.000\n \nhello<00:00:01.000><c> there</c>\n\n"
+    "00:02.000 --> 00:02.010\nhello there\n \n\n00:02.010 --> 00:04.000\nhello there\nBob"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            MEETING,
+            [
+                ("00:00:03", "Alice Miller: Good morning. We start with the budget."),
+                ("01:02:09", "Bob: It's 3 < 5 & fine."),
+            ],
+        ),
+        (FILM, [("00:00:01", "Hello Alice. 1984")]),
+        (FILM.replace("\n", "\r\n"), [("00:00:01", "Hello Alice. 1984")]),
+        (
+            FILM.replace("00:00:03", "00:01:03"),
+            [("00:00:01", "Hello Alice."), ("00:01:03", "1984")],
+        ),
+        (CAPTIONS, [("00:00:01", "hello there Bob")]),
+    ],
+    ids=["meeting", "film", "windows", "pause", "captions"],
+)
+def test_subtitles_become_paragraphs_with_their_times(text: str, parts: list[tuple[str, str]]):
+    document = read_data(text.encode(), "a.vtt")
+    assert [
+        (one.metadata["time"], document.text[one.start : one.end].strip())
+        for one in map(Segment._make, document.segments)
+    ] == parts
+    assert document.text == "".join(f"{part}\n\n" for _, part in parts)
+
+
+def test_a_subtitle_file_without_times_is_kept_and_a_long_one_is_divided():
+    assert read_data(b"Alice met Bob.\n", "a.srt").text == "Alice met Bob.\n"
+    cue = b"00:00:00.000 --> 00:00:01.000\nword %d\n\n"
+    document = read_data(b"".join(cue % n for n in range(3000)), "a.srt")
+    assert len(document.segments) > 10
+    assert len(document.text.split()) == 6000

@@ -32,6 +32,7 @@ from e2graphrag_integrations.loaders.text import (
     read_json,
     read_markdown,
     read_notebook,
+    read_subtitles,
     read_text,
 )
 from e2graphrag_integrations.loaders.xlsx import read_xlsx
@@ -47,7 +48,7 @@ Reader = Callable[[str, bytes, Budget], SourceDocument]
 
 _TEXT_SUFFIXES = (
     # texts and records
-    ".txt .text .log .rst .adoc .org .tex .bib .srt .vtt .csv .tsv "
+    ".txt .text .log .rst .adoc .org .tex .bib .csv .tsv "
     ".xml .yaml .yml .toml .ini .cfg .conf .properties "
     # source code
     ".py .pyi .r .jl .js .mjs .cjs .jsx .ts .tsx .vue .svelte .css .scss .less .java .kt .kts "
@@ -63,6 +64,8 @@ READERS: Mapping[str, Reader] = MappingProxyType(
     | dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), read_json)
     | {
         ".ipynb": read_notebook,
+        ".srt": read_subtitles,
+        ".vtt": read_subtitles,
         ".md": read_markdown,
         ".markdown": read_markdown,
         ".pdf": read_pdf,
@@ -80,7 +83,9 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 )
 """Maps a lowercase file suffix to its reader."""
 
-_TEXT_READERS = frozenset({read_text, read_markdown, read_json, read_notebook, read_html})
+_TEXT_READERS = frozenset(
+    {read_text, read_markdown, read_json, read_notebook, read_subtitles, read_html}
+)
 """The readers of files that have an encoding."""
 
 _SHOWN_FILES = 3

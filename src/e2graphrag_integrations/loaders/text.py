@@ -1,17 +1,18 @@
-"""Read plain text, Markdown, JSON and notebooks."""
+"""Read plain text, Markdown, JSON, notebooks and subtitles."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 from unicodedata import category
 
 from e2graphrag_integrations.loaders.encodings import decode
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.types import Segment, SourceDocument
 
 _NOTEBOOK = "notebook"
 
@@ -33,6 +34,20 @@ _BEFORE_TITLE = re.compile(
 _ESCAPES = re.compile(r"\\\\|(?:\\u[0-9A-Fa-f]{4})+|(?:\\[nrt])+")
 _ESCAPED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories of characters that stay escaped: control characters and lone surrogates."""
+
+_PAUSE = 4.0
+"""Number of seconds without speech after which a paragraph of subtitles begins."""
+
+_PARAGRAPH, _MAX_PARAGRAPH = 400, 2000
+"""Number of characters after which a paragraph of subtitles ends with the sentence, and at once."""
+
+_NOTES = ("NOTE", "STYLE", "REGION")
+"""First words of blocks that are not shown."""
+
+_TIME = r"((?:\d{1,3}:)?\d{1,2}:\d{2}[.,]\d{1,3})"
+_CUE_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
+_VOICE = re.compile(r"\s*<v(?:\.[^\s<>]*)?\s+([^<>]{1,100})>")
+_TAG = re.compile(r"</?[A-Za-z\d][^<>]*>|\{\\[^{}]*\}")
 
 
 def read_text(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
@@ -138,6 +153,98 @@ def _cell_text(cell: Mapping[str, Any]) -> str:
     text = "".join(line for line in lines if isinstance(line, str)).strip("\n")
     is_code = text and cell.get("cell_type") == "code"
     return f"```\n{text}\n```" if is_code else text
+
+
+def read_subtitles(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    """Return subtitles, or the transcript of a meeting, as paragraphs without times and numbers.
+
+    A paragraph ends where another person speaks, after a pause, or after some sentences. A line
+    that is shown again while the next one appears is read once.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file; see `decode` for its encoding.
+        budget: Limits of the file, and its name in error messages.
+
+    Returns:
+        The document. Each paragraph is a segment with the metadata `time`, when it begins.
+
+    Raises:
+        UnreadableFileError: If the content is not text.
+    """
+    text = _decode(data, budget)
+    paragraphs: list[tuple[str, str]] = []  # times and texts
+    speaker = last_line = ""
+    end = 0.0
+    for cue in _cues(text):
+        is_new = not paragraphs or cue.start - end > _PAUSE or _is_full(paragraphs[-1][1])
+        end = cue.end
+        for line in cue.lines:
+            voice = _VOICE.match(line)
+            name = " ".join(voice[1].split()) if voice else speaker
+            shown = " ".join(html.unescape(_TAG.sub("", line)).split())
+            if not shown or (shown == last_line and name == speaker):
+                continue
+            prefix = f"{name}: " if name and (name != speaker or is_new) else ""
+            if is_new or name != speaker:
+                paragraphs.append((cue.time, prefix + shown))
+            else:
+                paragraphs[-1] = paragraphs[-1][0], f"{paragraphs[-1][1]} {shown}"
+            is_new, speaker, last_line = False, name, shown
+    if not paragraphs:
+        return SourceDocument(document_id, text)
+    segments, start = [], 0
+    for time, paragraph in paragraphs:
+        segments.append(Segment(start, start + len(paragraph) + 2, {"time": time}))
+        start = segments[-1].end
+    joined = "".join(f"{paragraph}\n\n" for _, paragraph in paragraphs)
+    return SourceDocument(document_id, joined, None, {}, segments)
+
+
+class _Cue(NamedTuple):
+    """A text that is shown from one second to another, and its first time in words of digits."""
+
+    start: float
+    end: float
+    time: str
+    lines: list[str]
+
+
+def _cues(text: str) -> Iterator[_Cue]:
+    cue: _Cue | None = None
+    is_after_blank = may_be_name = is_note = False
+    for line in text.splitlines():
+        times = _CUE_TIMES.match(line)
+        if times is not None:
+            if cue is not None:
+                # The number or the name of a subtitle stands above its times.
+                yield cue._replace(lines=cue.lines[:-1]) if may_be_name else cue
+            first, last = (_seconds(one) for one in times.groups())
+            time = f"{int(first) // 3600:02}:{int(first) // 60 % 60:02}:{int(first) % 60:02}"
+            cue = _Cue(first, last, time, [])
+            is_after_blank = may_be_name = is_note = False
+        elif not line.strip():
+            is_after_blank, may_be_name, is_note = True, False, False
+        elif cue is not None:
+            is_note = is_note or (is_after_blank and line.startswith(_NOTES))
+            may_be_name = is_after_blank and not is_note
+            is_after_blank = False
+            if not is_note:
+                cue.lines.append(line)
+    if cue is not None:
+        yield cue
+
+
+def _seconds(time: str) -> float:
+    seconds = 0.0
+    for part in time.replace(",", ".").split(":"):
+        seconds = seconds * 60 + float(part)
+    return seconds
+
+
+def _is_full(paragraph: str) -> bool:
+    is_end = paragraph[-1] in ".!?…。！？" or len(paragraph) > _MAX_PARAGRAPH
+    return len(paragraph) > _PARAGRAPH and is_end
 
 
 def _decode(data: bytes, budget: Budget) -> str:
