@@ -75,6 +75,17 @@ def test_the_encoding_of_an_email_may_be_wrong_or_missing(content_type: bytes, b
     assert text in {"Grüße", "Viele Grüße", "Viele Grüße aus München, Jörg"}
 
 
+def test_a_page_saved_in_one_file_is_read_without_its_styles():
+    page = EmailMessage()
+    page["Subject"] = "The harbor"
+    page.set_content("<h1>The harbor</h1><p>Grüße</p>", subtype="html")
+    page.add_related("p { color: red }", "css", cid="<style>")
+    page.add_related(b"x", "image", "png", cid="<logo>")
+    document = read_data(bytes(page), "a.mhtml")
+    assert document.title == "The harbor"
+    assert document.text == "Subject: The harbor\n\nThe harbor\n\nGrüße"
+
+
 def test_each_email_of_a_mailbox_is_a_segment():
     first, second = bytes(make_mail("One.\n\n>From here on.\n")), b"Subject: Two\r\n\r\nText.\r\n"
     start = b"From j@example.org Mon May  6 23:30:00 2024"

@@ -43,6 +43,11 @@ def test_invalid_encoding_is_rejected_with_file_and_offset(
         read_file(tmp_path / "a.txt")
 
 
+def test_colors_of_terminals_are_left_out():
+    data = b"\x1b[1;31mERROR\x1b[0m db: no route\r\n"
+    assert read_data(data, "a.log").text == "ERROR db: no route\r\n"
+
+
 def test_escaped_letters_of_json_are_read_and_records_stay_lines():
     data = rb"""{"name": "Zo\u00eb", "face": "\ud83d\ude00", "text": "One\n\nTwo\tThree\u00a0m"}
 {"path": "C:\\new\\u00eb", "odd": "\u0022 \u0000 \ud83d \u2028 \"", "plain": "\u0041"}"""

@@ -75,6 +75,8 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         ".rtf": read_rtf,
         ".epub": read_epub,
         ".eml": read_eml,
+        ".mht": read_eml,
+        ".mhtml": read_eml,
         ".mbox": read_mbox,
     }
     | dict.fromkeys((".docx", ".docm", ".dotx"), read_docx)

@@ -1,4 +1,4 @@
-"""Read e-mails: single ones, and mailboxes with many."""
+"""Read e-mails, mailboxes with many, and web pages that a browser has saved as an e-mail."""
 
 from __future__ import annotations
 
@@ -139,8 +139,10 @@ def _parts(part: MIMEPart, budget: Budget, depth: int) -> Iterator[str]:
         if depth < _MAX_DEPTH:
             yield _text(inner[0], budget, depth + 1)
     elif inner:
-        for one in inner:
-            yield from _parts(one, budget, depth)
+        for number, one in enumerate(inner):
+            # What belongs to a page, such as its styles, is no text of its own.
+            if kind != "multipart/related" or not number or one.get_filename():
+                yield from _parts(one, budget, depth)
     elif name or is_attached:
         if not is_picture:
             yield f"Attachment: {' '.join(name.split())[:_MAX_FIELD] or kind}"

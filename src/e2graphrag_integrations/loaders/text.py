@@ -35,6 +35,9 @@ _ESCAPES = re.compile(r"\\\\|(?:\\u[0-9A-Fa-f]{4})+|(?:\\[nrt])+")
 _ESCAPED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories of characters that stay escaped: control characters and lone surrogates."""
 
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+"""Colors of a terminal, which would become parts of words."""
+
 _PAUSE = 4.0
 """Number of seconds without speech after which a paragraph of subtitles begins."""
 
@@ -250,4 +253,4 @@ def _is_full(paragraph: str) -> bool:
 def _decode(data: bytes, budget: Budget) -> str:
     decoded = decode(data, budget.origin)
     budget.guess = decoded.guess
-    return decoded.text
+    return _COLORS.sub("", decoded.text)
