@@ -115,7 +115,6 @@ _SAVE_AS: Mapping[str, str] = MappingProxyType(
         ".ppt": "save it as .pptx",
         ".msg": "save it as .eml",
         ".odp": "save it as .pptx",
-        ".key": "save it as .pptx",
         **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"), "unpack it"),
     }
 )

@@ -245,8 +245,8 @@ def _rows(archive: Archive, part: str, book: _Book, budget: Budget) -> Iterator[
     number = 0
     for event, name, element in archive.events_outside({"rPh"}, part):
         if event == "start" and name == "c":
-            cell = _Cell(attribute(element, "t") or "n", attribute(element, "s") or "")
-            for _ in range(_column(attribute(element, "r")) - len(row)):
+            cell = _Cell(element.get("t", "n"), element.get("s", ""))
+            for _ in range(_column(element.get("r")) - len(row)):
                 budget.add_cell()
                 row.append("")
         elif event == "end" and name == "c":
