@@ -141,3 +141,13 @@ def test_pages_that_are_images_among_others_are_named(caplog: pytest.LogCaptureF
     caplog.clear()
     read_data(make_pdf(["", "Text."]), "a.pdf")
     assert caplog.text == ""
+
+
+def test_texts_that_a_file_draws_from_right_to_left_do_not_run_together():
+    def at(x: int, text: str) -> bytes:
+        return b"BT /F1 12 Tf %d 700 Td (%s) Tj ET " % (x, text.encode())
+
+    page = at(400, "Invoice 7") + at(72, "Alice Miller") + at(200, "Oslo") + at(195, "x")
+    assert read_data(make_pdf_of([page], [0]), "a.pdf").text.strip() == (
+        "Invoice 7 | Alice Miller | Oslox"
+    )

@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -54,6 +55,10 @@ _CHARACTER_WIDTH = 0.5
 _CELL_GAP = 1.0
 """Minimum gap between the cells of a row, in ems and beyond 10% of the text before it. A space
 between words is 0.3 em wide."""
+
+_JUMP = 2.0
+"""Minimum way back to a text on the left that is not part of the same word, in ems. Accents are
+drawn closer to their letters."""
 
 _MAX_HEADING = 400
 """Maximum length of a line that can be a heading."""
@@ -323,7 +328,8 @@ class _PageText:
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        self._end = math.inf  # estimated right end of the last text on the line
+        self._start = -math.inf  # left end of the last text on the line
+        self._end = math.inf  # its estimated right end
 
     def add(
         self, text: str, outer: Sequence[float], inner: Sequence[float], _font: Any, size: float
@@ -338,9 +344,23 @@ class _PageText:
         word = text.lstrip(" ")
         if word != text and left - self._end > _CELL_GAP * em and word.strip():
             text = CELL_SEPARATOR + word
+        elif self._is_before(word, left, em):
+            text = CELL_SEPARATOR + text
         self.pieces.append(text)
         if text.endswith("\n"):
-            self._end = math.inf
+            self._start, self._end = -math.inf, math.inf
         elif word:
+            self._start = left
             last_line = word.rpartition("\n")[2]
             self._end = left + 1.1 * len(last_line) * _CHARACTER_WIDTH * em
+
+    def _is_before(self, text: str, left: float, em: float) -> bool:
+        """Return whether a text is on the left of the last one on its line, as some files draw."""
+        last = self.pieces[-1] if self.pieces else ""
+        is_word = bool(text.strip()) and not text[0].isspace() and not last[-1:].isspace()
+        is_jump = left < self._start - _JUMP * em
+        return is_word and is_jump and not any(map(_is_right_to_left, (text, last)))
+
+
+def _is_right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in text)
