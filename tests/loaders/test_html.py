@@ -148,7 +148,9 @@ def test_huge_spans_of_cells_are_limited():
 def test_code_keeps_its_indentation():
     code = "<p>Code:</p><pre>def f(x):\n    <b>if</b> x:\n\treturn   1\n</pre><p>End  of it."
     assert text_of(code) == "Code:\n\ndef f(x):\n    if x:\n    return 1\n\nEnd of it."
-    assert text_of("<pre>  first\n  second</pre>") == "  first\n  second"
+    assert text_of("<pre>  first\n    \n  second\n  </pre>") == "  first\n\n  second"
+    table = "<table><tr><td><pre>a\n  b</pre></td></tr></table>"
+    assert text_of(table) == "a\n  b"
 
 
 def test_controls_and_folded_parts_do_not_run_together():

@@ -439,7 +439,7 @@ def _is_ignored(name: str) -> bool:
 
 def _file_data(path: Path, budget: Budget) -> bytes:
     try:
-        if path.is_dir():
+        if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         budget.check_file(path.stat().st_size)
         with path.open("rb") as file:  # a device has no size

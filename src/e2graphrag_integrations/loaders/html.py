@@ -165,7 +165,7 @@ def _clean(raw: str, offsets: Sequence[int]) -> tuple[str, list[int]]:
         raw: The text.
         offsets: The starts of the lines, ascending.
     """
-    joined = "\n".join(" ".join(line.split()) for line in raw.splitlines())
+    joined = "\n".join(" ".join(line.split()).rstrip(_INDENT) for line in raw.splitlines())
     collapsed = _BLANK_LINES.sub("\n\n", joined)
     text = replace_surrogates(collapsed.strip()).replace(_INDENT, " ")
     if not offsets:
@@ -296,6 +296,8 @@ class _Page:
     def _count(self, event: str, tag: str, attributes: Mapping[str, str | None]) -> None:
         """Count the items of lists, and note where code is."""
         if tag == "pre":
+            if self._tables:
+                self._tables[-1].has_block = True  # its lines are no cells
             self._open_code = max(0, self._open_code + (1 if event == "start" else -1))
         elif tag in _LIST_TAGS:
             self._label = ""
