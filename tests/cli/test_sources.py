@@ -109,6 +109,22 @@ def test_prune_keeps_the_document_of_a_file_that_cannot_be_read(folder, tmp_path
         assert "a.txt" in rag.document_ids
 
 
+def test_prune_keeps_the_documents_of_a_folder_that_cannot_be_read(tmp_path, call, monkeypatch):
+    folder, out = tmp_path / "texts", tmp_path / "x.e2g"
+    for name in ("a.txt", "b.txt", "locked/c.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("Alice met Bob.")
+    assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 0
+    (folder / "b.txt").unlink()
+    (folder / "locked" / "c.txt").unlink()  # as `rglob` finds nothing in it
+    locked, access = str(folder / "locked"), os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != locked and access(path, mode))
+    report = call("documents", "update", out, folder, "--prune", "--json").json(3)
+    assert (report["deleted"], list(report["unread_files"])) == (["b.txt"], ["locked"])
+    with E2GraphRAG.open(out) as rag:
+        assert rag.document_ids == ["a.txt", "locked/c.txt"]
+
+
 @pytest.mark.parametrize("name", ["novel.e2g", "novel.txt"])
 def test_an_index_in_its_own_folder_is_not_indexed(tmp_path, call, name):
     (tmp_path / "a.txt").write_text("Alice met Bob.")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import random
+import zipfile
 from pathlib import Path
 
 import pytest
 from docx import Document
 
+from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import UnreadableFileError
-from e2graphrag_integrations.loaders import LoaderLimits, read_documents, read_file
+from e2graphrag_integrations.loaders import LoaderLimits, read_data, read_documents, read_file
 from file_makers import make_docx
 
 
@@ -134,3 +137,128 @@ def test_images_are_not_unpacked(tmp_path: Path):
     limits = LoaderLimits(unpacked_bytes=500_000)
     (tmp_path / "a.docx").write_bytes(make_docx({}, {"word/media/image1.png": bytes(10**6)}))
     assert "Alice" in read_file(tmp_path / "a.docx", limits=limits).text
+
+
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def docx_of(paragraphs: str, more: dict[str, str] | None = None) -> bytes:
+    """Return a DOCX file with some paragraphs and further parts."""
+    body = f"<w:document {WORD}><w:body>{paragraphs}</w:body></w:document>"
+    parts = {"word/document.xml": body, **(more or {})}
+    intact = zipfile.ZipFile(io.BytesIO(make_docx({}))).namelist()
+    return make_docx(
+        {name: text.encode() for name, text in parts.items()},
+        {name: text.encode() for name, text in parts.items() if name not in intact},
+    )
+
+
+def paragraph(text: str, properties: str = "", more: str = "") -> str:
+    run = f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>' if text else ""
+    return f"<w:p><w:pPr>{properties}</w:pPr>{run}{more}</w:p>"
+
+
+def numbered(level: int, list_id: int = 1) -> str:
+    return f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{list_id}"/></w:numPr>'
+
+
+def numbering(*levels: tuple[str, str], more: str = "") -> dict[str, str]:
+    """Return the part that defines the lists 1 and 2, which count together."""
+    xml = "".join(
+        f'<w:lvl w:ilvl="{n}"><w:start w:val="1"/><w:numFmt w:val="{kind}"/>'
+        f'<w:lvlText w:val="{label}"/></w:lvl>'
+        for n, (kind, label) in enumerate(levels)
+    )
+    lists = "".join(
+        f'<w:num w:numId="{n}"><w:abstractNumId w:val="7"/>{more if n > 1 else ""}</w:num>'
+        for n in (1, 2)
+    )
+    abstract = f'<w:abstractNum w:abstractNumId="7">{xml}</w:abstractNum>'
+    return {"word/numbering.xml": f"<w:numbering {WORD}>{abstract}{lists}</w:numbering>"}
+
+
+def test_numbered_paragraphs_begin_with_their_numbers():
+    levels = ("decimal", "Article %1."), ("decimal", "%1.%2"), ("lowerLetter", "(%3)")
+    given = [("Scope", 0), ("Parties", 1), ("Alice", 2), ("Bob", 2), ("Place", 1), ("Term", 0)]
+    body = "".join(paragraph(text, numbered(level)) for text, level in [*given, ("Start", 1)])
+    text = read_data(docx_of(body, numbering(*levels)), "a.docx").text
+    assert text.split("\n\n") == [
+        "Article 1. Scope",
+        "1.1 Parties",
+        "(a) Alice",
+        "(b) Bob",
+        "1.2 Place",
+        "Article 2. Term",
+        "2.1 Start",
+    ]
+
+
+def test_numbers_of_heading_styles_bullets_and_restarted_lists():
+    levels = ("upperRoman", "%1."), ("bullet", "o")
+    restart = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'
+    styles = (
+        f'<w:styles {WORD}><w:style w:styleId="H"><w:name w:val="heading 1"/><w:pPr>'
+        '<w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style></w:styles>'
+    )
+    heading = '<w:pStyle w:val="H"/>'
+    body = (
+        paragraph("One", heading)
+        + paragraph("Point", numbered(1))
+        + paragraph("Two", heading)
+        + paragraph("Plain", heading + numbered(0, 0))
+        + paragraph("Again", numbered(0, 2))
+        + paragraph("More", numbered(0, 2))
+        + paragraph("No such list", numbered(0, 9))
+    )
+    parts = {**numbering(*levels, more=restart), "word/styles.xml": styles}
+    document = read_data(docx_of(body, parts), "a.docx")
+    assert document.text.split("\n\n") == [
+        "I. One",
+        "Point",
+        "II. Two",
+        "Plain",
+        "I. Again",
+        "II. More",
+        "No such list",
+    ]
+    headings = [segment.metadata["headings"] for segment in map(Segment._make, document.segments)]
+    assert headings == [["I. One"], ["II. Two"], ["Plain"]]
+
+
+def test_a_crafted_list_does_not_make_long_numbers():
+    levels = (("upperLetter", "%1)"), ("decimal", "x" * 1000))
+    restart = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="999999"/></w:lvlOverride>'
+    body = paragraph("Far", numbered(0, 2)) + paragraph("Long", numbered(1, 2))
+    text = read_data(docx_of(body, numbering(*levels, more=restart)), "a.docx").text
+    assert text == "999999) Far\n\nLong"
+
+
+def test_notes_and_text_boxes_follow_their_paragraph():
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="r1" Type="x/footnotes" Target="footnotes.xml"/></Relationships>'
+    )
+    notes = (
+        f'<w:footnotes {WORD}><w:footnote w:id="0"><w:p/></w:footnote><w:footnote w:id="2">'
+        f"{paragraph('See the map.')}{paragraph('It is old.')}</w:footnote></w:footnotes>"
+    )
+    box = f"<w:txbxContent>{paragraph('In a box.')}{paragraph('Second line.')}</w:txbxContent>"
+    body = (
+        paragraph("Alice met Bob.", more='<w:r><w:footnoteReference w:id="2"/></w:r>')
+        + paragraph("Beside a box.", more=f"<w:r><w:pict>{box}</w:pict></w:r>")
+        + "<w:tbl><w:tr><w:tc>"
+        + paragraph("Cell", more=f"<w:r><w:pict>{box}</w:pict></w:r>")
+        + "</w:tc></w:tr></w:tbl>"
+        + paragraph("End.")
+    )
+    parts = {"word/_rels/document.xml.rels": relations, "word/footnotes.xml": notes}
+    text = read_data(docx_of(body, parts), "a.docx").text
+    assert text.split("\n\n") == [
+        "Alice met Bob.",
+        "See the map. It is old.",
+        "Beside a box.",
+        "In a box.",
+        "Second line.",
+        "Cell In a box. Second line.",
+        "End.",
+    ]

@@ -17,10 +17,12 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.loaders import (
     SkippedFile,
     files,
+    read_data,
     read_documents,
     read_file,
     source_files,
 )
+from e2graphrag_integrations.loaders.parsing import OLD_FORMAT
 from file_makers import make_docx, make_pdf
 
 
@@ -137,6 +139,77 @@ def test_a_file_name_that_is_not_utf_8_becomes_an_id_with_escapes(tmp_path: Path
     [file] = skipped
     assert file.document_id == r"caf\xe9/\xff.pdf"
     assert file.reason.isprintable()
+
+
+def test_files_of_windows_and_of_open_office_programs_are_ignored_in_folders(tmp_path: Path):
+    for name in ("a.txt", "desktop.ini", "Thumbs.db", "~$a.docx", "b~$.txt"):
+        (tmp_path / name).write_text("A.")
+    skipped: list[SkippedFile] = []
+    assert [d.id for d in read_documents(tmp_path, on_skip=skipped.append)] == ["a.txt", "b~$.txt"]
+    assert skipped == []
+
+
+def test_the_reason_for_a_skipped_file_says_how_to_read_it(tmp_path: Path):
+    for name in ("a.txt", "b.DOC", "c.ods", "d.zip", "e.bin"):
+        (tmp_path / name).write_text("A.")
+    skipped: list[SkippedFile] = []
+    read_documents(tmp_path, on_skip=skipped.append)
+    assert [file.reason for file in skipped] == [
+        "unknown kind of file: .DOC; save it as .docx",
+        "unknown kind of file: .ods; save it as .xlsx",
+        "unknown kind of file: .zip; unpack it",
+        "unknown kind of file: .bin",
+    ]
+
+
+def test_folders_whose_files_are_not_found_are_reported(tmp_path: Path, monkeypatch):
+    folder = tmp_path / "given"
+    for name in ("given/real/b.txt", "given/locked/c.txt", "outside/d.txt"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("A.")
+    (folder / "inner").symlink_to("real")
+    (folder / "round").symlink_to(folder)
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "out").symlink_to(tmp_path / "outside")
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path).name != "locked" and access(path, mode)
+    )
+    skipped: list[SkippedFile] = []
+    read_documents(folder, on_skip=skipped.append)
+    assert {file.document_id: file.error is None for file in skipped} == {
+        "locked": False,
+        "out": True,
+    }
+    assert [file.reason.rpartition("/")[2] for file in skipped] == [
+        "locked cannot be read: Permission denied",
+        "a link to a folder, which is not followed: give the folder itself, too",
+    ]
+    assert [path.name for path in source_files([folder])] == ["c.txt", "b.txt"]
+    with pytest.raises(InvalidInputError, match="cannot be read: permission denied"):
+        read_documents(folder / "locked")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"Alice met Bob.", "it is damaged, or in another format"),
+        (make_docx({})[:-300], "it is damaged, or in another format"),
+        (OLD_FORMAT + b"\0" * 600, "it is in an old format, such as .doc or .xls"),
+        (
+            OLD_FORMAT + b"\0" * 600 + "EncryptedPackage".encode("utf-16-le"),
+            "it is protected with a password",
+        ),
+    ],
+    ids=["empty", "text", "cut", "old", "password"],
+)
+@pytest.mark.parametrize("suffix", ["docx", "xlsx", "pptx", "epub"])
+def test_what_is_wrong_with_an_office_file_is_said_in_words(
+    content: bytes, reason: str, suffix: str
+):
+    with pytest.raises(UnreadableFileError, match=f"is not a readable {suffix.upper()}.*{reason}"):
+        read_data(content, f"a.{suffix}")
 
 
 def test_unknown_suffix_is_read_as_text_if_given_directly(tmp_path: Path):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from e2graphrag_integrations.errors import UnreadableFileError
-from e2graphrag_integrations.loaders import read_documents, read_file
+from e2graphrag_integrations.loaders import read_data, read_documents, read_file
 
 
 def test_html_keeps_words_together_and_blocks_apart(tmp_path: Path):
@@ -100,3 +101,61 @@ def test_random_bytes_are_read_or_rejected_but_never_crash(tmp_path: Path):
         (tmp_path / "a.html").write_bytes(b"".join(rng.choices(pieces, k=40)))
         with contextlib.suppress(UnreadableFileError):
             read_file(tmp_path / "a.html")
+
+
+def text_of(markup: str) -> str:
+    return read_data(f"<body>{markup}</body>".encode(), "a.html").text
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<ol><li>Mix<li><p>Bake</p></ol>", "1. Mix\n\n2. Bake"),
+        (
+            "<ol start=4><li>Mix</li><li value=9>Bake</li><li>Eat</li></ol>",
+            "4. Mix|9. Bake|10. Eat",
+        ),
+        ("<ol type=a><li>Mix</li><li>Bake</li></ol>", "a. Mix|b. Bake"),
+        ("<ol><li>Mix<ul><li>Salt</li></ul></li><li>Bake</li></ol>", "1. Mix|Salt|2. Bake"),
+        ("<ul><li>Mix<ol type=I><li>Salt</li></ol></li></ul>After", "Mix|I. Salt|After"),
+        ("<ol><li></li><li>Bake</li></ol>", "2. Bake"),
+        ("<ol start=x><li value=-3>Mix</li></ol>", "1. Mix"),
+        ("<li>No list</li>", "No list"),
+    ],
+)
+def test_items_of_numbered_lists_begin_with_their_numbers(markup: str, text: str):
+    found = re.sub(r"\n+", "|", text_of(markup))
+    assert found == text.replace("\n\n", "|")
+
+
+def test_cells_below_and_beside_merged_cells_stay_in_their_columns():
+    table = (
+        "<table><tr><th rowspan=2>City<th colspan=2>Sales<th>Note</tr>"
+        "<tr><th>2023<th>2024<th>x</tr>"
+        "<tr><td rowspan=3>Oslo<td>1<td>2</tr><tr><td>3<td>4</tr><tr><td colspan=9>5</tr>"
+        "<tr><td>Rome<td>6</tr></table>"
+    )
+    assert text_of(table) == (
+        "City | Sales | | Note\n| 2023 | 2024 | x\nOslo | 1 | 2\n| 3 | 4\n| 5\nRome | 6"
+    )
+
+
+def test_huge_spans_of_cells_are_limited():
+    row = "<tr><td rowspan=999999999 colspan=99999999>a<td>b</tr>"
+    assert len(text_of(f"<table>{row * 3}</table>")) < 2000
+
+
+def test_code_keeps_its_indentation():
+    code = "<p>Code:</p><pre>def f(x):\n    <b>if</b> x:\n\treturn   1\n</pre><p>End  of it."
+    assert text_of(code) == "Code:\n\ndef f(x):\n    if x:\n    return 1\n\nEnd of it."
+    assert text_of("<pre>  first\n    \n  second\n  </pre>") == "  first\n\n  second"
+    table = "<table><tr><td><pre>a\n  b</pre></td></tr></table>"
+    assert text_of(table) == "a\n  b"
+
+
+def test_controls_and_folded_parts_do_not_run_together():
+    markup = (
+        "<details><summary>More</summary>Hidden</details><select><option>Oslo</option>"
+        "<option>Rome</option></select><button>Send</button><button>Reset</button>"
+    )
+    assert text_of(markup).split() == ["More", "Hidden", "Oslo", "Rome", "Send", "Reset"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
@@ -12,6 +13,8 @@ from typing import Any
 import openpyxl
 import pytest
 from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from e2graphrag_integrations import Segment, SourceDocument
@@ -233,3 +236,114 @@ def test_a_missing_package_is_named_with_the_extra(monkeypatch, name, package, d
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingDependencyError, match=r"needs the package .*integrations\[files\]"):
         read_data(data, name)
+
+
+def changed(data: bytes, part: str, old: str, new: str) -> bytes:
+    """Return an archive in which a pattern of one part is replaced."""
+    parts = {name: zipfile.ZipFile(io.BytesIO(data)).read(name) for name in zipped_names(data)}
+    text, count = re.subn(old, new, parts[part].decode(), flags=re.DOTALL)
+    assert count
+    return zipped(parts | {part: text.encode()})
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "text"),
+    [
+        (1234.5, '#,##0.00\\ "€"', "1234.5 €"),
+        (1234.5, "_-* #,##0.00\\ [$€-407]_-;-* #,##0.00\\ [$€-407]_-", "1234.5 €"),
+        (-99, "[$$-409]#,##0.00", "$-99"),
+        (7, '"CHF" #,##0', "CHF 7"),
+        (12, '0 "kg"', "12 kg"),
+        (12, '[Red]0;"minus" 0', "12"),
+        (12, '(0) "a very long remark"', "12"),
+        (42, "00000", "00042"),
+        (0.125, "0.0%", "12.5%"),
+        (1.25, "[h]:mm", "30:00:00"),
+        (0.5, "h:mm", "12:00:00"),
+        (45000, "d. mmmm yyyy", "2023-03-15"),
+        (45000.25, "d/m/yy h:mm", "2023-03-15 06:00:00"),
+        (-3, "d/m/yy", "-3"),
+        (10**10, "d/m/yy", "10000000000"),
+        (True, "General", "True"),
+        ("=SUM(B1:B9)", "0", "=SUM(B1:B9)"),
+        ("#N/A", "General", "#N/A"),
+    ],
+)
+def test_cells_are_read_about_as_a_spreadsheet_shows_them(
+    value: object, number_format: str, text: str
+):
+    book = openpyxl.Workbook()
+    cell = book.active["B2"]
+    cell.value, cell.number_format = value, number_format
+    assert read_data(saved(book.save), "a.xlsx").text == f"Sheet\n\n| {text}\n\n"
+
+
+CELLS = {
+    "days_from_1904": ("xl/workbook.xml", "<workbookPr ?/>", '<workbookPr date1904="1"/>'),
+    "font": ("xl/styles.xml", "<font>.*?</font>", '<font><family val="99"/></font>'),
+    "fill": ("xl/styles.xml", "<fill>.*?</fill>", "<fill/>"),
+    "styles": ("xl/styles.xml", ".*", ""),
+    "chart": ("xl/chartsheets/sheet1.xml", ".*", "<chartsheet/>"),
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_what_is_not_text_cannot_stop_the_reading_of_a_spreadsheet(kind: str):
+    book = openpyxl.load_workbook(io.BytesIO(make_xlsx()))
+    book.create_chartsheet("Chart")
+    text = read_data(changed(saved(book.save), *CELLS[kind]), "a.xlsx").text
+    assert text.startswith("Prices\n\nPart | Price | Share | Since | Sold\nBolt | 3.2 | ")
+    assert ("2028-05-18" in text) == (kind == "days_from_1904")
+
+
+def test_cells_written_by_other_programs_are_read():
+    rows = (
+        '<row><c t="inlineStr"><is><r><t>Al</t></r><r><t>ice</t></r><rPh><t>x</t></rPh></is></c>'
+        '<c t="str"><f>A1</f><v></v></c><c t="d"><v>2024-05-06T00:00:00</v></c></row>'
+        '<row><c r="B9"><v>2</v></c><c r="ZZZ9"><v>3</v></c><c t="s"><v>99999</v></c>'
+        '<c s="999"><v>x</v></c></row>'
+    )
+    data = changed(make_xlsx(), "xl/worksheets/sheet1.xml", "<row .*</row>", rows)
+    text = read_data(data, "a.xlsx").text
+    assert text.startswith("Prices\n\nAlice | | 2024-05-06\n| 2 | 3 | | x\n\nStaff")
+
+
+def test_charts_diagrams_and_untitled_slides_of_a_presentation():
+    slides = Presentation()
+    first = slides.slides.add_slide(slides.slide_layouts[5])
+    first.shapes.title.text = "Sales"
+    data = CategoryChartData()
+    data.categories = ["East", "West"]
+    data.add_series("2023", (1.5, 2))
+    data.add_series("2024", (3, None))
+    place = [Inches(1)] * 4
+    chart = first.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *place, data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Sales by region"
+    chart.value_axis.axis_title.text_frame.text = "Million"
+    slides.slides.add_slide(slides.slide_layouts[6])
+    content = saved(slides.save)
+    relation = '<Relationship Id="rId9" Type="x/diagramData" Target="../diagrams/data1.xml"/>'
+    content = changed(
+        content,
+        "ppt/slides/_rels/slide2.xml.rels",
+        "</Relationships>",
+        f"{relation}</Relationships>",
+    )
+    points = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for text in ("Plan", "Build")
+    )
+    parts = {
+        name: zipfile.ZipFile(io.BytesIO(content)).read(name) for name in zipped_names(content)
+    }
+    diagram = f'<dgm:dataModel xmlns:dgm="d" xmlns:a="a">{points}</dgm:dataModel>'
+    document = read_data(zipped(parts | {"ppt/diagrams/data1.xml": diagram}), "a.pptx")
+    table = "| 2023 | 2024\nEast | 1.5 | 3\nWest | 2 |"
+    assert parts_of(document) == [
+        (
+            {"slide": 1, "headings": ["Sales"]},
+            f"Sales\n\nSales by region Million\n{table}",
+        ),
+        ({"slide": 2}, "Plan\nBuild"),
+    ]

@@ -33,6 +33,13 @@ class Sources:
         """Whether a file of a known kind could not be read."""
         return any(file.error is not None for file in self.skipped)
 
+    def may_have(self, document_id: str) -> bool:
+        """Whether a document may be that of a file: one was found, or its folder was not read."""
+        folders = tuple(
+            f"{file.document_id}/" for file in self.skipped if file.path and file.path.is_dir()
+        )
+        return document_id in self.ids or document_id.startswith(folders)
+
     @property
     def ids(self) -> set[str]:
         """The ids of all files, including those that could not be read."""

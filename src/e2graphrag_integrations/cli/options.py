@@ -44,7 +44,7 @@ Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH",
-        help="Files and folders (txt, md, pdf, html, docx, xlsx, pptx, epub, rtf, csv, json, "
+        help="Files and folders (txt, md, pdf, html, docx, xlsx, pptx, epub, rtf, eml, csv, json, "
         "source code, ...), or - for standard input.",
     ),
 ]

@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 
 from e2graphrag_integrations.errors import UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import translate_errors, unreadable
+from e2graphrag_integrations.loaders.parsing import (
+    LOCKED,
+    OLD_FORMAT,
+    translate_errors,
+    unreadable,
+)
 
 _PIECE_BYTES = 64 * 1024
 _ELEMENTS_PER_CHECK = 1000
@@ -29,6 +34,10 @@ _ARCHIVE_ERRORS = (
     OSError,  # a damaged offset
     ValueError,
 )
+
+
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+"""The name of the part of a file with a password that contains the office file."""
 
 
 class Relation(NamedTuple):
@@ -53,10 +62,23 @@ class Archive:
 
     def __init__(self, data: bytes, file_format: str, budget: Budget) -> None:
         self._format, self._budget = file_format, budget
+        self._check_start(data)
         with translate_errors(file_format, budget.origin, *_ARCHIVE_ERRORS):
             self._archive = zipfile.ZipFile(io.BytesIO(data))
             self.names = frozenset(self._archive.namelist())
         budget.check_parts(len(self.names))
+
+    def _check_start(self, data: bytes) -> None:
+        """Say what a file is that is not an archive."""
+        if data.startswith(OLD_FORMAT):
+            is_encrypted = _ENCRYPTED in data
+            raise self.refuse(
+                LOCKED
+                if is_encrypted
+                else "it is in an old format, such as .doc or .xls: save it in the new one"
+            )
+        if not zipfile.is_zipfile(io.BytesIO(data)):
+            raise self.refuse("it is damaged, or in another format" if data else "it is empty")
 
     def refuse(self, reason: str) -> UnreadableFileError:
         """Return the error for a file that is not in the format."""

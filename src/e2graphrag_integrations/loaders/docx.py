@@ -6,40 +6,53 @@ a file of a few kilobytes can take all memory. This reader unpacks only the text
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
+from e2graphrag_integrations.loaders.docx_styles import (
+    NO_NUMBER,
+    Number,
+    Numbering,
+    Styles,
+    read_notes,
+    read_styles,
+)
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
-from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 """Elements that stand for a character."""
 
-_SKIPPED = frozenset({"txbxContent", "Fallback", "moveFrom", "del", "tcPrChange", "pPrChange"})
-"""Elements that are not part of the current text: text boxes, copies for old programs, deleted
-text, and the earlier properties of a cell, which can say that it was merged, or of a paragraph,
-which can say that it was a heading."""
+_SKIPPED = frozenset({"Fallback", "moveFrom", "del", "tcPrChange", "pPrChange"})
+"""Elements that are not part of the current text: copies for old programs, deleted text, and the
+earlier properties of a cell, which can say that it was merged, or of a paragraph, which can say
+that it was a heading."""
+
+_NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
+"""References to notes, and the elements of the notes."""
+
+_PROPERTIES = frozenset({"pStyle", "numId", "ilvl"})
+"""Elements that say the style of a paragraph, its list, and its level in the list."""
+
+_LEVELS = frozenset("012345678")
+"""The levels of a list."""
 
 _SEPARATOR = "\n\n"
 """Separates paragraphs and tables."""
-
-_TITLE_LEVEL = 0
-"""Level of a paragraph with the style Title."""
 
 
 def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the paragraphs and tables in a DOCX file as a document, in file order.
 
     Each row of a table becomes one line, with ` | ` between the cells. A merged cell appears once.
-    Paragraphs with the styles Title and Heading 1 to Heading 6, or with styles based on these,
-    begin segments with the headings above them, unless they are in a table.
+    Numbered paragraphs begin with their number. Text boxes, and the footnotes and endnotes of a
+    paragraph, follow it. Headers, footers and comments are left out. Paragraphs with the styles
+    Title and Heading 1 to Heading 6, or with styles based on these, begin segments with the
+    headings above them, unless they are in a table.
 
     Args:
         document_id: The document's id.
@@ -55,7 +68,12 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     archive = Archive(data, "DOCX file", budget)
     main_part = archive.main_part()
-    body = _Body(_heading_levels(archive, main_part), budget)
+    body = _Body(
+        read_styles(archive, main_part),
+        Numbering(archive, main_part),
+        read_notes(archive, main_part, _SKIPPED),
+        budget,
+    )
     for event in archive.events_outside(_SKIPPED, main_part):
         body.add(*event)
     if not body.found:
@@ -66,18 +84,50 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     return SourceDocument(document_id, text, title or None, {}, segments)
 
 
+class _Outer(NamedTuple):
+    """A paragraph that contains an open text box, and the number of open tables outside of it."""
+
+    paragraph: _Paragraph
+    tables: int
+
+
+@dataclass
+class _Paragraph:
+    """The text of an open paragraph, its style and number, and what follows it."""
+
+    texts: list[str] = field(default_factory=list)
+    style: str = ""
+    number: Number = NO_NUMBER
+    following: list[str] = field(default_factory=list)
+
+    def set(self, name: str, value: str) -> None:
+        """Set a property."""
+        if name == "pStyle":
+            self.style = value
+        elif name == "numId":
+            self.number = self.number._replace(list_id=value)
+        elif name == "ilvl" and value in _LEVELS:
+            self.number = self.number._replace(level=int(value))
+
+
 class _Body:
     """Builds the text from the elements of the main part."""
 
-    def __init__(self, levels: Mapping[str, int], budget: Budget) -> None:
+    def __init__(
+        self,
+        styles: Styles,
+        numbering: Numbering,
+        notes: Mapping[tuple[str, str], str],
+        budget: Budget,
+    ) -> None:
         self.found = False
         self.blocks: list[str] = []
         self.headings = FileHeadings(budget)
-        self._levels = levels
-        self._level: int | None = None  # of the open paragraph
+        self._styles, self._numbering, self._notes = styles, numbering, notes
         self._size = 0
         self._budget = budget
-        self._paragraph: list[str] = []
+        self._paragraph = _Paragraph()
+        self._outer: list[_Outer] = []
         self._tables: list[_Table] = []
 
     def add(self, event: str, name: str, element: Any) -> None:
@@ -92,32 +142,51 @@ class _Body:
         elif name == "tc" and self._tables:
             self._budget.add_cell()
             self._tables[-1].cells.append(_Cell())
-        elif name == "pStyle":
-            self._level = self._levels.get(attribute(element, "val") or "")
+        elif name in _NOTES:
+            note = self._notes.get((_NOTES[name], attribute(element, "id") or ""))
+            if note:
+                self._budget.add_unpacked(len(note))  # many references can lead to one
+                self._paragraph.following.append(note)
+        elif name == "txbxContent":
+            self._outer.append(_Outer(self._paragraph, len(self._tables)))
+            self._paragraph = _Paragraph()
         elif name in {"vMerge", "hMerge"} and self._tables and self._tables[-1].cells:
             self._tables[-1].cells[-1].continues = attribute(element, "val") != "restart"
+        elif name in _PROPERTIES:
+            self._paragraph.set(name, attribute(element, "val") or "")
 
     def _end(self, name: str, element: Any) -> None:
         if name == "t":
-            self._paragraph.append(element.text or "")
+            self._paragraph.texts.append(element.text or "")
         elif name in _CHARACTERS and local_name(element.getparent()) == "r":
             if attribute(element, "type") not in {"page", "column"}:
-                self._paragraph.append(_CHARACTERS[name])
+                self._paragraph.texts.append(_CHARACTERS[name])
         elif name == "p":
-            text = "".join(self._paragraph)
-            self._paragraph = []
-            if self._level is not None and not self._tables:
-                self.headings.add(self._size, self._level, text)
-            self._level = None
-            self._add_text(text)
+            self._end_paragraph()
+        elif name == "txbxContent" and self._outer:
+            self._paragraph = self._outer.pop().paragraph
         elif name == "tr" and self._tables:
             self._tables[-1].end_row()
         elif name == "tbl" and self._tables:
             self._add_text("\n".join(self._tables.pop().rows))
 
+    def _end_paragraph(self) -> None:
+        ended, self._paragraph = self._paragraph, _Paragraph()
+        text = "".join(ended.texts)
+        label = self._numbering.label(ended.number, self._styles.numbers.get(ended.style))
+        text = f"{label} {text}" if label and text.strip() else text
+        level = self._styles.levels.get(ended.style)
+        if level is not None and not self._tables and not self._outer:
+            self.headings.add(self._size, level, text)
+        self._add_text(text)
+        for following in ended.following:
+            self._add_text(following)
+
     def _add_text(self, text: str) -> None:
-        """Add a block to the open cell or to the document."""
-        if not self._tables:
+        """Add a block to the open cell, to what follows a paragraph, or to the document."""
+        if self._outer and len(self._tables) == self._outer[-1].tables:
+            self._outer[-1].paragraph.following += [text] if text.strip() else []
+        elif not self._tables:
             self.blocks.append(text)
             self._size += len(text) + len(_SEPARATOR)
         elif self._tables[-1].cells:
@@ -145,48 +214,3 @@ class _Table:
         if row:
             self.rows.append(row)
         self.cells = []
-
-
-def _heading_levels(archive: Archive, main_part: str) -> dict[str, int]:
-    """Return the level of each style that is a heading, by its id, which depends on the language.
-
-    A file whose styles cannot be read has no headings.
-    """
-    part = posixpath.join(posixpath.dirname(main_part), "styles.xml")
-    known = {"title": _TITLE_LEVEL, **{f"heading {n}": n for n in range(1, MAX_LEVEL + 1)}}
-    levels: dict[str, int] = {}
-    based_on: dict[str, str] = {}
-    style = ""
-    try:
-        for event, element in archive.events(part) if part in archive.names else ():
-            name = local_name(element)
-            value = attribute(element, "val") or ""
-            if event == "end":
-                style = "" if name == "style" else style
-            elif name == "style":
-                style = attribute(element, "styleId") or ""
-            elif name == "name" and style and value.lower() in known:
-                levels[style] = known[value.lower()]
-            elif name == "basedOn" and style:
-                based_on[style] = value
-    except FileLimitError:
-        raise
-    except UnreadableFileError:
-        return {}
-    return _inherited(levels, based_on)
-
-
-def _inherited(levels: Mapping[str, int], based_on: Mapping[str, str]) -> dict[str, int]:
-    """Return the levels of all styles, including those that are based on a heading."""
-    derived: dict[str, list[str]] = {}
-    for style, base in based_on.items():
-        derived.setdefault(base, []).append(style)
-    inherited = dict(levels)
-    pending = list(levels)
-    while pending:
-        base = pending.pop()
-        for style in derived.get(base, ()):
-            if style not in inherited:
-                inherited[style] = inherited[base]
-                pending.append(style)
-    return inherited

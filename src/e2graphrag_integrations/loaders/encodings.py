@@ -18,6 +18,7 @@ from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, UnreadableFileError
 from e2graphrag_integrations.loaders.letter_costs import ENCODINGS, WIDE, text_cost
+from e2graphrag_integrations.loaders.parsing import OLD_FORMAT
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +64,10 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "it is a PDF file: give it the suffix .pdf"),
     (
         b"PK\x03\x04",
-        "it is a ZIP archive: unpack it, or name it .docx, .xlsx, .pptx or .epub if it is one",
+        "it is a ZIP archive: unpack it, or save or name it as .docx, .xlsx, .pptx or .epub",
     ),
     (
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        OLD_FORMAT,
         "it is in an old format, such as .doc or .xls: save it as .docx, .xlsx or .pptx",
     ),
     (b"{\\rtf", "it is an RTF file: give it the suffix .rtf"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,10 +24,17 @@ from e2graphrag_integrations.loaders.encodings import check_encoding, decode_as
 from e2graphrag_integrations.loaders.epub import read_epub
 from e2graphrag_integrations.loaders.html import read_html
 from e2graphrag_integrations.loaders.limits import Budget, LoaderLimits
+from e2graphrag_integrations.loaders.mail import read_eml, read_mbox
 from e2graphrag_integrations.loaders.pdf import read_pdf
 from e2graphrag_integrations.loaders.pptx import read_pptx
 from e2graphrag_integrations.loaders.rtf import read_rtf
-from e2graphrag_integrations.loaders.text import read_markdown, read_text
+from e2graphrag_integrations.loaders.text import (
+    read_json,
+    read_markdown,
+    read_notebook,
+    read_subtitles,
+    read_text,
+)
 from e2graphrag_integrations.loaders.xlsx import read_xlsx
 from e2graphrag_integrations.types import SourceDocument
 
@@ -40,7 +48,7 @@ Reader = Callable[[str, bytes, Budget], SourceDocument]
 
 _TEXT_SUFFIXES = (
     # texts and records
-    ".txt .text .log .rst .adoc .org .tex .bib .srt .vtt .csv .tsv .json .jsonl .ndjson .geojson "
+    ".txt .text .log .rst .adoc .org .tex .bib .csv .tsv "
     ".xml .yaml .yml .toml .ini .cfg .conf .properties "
     # source code
     ".py .pyi .r .jl .js .mjs .cjs .jsx .ts .tsx .vue .svelte .css .scss .less .java .kt .kts "
@@ -53,7 +61,11 @@ _TEXT_SUFFIXES = (
 
 READERS: Mapping[str, Reader] = MappingProxyType(
     dict.fromkeys(_TEXT_SUFFIXES, read_text)
+    | dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), read_json)
     | {
+        ".ipynb": read_notebook,
+        ".srt": read_subtitles,
+        ".vtt": read_subtitles,
         ".md": read_markdown,
         ".markdown": read_markdown,
         ".pdf": read_pdf,
@@ -62,6 +74,10 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         ".xhtml": read_html,
         ".rtf": read_rtf,
         ".epub": read_epub,
+        ".eml": read_eml,
+        ".mht": read_eml,
+        ".mhtml": read_eml,
+        ".mbox": read_mbox,
     }
     | dict.fromkeys((".docx", ".docm", ".dotx"), read_docx)
     | dict.fromkeys((".pptx", ".pptm", ".ppsx"), read_pptx)
@@ -69,7 +85,9 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 )
 """Maps a lowercase file suffix to its reader."""
 
-_TEXT_READERS = frozenset({read_text, read_markdown, read_html})
+_TEXT_READERS = frozenset(
+    {read_text, read_markdown, read_json, read_notebook, read_subtitles, read_html}
+)
 """The readers of files that have an encoding."""
 
 _SHOWN_FILES = 3
@@ -79,6 +97,30 @@ _INDEX_FILES = (".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e
 """Endings of the files and folders of an index, which are not documents."""
 
 
+_OWNER_FILE = "~$"
+"""Start of the names of files in which an office program notes who has a document open."""
+
+_SYSTEM_FILES = frozenset({"desktop.ini", "thumbs.db"})
+"""Files that Windows hides in folders."""
+
+_SAVE_AS: Mapping[str, str] = MappingProxyType(
+    {
+        ".doc": "save it as .docx",
+        ".odt": "save it as .docx",
+        ".pages": "save it as .docx",
+        ".xls": "save it as .xlsx",
+        ".xlsb": "save it as .xlsx",
+        ".ods": "save it as .xlsx",
+        ".numbers": "save it as .xlsx",
+        ".ppt": "save it as .pptx",
+        ".msg": "save it as .eml",
+        ".odp": "save it as .pptx",
+        **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"), "unpack it"),
+    }
+)
+"""What to do about files that contain texts but cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
     """A file that was not read.
@@ -86,7 +128,8 @@ class SkippedFile:
     Attributes:
         document_id: The id that the document would have.
         path: The file; None for standard input.
-        error: Why the file could not be read; None for a file of an unknown kind.
+        error: Why the file, or the folder, could not be read; None for a file of an unknown kind,
+            or a link to a folder outside of the given one.
     """
 
     document_id: str
@@ -98,8 +141,11 @@ class SkippedFile:
         """Why the file was skipped, in words."""
         if self.error is not None:
             return str(self.error)
+        if self.path is not None and self.path.is_dir():
+            return "a link to a folder, which is not followed: give the folder itself, too"
         suffix = self.path.suffix if self.path is not None else ""
-        return f"unknown kind of file: {suffix or 'no suffix'}"
+        advice = _SAVE_AS.get(suffix.lower())
+        return f"unknown kind of file: {suffix or 'no suffix'}" + (f"; {advice}" if advice else "")
 
 
 def read_documents(
@@ -116,9 +162,10 @@ def read_documents(
 
     The id of a document is its POSIX path relative to the given folder, or its file name if the
     file is given directly, with composed letters (NFC). `-` reads standard input as text, with the
-    id `stdin`. In folders, hidden files and the files of an index are ignored, and files with an
-    unknown suffix are skipped. A file that is given directly is read as text if its suffix is
-    unknown.
+    id `stdin`. In folders, hidden files, those of open office programs (`~$`) and the files of an
+    index are ignored, and files with an unknown suffix are skipped, like links to folders outside
+    of the given one. A file that is given directly
+    is read as text if its suffix is unknown.
 
     A file that is found twice, also through a link, is read once: with the id of the file itself
     rather than of the link, or else with the first id. Bytes of a file name that are not valid
@@ -189,7 +236,7 @@ def source_files(paths: Iterable[str | Path]) -> list[Path]:
             readable file.
     """
     sources = _distinct(_sources(paths, lambda _: False))
-    return [path for _, path, is_known in sources if path is not None and is_known]
+    return [path for _, path, is_known in sources if path and is_known and not path.is_dir()]
 
 
 def path_exists(path: str | Path) -> bool:
@@ -350,19 +397,23 @@ def _sources(paths: Iterable[str | Path], exclude: Callable[[Path], bool]) -> It
 
 
 def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_Source]:
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise InvalidInputError(f"folder {shown_name(folder)} cannot be read: permission denied")
     empty = True
     names = {path: path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     listed = set(names.values())
     for path in sorted(names, key=lambda one: (composed(names[one]).split("/"), names[one])):
         parts = names[path].split("/")
-        ignored = any(part.startswith(".") or part.lower().endswith(_INDEX_FILES) for part in parts)
-        if ignored or not path.is_file() or exclude(path):
+        is_left_out = path.is_dir() and _is_left_out(path, folder)
+        is_file = path.is_file() or is_left_out
+        if any(map(_is_ignored, parts)) or not is_file or exclude(path):
             continue
-        is_known = path.suffix.lower() in READERS
+        is_known = path.suffix.lower() in READERS and not is_left_out
         empty = empty and not is_known
         # Linux can have both names.
         name = names[path] if composed(names[path]) in listed else composed(names[path])
-        yield _Source(shown_name(name), path, is_known)
+        # A folder that cannot be read is reported like such a file.
+        yield _Source(shown_name(name), path, is_known or (is_left_out and not path.is_symlink()))
     if empty:
         raise InvalidInputError(
             f"folder {shown_name(folder)} contains no file of a known kind, such as .txt, .md, "
@@ -371,8 +422,25 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
         )
 
 
+def _is_left_out(path: Path, folder: Path) -> bool:
+    """Return whether the files of a folder are not found: it cannot be read, or is elsewhere."""
+    if path.is_symlink():
+        own, given = (f"{os.path.realpath(one)}{os.sep}" for one in (path, folder))
+        return not (own.startswith(given) or given.startswith(own))
+    return not os.access(path, os.R_OK | os.X_OK)
+
+
+def _is_ignored(name: str) -> bool:
+    """Return whether a file or folder in a folder is hidden, or not made by the user."""
+    lower = name.lower()
+    is_hidden = lower.startswith((".", _OWNER_FILE)) or lower in _SYSTEM_FILES
+    return is_hidden or lower.endswith(_INDEX_FILES)
+
+
 def _file_data(path: Path, budget: Budget) -> bytes:
     try:
+        if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         budget.check_file(path.stat().st_size)
         with path.open("rb") as file:  # a device has no size
             data = file.read(budget.limits.file_bytes + 1)

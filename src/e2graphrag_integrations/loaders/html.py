@@ -18,18 +18,33 @@ from e2graphrag_integrations.loaders.main_content import (
 )
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
 from e2graphrag_integrations.loaders.sections import FileHeadings
-from e2graphrag_integrations.loaders.tables import format_row
+from e2graphrag_integrations.loaders.tables import format_row, list_number
 from e2graphrag_integrations.text.headings import MAX_LEVEL
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _BLOCK_TAGS = frozenset(
     "address article aside blockquote br caption dd div dl dt figcaption footer form h1 h2 h3 h4 "
-    "h5 h6 header hr li main nav ol p pre section table td th tr ul".split()
+    "h5 h6 header hr li main nav ol p pre section table td th tr ul "
+    "button details figure legend optgroup option select summary svg textarea".split()
 )
 """Tags whose content starts on a new line."""
 
 _PARAGRAPH_TAGS = frozenset({"p", "li", "div"})
 """Block tags that are preceded by a blank line."""
+
+_LIST_TAGS = frozenset({"ol", "ul"})
+
+_LIST_KINDS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""Kinds of numbers by the attribute `type` of a list."""
+
+_SIZED_TAGS = frozenset({"td", "th", "ol", "li"})
+"""Tags whose attributes are read."""
+
+_MAX_SPAN = 100
+"""Maximum number of rows and columns that a merged cell can cover."""
+
+_INDENT = "\ue000"
+"""Stands for a space before a line of code, until extra white space is removed."""
 
 _VOID_TAGS = frozenset({"br", "hr"})
 """Block tags without content."""
@@ -39,6 +54,8 @@ _HEADING_LEVELS = {f"h{level}": level for level in range(1, MAX_LEVEL + 1)}
 _INVISIBLE_TAGS = frozenset({"script", "style", "noscript", "template", "title"})
 """Tags whose text is not visible on the page."""
 
+_FIRST_INDENT, _LATER_INDENT = re.compile(r"(?:\A|(?<=\n))[ \t]+"), re.compile(r"(?<=\n)[ \t]+")
+_NUMBER = re.compile(r"\d{1,3}")
 _BLANK_LINES = re.compile("\n{3,}")
 _VISIBLE = re.compile(r"\S")
 _MAIN = re.compile(r"""(?i)<main\b|\brole\s*=\s*["']?\s*main\b""")
@@ -148,9 +165,9 @@ def _clean(raw: str, offsets: Sequence[int]) -> tuple[str, list[int]]:
         raw: The text.
         offsets: The starts of the lines, ascending.
     """
-    joined = "\n".join(" ".join(line.split()) for line in raw.splitlines())
+    joined = "\n".join(" ".join(line.split()).rstrip(_INDENT) for line in raw.splitlines())
     collapsed = _BLANK_LINES.sub("\n\n", joined)
-    text = replace_surrogates(collapsed.strip())
+    text = replace_surrogates(collapsed.strip()).replace(_INDENT, " ")
     if not offsets:
         return text, []
     raw_starts = list(accumulate(map(len, raw.splitlines(keepends=True)), initial=0))
@@ -175,7 +192,8 @@ class _Events:
         self._events: list[Event] = []
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._events.append(Event("start", tag, role_of(tag, attributes)))
+        read = attributes if tag in _SIZED_TAGS else {}
+        self._events.append(Event("start", tag, role_of(tag, attributes), read))
 
     def end(self, tag: str) -> None:
         self._events.append(Event("end", tag))
@@ -211,16 +229,19 @@ class _Page:
         self._has_title = False
         self._headings: list[tuple[int, int, int]] = []  # level, first and last piece
         self._open_heading: tuple[str, int] | None = None
+        self._open_code = 0
+        self._lists: list[_List] = []
+        self._label = ""  # of a list item whose text has not begun
 
     def add(self, events: Iterable[Event]) -> None:
         """Add the parser's events."""
-        for event, value, _ in events:
+        for event, value, _, attributes in events:
             if event == "data":
                 self._data(value)
             elif value in _INVISIBLE_TAGS:
                 self._toggle(event, value)
             elif not self._invisible and value in _BLOCK_TAGS:
-                self._block(event, value)
+                self._block(event, value, attributes)
 
     def finish(self) -> tuple[str, list[Segment]]:
         """Return the text with line breaks around blocks, and the sections below its headings."""
@@ -237,7 +258,12 @@ class _Page:
 
     def _data(self, text: str) -> None:
         if not self._invisible:
-            self._open().append(text)
+            pieces = self._open()
+            if self._label and text.strip():
+                text, self._label = self._label + text.lstrip(), ""
+            if self._open_code:
+                text = _indented(text, is_line_start=not pieces or pieces[-1].endswith("\n"))
+            pieces.append(text)
         elif self._invisible == ["title"] and not self._has_title:
             self.title.append(text)
 
@@ -248,7 +274,8 @@ class _Page:
             self._invisible.pop()
             self._has_title = self._has_title or tag == "title"
 
-    def _block(self, event: str, tag: str) -> None:
+    def _block(self, event: str, tag: str, attributes: Mapping[str, str | None]) -> None:
+        self._count(event, tag, attributes)
         if tag in _HEADING_LEVELS and not self._tables:
             self._heading(event, tag)
         elif tag == "table":
@@ -258,12 +285,32 @@ class _Page:
             if tag == "tr":
                 table.end_row()
             elif event == "start":
-                self._budget.add_cell()
-                table.cells.append([])
+                spans = _number_of(attributes, "rowspan"), _number_of(attributes, "colspan")
+                for _ in range(table.add_cell(*spans)):
+                    self._budget.add_cell()
         elif event == "start":
             self._open().append("\n\n" if tag in _PARAGRAPH_TAGS else "\n")
         elif tag not in _VOID_TAGS:
             self._open().append("\n")
+
+    def _count(self, event: str, tag: str, attributes: Mapping[str, str | None]) -> None:
+        """Count the items of lists, and note where code is."""
+        if tag == "pre":
+            if self._tables:
+                self._tables[-1].has_block = True  # its lines are no cells
+            self._open_code = max(0, self._open_code + (1 if event == "start" else -1))
+        elif tag in _LIST_TAGS:
+            self._label = ""
+            if event == "start":
+                kind = _LIST_KINDS.get(attributes.get("type") or "", "decimal")
+                first = _number_of(attributes, "start")
+                self._lists.append(_List(kind if tag == "ol" else "", first))
+            elif self._lists:
+                self._lists.pop()
+        elif tag == "li":
+            self._label = ""
+            if event == "start" and self._lists and self._lists[-1].kind:
+                self._label = self._lists[-1].next_label(attributes)
 
     def _heading(self, event: str, tag: str) -> None:
         if event == "start":
@@ -302,6 +349,32 @@ class _Page:
         return table.cells[-1] if table.cells else table.lines
 
 
+def _indented(text: str, *, is_line_start: bool) -> str:
+    """Return a piece of code in which the spaces before lines are kept."""
+    pattern = _FIRST_INDENT if is_line_start else _LATER_INDENT
+    return pattern.sub(lambda match: _INDENT * len(match[0].expandtabs(4)), text)
+
+
+def _number_of(attributes: Mapping[str, str | None], name: str) -> int:
+    """Return a number from 1 to 999 in an attribute; 1 if there is none."""
+    value = (attributes.get(name) or "").strip()
+    return max(1, int(value)) if _NUMBER.fullmatch(value) else 1
+
+
+class _List:
+    """Counts the items of a list; `kind` is that of its numbers, or empty."""
+
+    def __init__(self, kind: str, first: int) -> None:
+        self.kind = kind
+        self._next = first
+
+    def next_label(self, attributes: Mapping[str, str | None]) -> str:
+        """Return the number of the next item, such as `3. `."""
+        number = _number_of(attributes, "value") if attributes.get("value") else self._next
+        self._next = number + 1
+        return f"{list_number(number, self.kind)}. "
+
+
 class _Table:
     """The finished lines of a table and the cells of its open row."""
 
@@ -309,13 +382,39 @@ class _Table:
         self.lines: list[str] = []
         self.cells: list[list[str]] = []
         self.has_block = False
+        self._columns = 0  # that the last cell covers beyond its own
+        self._above: dict[int, int] = {}  # rows that cells above still cover, by column
+        self._below: dict[int, int] = {}
+
+    def add_cell(self, rows: int, columns: int) -> int:
+        """Add a cell, after empty ones where merged cells are; return the number of all."""
+        before = len(self.cells)
+        self.cells += [[] for _ in range(self._columns)]
+        while len(self.cells) in self._above:
+            self.cells.append([])
+        self._columns = min(columns, _MAX_SPAN) - 1
+        if rows > 1:
+            start = len(self.cells)
+            covered = range(start, start + self._columns + 1)
+            self._below |= dict.fromkeys(covered, min(rows, _MAX_SPAN) - 1)
+        self.cells.append([])
+        return len(self.cells) - before
 
     def end_row(self) -> None:
         """Add the open row to the lines."""
+        if not self.cells:
+            self.has_block = False
+            return
         texts = ["".join(cell).strip() for cell in self.cells]
         if self.has_block or any(re.search(r"\n\s*\n", text) for text in texts):
             self.lines += [f"{text}\n\n" for text in texts]  # a table for layout, not for data
         elif row := format_row(texts):
             self.lines.append(f"{row}\n")
+        self._start_row()
+
+    def _start_row(self) -> None:
         self.cells = []
         self.has_block = False
+        self._columns = 0
+        left = {column: rows - 1 for column, rows in self._above.items() if rows > 1}
+        self._above, self._below = left | self._below, {}

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -32,11 +33,13 @@ class Event(NamedTuple):
         kind: "start", "end" or "data".
         value: The tag or the text.
         role: What an element that starts is for.
+        attributes: Those of a cell or a list.
     """
 
     kind: str
     value: str
     role: Role | None = None
+    attributes: Mapping[str, str | None] = MappingProxyType({})
 
 
 class Role(Enum):

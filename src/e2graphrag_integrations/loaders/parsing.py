@@ -8,6 +8,12 @@ from contextlib import contextmanager
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 
+OLD_FORMAT = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""First bytes of old office files, such as .doc, and of new ones with a password."""
+
+LOCKED = "it is protected with a password: save it without one"
+"""Why an encrypted file cannot be read."""
+
 
 @contextmanager
 def translate_errors(file_format: str, origin: str, *errors: type[Exception]) -> Iterator[None]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import math
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -15,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.parsing import (
+    LOCKED,
+    replace_surrogates,
+    translate_errors,
+    unreadable,
+)
 from e2graphrag_integrations.loaders.running_heads import without_running_heads
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import CELL_SEPARATOR
@@ -23,6 +30,11 @@ from e2graphrag_integrations.types import Segment, SourceDocument
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
+
+logger = logging.getLogger(__name__)
+
+_SHOWN_PAGES = 5
+"""Number of pages that a warning lists."""
 
 _STREAM_BYTES = 2**24
 """Maximum unpacked size of one stream, such as the content of a page: pypdf parses a stream in one
@@ -43,6 +55,10 @@ _CHARACTER_WIDTH = 0.5
 _CELL_GAP = 1.0
 """Minimum gap between the cells of a row, in ems and beyond 10% of the text before it. A space
 between words is 0.3 em wide."""
+
+_JUMP = 2.0
+"""Minimum way back to a text on the left that is not part of the same word, in ems. Accents are
+drawn closer to their letters."""
 
 _MAX_HEADING = 400
 """Maximum length of a line that can be a heading."""
@@ -69,8 +85,9 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     A section begins at the line that contains the title of a bookmark, or at the start of the page
     if there is no such line on the page to which the bookmark leads. The cells of a table row that
-    the file draws as separate texts are separated by ` | `. Running heads and page numbers are left
-    out, and a title that is only a file name is ignored.
+    the file draws as separate texts are separated by ` | `. The values of a form stand below the
+    text of their page. Running heads and page numbers are left out, and a title that is only a file
+    name is ignored. A warning names pages that are images.
 
     Args:
         document_id: The document's id.
@@ -102,6 +119,11 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     with _translate_errors(budget):
         reader = PdfReader(io.BytesIO(data))
+        # Many encrypted files only forbid to print or to edit, and need no password.
+        is_locked = reader.is_encrypted and not reader.decrypt("")
+    if is_locked:
+        raise unreadable(budget.origin, "PDF", LOCKED)
+    with _translate_errors(budget):
         count = len(reader.pages)
         title = reader.metadata.title if reader.metadata else None
     pages: list[str] = []
@@ -114,7 +136,8 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         budget.check_time()  # pypdf ignores errors inside an embedded form
         pages.append(replace_surrogates("".join(page.pieces)))
         budget.add_unpacked(len(pages[-1]))
-    if not any(map(str.strip, pages)):
+    forms = [_form_values(reader, number, budget) for number in range(count)]
+    if not any(map(str.strip, (*pages, *forms))):
         raise UnreadableFileError(
             CodedText(
                 "scanned_pdf",
@@ -123,7 +146,11 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
                 file=budget.origin,
             )
         )
-    text = [page + "\n\n" for page in without_running_heads(pages)]
+    _warn_of_images(reader, pages, budget)
+    text = [
+        "\n".join(filter(None, [page.rstrip("\n") if form else page, form])) + "\n\n"
+        for page, form in zip(without_running_heads(pages), forms, strict=True)
+    ]
     ends = list(accumulate(map(len, text)))
     segments = [
         Segment(end - len(page), end, {"page": number})
@@ -136,6 +163,65 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         {},
         _headings(reader, text, segments, budget).segments(segments),
     )
+
+
+def _form_values(reader: PdfReader, number: int, budget: Budget) -> str:
+    """Return what is filled in the form on a page, in lines with the names of the fields.
+
+    Extracted text does not contain it. A form that cannot be read is left out.
+    """
+    lines: list[str] = []
+    try:
+        with _translate_errors(budget):
+            for reference in _entry(reader.pages[number], "/Annots") or ():
+                budget.check_time()
+                lines.append(_field_value(reference.get_object()))
+    except FileLimitError:
+        raise
+    except UnreadableFileError:
+        return ""
+    text = replace_surrogates("\n".join(filter(None, lines)))
+    budget.add_unpacked(len(text))
+    return text
+
+
+def _field_value(field: Any) -> str:
+    """Return the name and the value of a field of a form; empty if it has no value."""
+    parent = _entry(field, "/Parent") or {}
+    value = _entry(field, "/V") or _entry(parent, "/V")
+    if _entry(field, "/Subtype") != "/Widget" or not value or value == "/Off":
+        return ""
+    names = (_entry(one, key) for key in ("/TU", "/T") for one in (field, parent))
+    values = value if isinstance(value, list) else [value]
+    shown = (", ".join(str(one).lstrip("/") for one in values), str(next(filter(None, names), "")))
+    return ": ".join(filter(None, (" ".join(text.split()) for text in reversed(shown))))
+
+
+def _entry(item: Any, key: str) -> Any:
+    """Return an entry of a dictionary of PDF, to which it may only refer; None if it is missing."""
+    return item[key] if key in item else None  # noqa: SIM401 - `get` does not follow references
+
+
+def _warn_of_images(reader: PdfReader, pages: Sequence[str], budget: Budget) -> None:
+    """Log which pages are images among pages with text, as their text is missing."""
+    empty = [number for number, page in enumerate(pages) if not page.strip()]
+    scanned = [number + 1 for number in empty if _has_image(reader, number, budget)]
+    if scanned:
+        numbers = ", ".join(map(str, scanned[:_SHOWN_PAGES]))
+        more = len(scanned) - _SHOWN_PAGES
+        logger.warning(
+            "%s: %d of %d pages are images without text (%s%s); to read them, run a program for "
+            "text recognition on the file first, such as `ocrmypdf --skip-text`",
+            *(budget.origin, len(scanned), len(pages), numbers),
+            f" and {more} more" if more > 0 else "",
+        )
+
+
+def _has_image(reader: PdfReader, number: int, budget: Budget) -> bool:
+    with contextlib.suppress(UnreadableFileError), _translate_errors(budget):
+        objects = _entry(_entry(reader.pages[number], "/Resources") or {}, "/XObject") or {}
+        return any(_entry(objects[name], "/Subtype") == "/Image" for name in objects)
+    return False
 
 
 def _title(given: str | None, document_id: str) -> str | None:
@@ -242,7 +328,8 @@ class _PageText:
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        self._end = math.inf  # estimated right end of the last text on the line
+        self._start = -math.inf  # left end of the last text on the line
+        self._end = math.inf  # its estimated right end
 
     def add(
         self, text: str, outer: Sequence[float], inner: Sequence[float], _font: Any, size: float
@@ -257,9 +344,23 @@ class _PageText:
         word = text.lstrip(" ")
         if word != text and left - self._end > _CELL_GAP * em and word.strip():
             text = CELL_SEPARATOR + word
+        elif self._is_before(word, left, em):
+            text = CELL_SEPARATOR + text
         self.pieces.append(text)
         if text.endswith("\n"):
-            self._end = math.inf
+            self._start, self._end = -math.inf, math.inf
         elif word:
+            self._start = left
             last_line = word.rpartition("\n")[2]
             self._end = left + 1.1 * len(last_line) * _CHARACTER_WIDTH * em
+
+    def _is_before(self, text: str, left: float, em: float) -> bool:
+        """Return whether a text is on the left of the last one on its line, as some files draw."""
+        last = self.pieces[-1] if self.pieces else ""
+        is_word = bool(text.strip()) and not text[0].isspace() and not last[-1:].isspace()
+        is_jump = left < self._start - _JUMP * em
+        return is_word and is_jump and not any(map(_is_right_to_left, (text, last)))
+
+
+def _is_right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in text)

@@ -7,6 +7,7 @@ This reader unpacks only the text.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator
 from typing import Any
 
 from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
@@ -25,12 +26,15 @@ the number of the slide."""
 _NO_CONTENT = frozenset({"dt", "ftr", "hdr", "sldNum", "sldImg"})
 """Placeholders for the date, footer, header and number of a slide, which repeat on all slides."""
 
+_CHART_ROLES = frozenset({"tx", "cat", "val", "xVal", "yVal", "bubbleSize"})
+"""Elements of a series of a chart that contain its name, its categories and its values."""
+
 
 def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
-    """Return the texts of the slides of a PPTX file, with their tables and notes.
+    """Return the texts of the slides of a PPTX file, with their tables, diagrams and notes.
 
-    Each row of a table becomes one line, with ` | ` between the cells. Headers, footers, dates and
-    numbers of slides are left out.
+    Each row of a table, and of the data of a chart, becomes one line, with ` | ` between the cells.
+    Headers, footers, dates and numbers of slides are left out.
 
     Args:
         document_id: The document's id.
@@ -50,26 +54,28 @@ def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     archive = Archive(data, "PPTX file", budget)
     parts = _slides(archive)
-    headings = FileHeadings(budget)
     texts: list[str] = []
     segments: list[Segment] = []
     start = 0
     for number, part in enumerate(parts, 1):
         slide = _Slide(budget)
-        for name in (part, *_notes(archive, part)):
+        for kind, name in _parts(archive, part):
+            if kind == "chart":
+                slide.add_block(_chart(archive, name, budget))
+                continue
             for event in archive.events_outside(_SKIPPED, name):
                 slide.add(*event)
+            slide.end_part()
+        headings = FileHeadings(budget)  # a slide without a title is not below that before it
         for offset, title in slide.titles:
             headings.add(start + offset, 1, title)
         text = _SEPARATOR.join(slide.blocks) + _SEPARATOR
-        segments.append(Segment(start, start + len(text), {"slide": number}))
+        segments += headings.segments([Segment(start, start + len(text), {"slide": number})])
         texts.append(text)
         start += len(text)
     if not "".join(texts).strip():
         raise archive.refuse("it has no text")
-    return SourceDocument(
-        document_id, "".join(texts), archive.title() or None, {}, headings.segments(segments)
-    )
+    return SourceDocument(document_id, "".join(texts), archive.title() or None, {}, segments)
 
 
 def _slides(archive: Archive) -> list[str]:
@@ -90,12 +96,48 @@ def _relation_id(element: Any) -> str:
     return next(found, "")
 
 
-def _notes(archive: Archive, slide: str) -> list[str]:
+def _parts(archive: Archive, slide: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a slide: itself, its diagrams and charts, and its notes."""
+    yield "slide", slide
     folder, name = posixpath.split(slide)
     if posixpath.join(folder, "_rels", f"{name}.rels") not in archive.names:
-        return []
+        return
     relations = archive.relations(slide).values()
-    return [one.target for one in relations if one.kind == "notesSlide" and one.target != slide]
+    for kind in ("diagramData", "chart", "notesSlide"):
+        for one in relations:
+            if one.kind == kind and one.target in archive.names and one.target != slide:
+                yield kind, one.target
+
+
+def _chart(archive: Archive, part: str, budget: Budget) -> str:
+    """Return the title of a chart and its data as a table."""
+    title: list[str] = []
+    categories: dict[str, str] = {}
+    series: list[dict[str, str]] = []  # the values, by category, and the name at ""
+    role = index = ""
+    is_series = False
+    for event, name, element in archive.events_outside({"dLbls"}, part):
+        if name == "ser":
+            is_series = event == "start"
+            series += [{}] if is_series else []
+        elif event == "start" and name in _CHART_ROLES:
+            role = name
+        elif event == "start" and name == "pt":
+            index = attribute(element, "idx") or ""
+        elif event == "end" and name == "t" and not is_series:
+            title.append(element.text or "")
+        elif event == "end" and name == "title":
+            title.append(" ")  # those of the axes follow
+        elif event == "end" and name == "v" and is_series:
+            if role in {"cat", "xVal"}:
+                categories.setdefault(index, element.text or "")
+            else:
+                series[-1]["" if role == "tx" else index] = element.text or ""
+    places = ["", *dict.fromkeys([*categories, *(one for own in series for one in own if one)])]
+    for _ in range(len(places) * len(series)):
+        budget.add_cell()
+    rows = [[categories.get(at, ""), *(own.get(at, "") for own in series)] for at in places]
+    return "\n".join(filter(None, [" ".join("".join(title).split()), *map(format_row, rows)]))
 
 
 class _Slide:
@@ -141,10 +183,15 @@ class _Slide:
             self._rows.append(format_row(self._cells))
             self._cells = []
         elif name == "tbl" and self._rows is not None:
-            self._add_block("\n".join(filter(None, self._rows)))
+            self.add_block("\n".join(filter(None, self._rows)))
             self._rows = None
         elif name == "txBody" and self._rows is None:
             self._end_shape()
+
+    def end_part(self) -> None:
+        """End a part, such as a diagram, whose texts are in no shape."""
+        self._placeholder = ""
+        self._end_shape()
 
     def _end_shape(self) -> None:
         text = "\n".join(line for line in self._shape if line.strip())
@@ -153,9 +200,10 @@ class _Slide:
             return
         if self._placeholder in {"title", "ctrTitle"} and text.strip():
             self.titles.append((self._size, text))
-        self._add_block(text)
+        self.add_block(text)
 
-    def _add_block(self, text: str) -> None:
+    def add_block(self, text: str) -> None:
+        """Add the text of a shape, unless it is empty."""
         if text.strip():
             self.blocks.append(text)
             self._size += len(text) + len(_SEPARATOR)

@@ -1,15 +1,24 @@
-"""Read the sheets of XLSX files with openpyxl, row by row."""
+"""Read the sheets of XLSX files as a stream of XML elements, with lxml.
+
+openpyxl reads styles, charts and properties as well, and refuses the whole file for a detail of
+them that it does not know, such as the fonts of other programs. This reader takes the values only;
+openpyxl tells which formats are dates, and what their numbers mean.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import io
-from collections.abc import Iterator
-from typing import Any
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
-from e2graphrag_integrations.loaders.archives import Archive
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
+from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
 from e2graphrag_integrations.loaders.limits import Budget
-from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors
+from e2graphrag_integrations.loaders.parsing import replace_surrogates
 from e2graphrag_integrations.loaders.tables import format_row
 from e2graphrag_integrations.types import Segment, SourceDocument
 
@@ -18,12 +27,32 @@ _ROWS_PER_CHECK = 100
 _DIGITS = 15
 """Number of digits that a spreadsheet computes with; further ones are due to binary fractions."""
 
+_MAX_COLUMNS = 16_384
+"""Number of columns of a sheet."""
+
+_MAX_AFFIX = 10
+"""Maximum length of a currency or unit in a number format."""
+
+_REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?\d+")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d{1,15}")
+
+_AFFIX = re.compile(
+    r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|([0#?])|(.)', re.DOTALL
+)
+"""A part of a number format: a literal text, letter or currency, a color or condition, a space, a
+digit, or any other character."""
+
+_PADDED = re.compile(r"0{2,20}")
+_YES = frozenset({"1", "true"})
+
 
 def read_xlsx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the sheets of an XLSX file; each row becomes one line, with ` | ` between the cells.
 
-    Formulas are read as their last results. Dates are in ISO format. Empty rows, hidden sheets,
-    charts and comments are left out.
+    Formulas are read as their last results, or as they are if they have none. Dates are in ISO
+    format, and currencies and units stand beside their numbers. Empty rows, hidden sheets, charts
+    and comments are left out.
 
     Args:
         document_id: The document's id.
@@ -39,75 +68,278 @@ def read_xlsx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         FileLimitError: If the file exceeds a limit.
         ImportError: If openpyxl or lxml is not installed.
     """
-    import lxml.etree  # noqa: F401 - report a missing package before reading
-    import openpyxl
+    import openpyxl  # noqa: F401 - report a missing package before reading
 
     archive = Archive(data, _FORMAT, budget)
-    for name in sorted(archive.names):
-        # openpyxl does not limit what it unpacks, so everything that it may unpack is counted.
-        if name.endswith((".xml", ".rels")):
-            for _ in archive.pieces(name):
-                pass
-    with translate_errors(_FORMAT, budget.origin):
-        book = openpyxl.load_workbook(
-            io.BytesIO(data), read_only=True, data_only=True, keep_links=False
-        )
-        sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+    main_part = archive.main_part()
+    book = _read_book(archive, main_part)
     parts: list[str] = []
     segments: list[Segment] = []
     start = 0
-    for sheet in sheets:
-        rows = list(_rows(sheet, budget))
+    for sheet in book.sheets:
+        rows = list(_rows(archive, sheet.part, book, budget))
         if not rows:
             continue
-        name = replace_surrogates(sheet.title)
+        name = replace_surrogates(sheet.name)
         text = "\n".join([name, "", *rows]) + "\n\n"
         segments.append(Segment(start, start + len(text), {"sheet": name}))
         parts.append(text)
         start += len(text)
     if not parts:
         raise archive.refuse("it has no text")
-    with translate_errors(_FORMAT, budget.origin):
-        title = book.properties.title
-    return SourceDocument(
-        document_id, "".join(parts), replace_surrogates(title or "").strip() or None, {}, segments
+    title = replace_surrogates(archive.title())
+    return SourceDocument(document_id, "".join(parts), title or None, {}, segments)
+
+
+class _Sheet(NamedTuple):
+    name: str
+    part: str
+
+
+@dataclass(frozen=True)
+class _Book:
+    """What the cells of a file refer to.
+
+    Attributes:
+        sheets: The visible sheets, in order.
+        strings: The texts that cells share.
+        formats: The number format of each style of cells.
+        is_from_1904: Whether days are counted from 1904, as old Macs did, rather than 1900.
+    """
+
+    sheets: Sequence[_Sheet]
+    strings: Sequence[str]
+    formats: Sequence[_NumberFormat]
+    is_from_1904: bool
+
+
+def _read_book(archive: Archive, main_part: str) -> _Book:
+    relations = archive.relations(main_part)
+    of_kind = {one.kind: one.target for one in relations.values() if one.target in archive.names}
+    sheets: list[_Sheet] = []
+    is_from_1904 = False
+    for event, element in archive.events(main_part):
+        name = local_name(element)
+        if event == "start" and name == "workbookPr":
+            is_from_1904 = attribute(element, "date1904") in _YES
+        elif event == "start" and name == "sheet":
+            ids = (v for k, v in element.attrib.items() if k.startswith("{") and k.endswith("}id"))
+            relation = relations.get(next(ids, ""))
+            is_shown = attribute(element, "state") in {None, "visible"}
+            if relation is not None and relation.kind == "worksheet" and is_shown:
+                sheets.append(_Sheet(attribute(element, "name") or "", relation.target))
+    return _Book(
+        sheets,
+        list(_strings(archive, of_kind.get("sharedStrings"))),
+        _formats(archive, of_kind.get("styles")),
+        is_from_1904,
     )
 
 
-def _rows(sheet: Any, budget: Budget) -> Iterator[str]:
-    with translate_errors(_FORMAT, budget.origin):
-        sheet.reset_dimensions()  # the file can claim any size
-        rows = iter(sheet.iter_rows(values_only=False))
+def _strings(archive: Archive, part: str | None) -> Iterator[str]:
+    texts: list[str] = []
+    # Phonetic guides repeat a text in other letters.
+    for event, name, element in archive.events_outside({"rPh"}, part) if part else ():
+        if event == "end" and name == "t":
+            texts.append(element.text or "")
+        elif event == "end" and name == "si":
+            yield "".join(texts)
+            texts = []
+
+
+class _NumberFormat(NamedTuple):
+    """How a cell shows its number.
+
+    Attributes:
+        is_date, is_duration, is_percent: What the number is.
+        digits: The minimum number of digits, for codes such as 00042.
+        before, after: The currency or unit.
+    """
+
+    is_date: bool = False
+    is_duration: bool = False
+    is_percent: bool = False
+    digits: int = 0
+    before: str = ""
+    after: str = ""
+
+
+_GENERAL = _NumberFormat()
+
+
+def _formats(archive: Archive, part: str | None) -> list[_NumberFormat]:
+    """Return the number format of each style of cells; none if the styles cannot be read."""
+    from openpyxl.styles.numbers import BUILTIN_FORMATS
+
+    codes: dict[str, str] = {str(number): code for number, code in BUILTIN_FORMATS.items()}
+    known: dict[str, _NumberFormat] = {}
+    found: list[_NumberFormat] = []
+    in_cells = False
+    try:
+        for event, element in archive.events(part) if part else ():
+            name = local_name(element)
+            if name == "cellXfs":
+                in_cells = event == "start"
+            elif event == "start" and name == "numFmt":
+                number = attribute(element, "numFmtId") or ""
+                codes[number] = attribute(element, "formatCode") or ""
+            elif event == "start" and name == "xf" and in_cells:
+                code = codes.get(attribute(element, "numFmtId") or "", "General")
+                if code not in known:
+                    known[code] = _number_format(code)
+                found.append(known[code])
+    except FileLimitError:
+        raise
+    except UnreadableFileError:
+        return []
+    return found
+
+
+def _number_format(code: str) -> _NumberFormat:
+    from openpyxl.styles.numbers import is_date_format, is_timedelta_format
+
+    first = code[:1000].split(";", maxsplit=1)[0]
+    if is_timedelta_format(first):
+        return _NumberFormat(is_date=True, is_duration=True)
+    if is_date_format(first):
+        return _NumberFormat(is_date=True)
+    literals: tuple[list[str], list[str]] = ([], [])
+    has_digits = False
+    for text, letter, currency, digit, other in _AFFIX.findall(first):
+        has_digits = has_digits or bool(digit)
+        symbol = other if other and unicodedata.category(other) == "Sc" else ""
+        literals[has_digits].append(text or letter or currency or symbol)
+    before, after = ("".join(one).strip() for one in literals)
+    padded = _PADDED.fullmatch(first)
+    return _NumberFormat(
+        is_percent="%" in first,
+        digits=len(padded[0]) if padded else 0,
+        before=before if has_digits and _is_unit(before) else "",
+        after=after if has_digits and _is_unit(after) else "",
+    )
+
+
+def _is_unit(text: str) -> bool:
+    """Return whether a text is a currency or a unit rather than a bracket or a hyphen."""
+    is_named = any(
+        unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Sc" for c in text
+    )
+    return is_named and len(text) <= _MAX_AFFIX
+
+
+@dataclass
+class _Cell:
+    """An open cell."""
+
+    kind: str = "n"
+    style: str = ""
+    texts: dict[str, str] = field(default_factory=dict)
+    """Its value `v`, its formula `f` and its own text `t`."""
+
+
+def _rows(archive: Archive, part: str, book: _Book, budget: Budget) -> Iterator[str]:
+    if part not in archive.names:
+        return
+    row: list[str] = []
+    cell = _Cell()
     number = 0
-    while True:
-        with translate_errors(_FORMAT, budget.origin):
-            row = next(rows, None)
-        if row is None:
-            return
-        number += 1
-        if number % _ROWS_PER_CHECK == 0:
-            budget.check_time()
-        texts = []
-        for cell in row:
+    for event, name, element in archive.events_outside({"rPh"}, part):
+        if event == "start" and name == "c":
+            cell = _Cell(element.get("t", "n"), element.get("s", ""))
+            for _ in range(_column(element.get("r")) - len(row)):
+                budget.add_cell()
+                row.append("")
+        elif event == "end" and name == "c":
             budget.add_cell()
-            texts.append(_cell_text(cell.value, cell))
-        while texts and not texts[-1]:
-            texts.pop()
-        line = format_row(texts)
-        if line:
-            yield replace_surrogates(line)
+            row.append(_cell_text(cell, book))
+        elif event == "end" and name in {"v", "f", "t"}:
+            cell.texts[name] = cell.texts.get(name, "") + (element.text or "")
+        elif event == "end" and name == "row":
+            number += 1
+            if number % _ROWS_PER_CHECK == 0:
+                budget.check_time()
+            line = _line(row)
+            row = []
+            if line:
+                yield line
 
 
-def _cell_text(value: Any, cell: Any) -> str:
-    """Return the value of a cell as a spreadsheet would show it, without colors and currencies."""
-    if isinstance(value, dt.datetime) and value.time() == dt.time():
-        value = value.date()
-    if isinstance(value, dt.datetime):
-        return value.isoformat(" ", "seconds")
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if "%" in str(cell.number_format):
-            return f"{value * 100:.{_DIGITS - 3}g}%"
-        return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
-    return "" if value is None else str(value)
+def _line(row: list[str]) -> str:
+    while row and not row[-1]:
+        row.pop()
+    return replace_surrogates(format_row(row))
+
+
+def _column(reference: str | None) -> int:
+    """Return the number of a cell's column from 0; 0 if it is not said or impossible."""
+    match = _REFERENCE.fullmatch(reference or "")
+    number = 0
+    for letter in match[1].upper() if match else "":
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1 if 0 < number <= _MAX_COLUMNS else 0
+
+
+def _cell_text(cell: _Cell, book: _Book) -> str:
+    """Return the value of a cell about as a spreadsheet would show it."""
+    value = cell.texts.get("v", "")
+    match cell.kind:
+        case "inlineStr":
+            text = cell.texts.get("t", "")
+        case "s":
+            text = _at(book.strings, value, "")
+        case "b":
+            text = str(value.strip() in _YES)
+        case "d":
+            text = value.replace("T00:00:00", "").replace("T", " ")
+        case "n" if _NUMBER.fullmatch(value.strip()):
+            style = _at(book.formats, cell.style, _GENERAL)
+            text = _number_text(value.strip(), style, is_from_1904=book.is_from_1904)
+        case "n" if not value and cell.texts.get("f"):  # written by a program, and never computed
+            text = f"={cell.texts['f']}"
+        case _:
+            text = value
+    return text
+
+
+T = TypeVar("T")
+
+
+def _at(items: Sequence[T], index: str, default: T) -> T:
+    """Return the element at an index in a file, or the default if there is none."""
+    number = int(index) if _WHOLE.fullmatch(index.strip()) else -1
+    return items[number] if 0 <= number < len(items) else default
+
+
+def _number_text(value: str, style: _NumberFormat, *, is_from_1904: bool) -> str:
+    number = float(value)
+    if style.is_date:
+        date = _date_text(number, is_duration=style.is_duration, is_from_1904=is_from_1904)
+        if date:
+            return date
+    if style.is_percent:
+        return f"{number * 100:.{_DIGITS - 3}g}%"
+    if _WHOLE.fullmatch(value):
+        text = value if number < 0 else value.zfill(style.digits)
+    else:
+        text = f"{number:.{_DIGITS}g}"
+    space = "" if unicodedata.category(style.before[-1:] or " ") == "Sc" else " "
+    return f"{style.before}{space}{text} {style.after}".strip()
+
+
+def _date_text(number: float, *, is_duration: bool, is_from_1904: bool) -> str:
+    """Return a date, a time or a duration in words of digits; empty if the number is none."""
+    from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
+
+    if not math.isfinite(number) or (number < 0 and not is_duration):
+        return ""
+    try:
+        value: Any = from_excel(number, MAC_EPOCH if is_from_1904 else WINDOWS_EPOCH, is_duration)
+    except (OverflowError, ValueError):
+        return ""
+    if isinstance(value, dt.timedelta):
+        seconds = round(value.total_seconds())
+        sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
+        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    is_time = isinstance(value, dt.time)
+    text = str(value.isoformat("seconds") if is_time else value.isoformat(" ", "seconds"))
+    return text.removesuffix(" 00:00:00")

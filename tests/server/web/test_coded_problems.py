@@ -141,6 +141,9 @@ def test_files_that_cannot_be_read_have_codes(rag, serve):
         "zip.txt": (b"PK\x03\x04" + b"\0" * 99, "no_text_file"),
         "noise.txt": (bytes(range(1, 32)) * 9, "unknown_encoding"),
         "wide.txt": (b"\xff\xfe\x00\xd8x", "wrong_encoding"),
+        "empty.md": (b"", "empty_file"),
+        "photo.jpg": (b"\xff\xd8", "file_kind"),
+        f"{'x' * 300}.txt": (b"Hello", "long_file_name"),
     }
     files = [("files", (name, content)) for name, (content, _) in given.items()]
     unread = serve(rag).post("/documents/estimate", files=files).json()["unread"]

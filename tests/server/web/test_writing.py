@@ -125,6 +125,30 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     assert list(job["result"]["unread"]) == ["bad.pdf"]
 
 
+def test_empty_and_unknown_files_and_long_names_do_not_stop_the_others(open_index, serve):
+    client = serve(open_index())
+    long = f"{'x' * 300}.txt"
+    left_out = [
+        *files("empty.txt", content=b""),
+        *files("empty.docx", content=b""),
+        *files("photo.jpg", long),
+    ]
+    chosen = [*left_out, *files("good.txt")]
+    cost = client.post("/documents/estimate", files=chosen).json()
+    codes = {name: one["code"] for name, one in cost["unread"].items()}
+    assert codes == {
+        "empty.txt": "empty_file",
+        "empty.docx": "empty_file",
+        "photo.jpg": "file_kind",
+        long: "long_file_name",
+    }
+    job = finished(client, client.post("/documents", files=chosen))
+    assert (job["result"]["documents"], job["result"]["unread"]) == (1, cost["unread"])
+    assert [one["id"] for one in client.get("/documents").json()["items"]] == ["good.txt"]
+    nothing = client.post("/documents", files=left_out)
+    assert (nothing.status_code, nothing.json()["error"]["code"]) == (400, "empty_file")
+
+
 def test_the_estimate_counts_what_will_be_indexed_and_gives_reasons_for_the_rest(rag, serve):
     client = serve(rag)
     assert finished(client, client.post("/documents", files=files("same.txt")))["state"] == "done"

@@ -167,7 +167,10 @@ def _estimated(call: Call, read: Documents) -> UploadEstimate:
 def _reasons(call: Call, read: Documents) -> dict[str, ErrorDetails]:
     """Return why files cannot be read, by name."""
     explainer = call.service.explainer
-    return {name: explainer.reason(error) for name, error in read.unread.items()}
+    return {
+        name: error.details if isinstance(error, Problem) else explainer.reason(error)
+        for name, error in read.unread.items()
+    }
 
 
 def _differs(call: Call, document: SourceDocument) -> bool:

@@ -100,11 +100,13 @@ class Upload(Generic[F]):
         files: The files by name.
         form: The other fields.
         limits: Limits for reading each file.
+        refused: Why other files of the form are left out, by name.
     """
 
     files: Mapping[str, BinaryIO]
     form: F
     limits: LoaderLimits
+    refused: Mapping[str, Problem]
 
     def close(self) -> None:
         """Delete the files."""
@@ -123,7 +125,7 @@ class Upload(Generic[F]):
         """
         documents: list[SourceDocument] = []
         size, most = 0, self.limits.file_bytes
-        unread: dict[str, E2GraphRAGError] = {}
+        unread: dict[str, E2GraphRAGError | Problem] = dict(self.refused)
         for name, file in self.files.items():
             if is_stopped():
                 raise StoppedError("the upload was stopped")
@@ -152,7 +154,7 @@ class Documents:
     """The documents of an upload, and why other files could not be read, by name."""
 
     documents: Sequence[SourceDocument]
-    unread: Mapping[str, E2GraphRAGError]
+    unread: Mapping[str, E2GraphRAGError | Problem]
 
     def check(self) -> None:
         """Check that at least one file could be read.
@@ -160,7 +162,7 @@ class Documents:
         Raises:
             UnreadableFileError: If not: why the first one cannot be read.
             FileLimitError: The same, if it is too large.
-            Problem: The same, if the server lacks a package.
+            Problem: The same, if it was refused or the server lacks a package.
         """
         if self.documents:
             return
@@ -179,9 +181,9 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
         form: The other fields that the form may have.
 
     Raises:
-        Problem: If the form is too large, comes too slowly, is no form, or a file has a name or a
-            kind that is not allowed.
-        InvalidInputError: If another field is unknown or invalid.
+        Problem: If the form is too large, comes too slowly, is no form, or all of its files are
+            empty, of an unknown kind, or have too long a name.
+        InvalidInputError: If the name of a file is not allowed, or another field is invalid.
     """
     if declared_length(request) > limits.upload_bytes:
         raise _too_large(limits)
@@ -215,11 +217,11 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
         undo.callback(_close_files, parser)  # one that was cut is not in the form
         undo.push_async_callback(received.close)
         parser.check_end()
-        files = _files([one for name, one in parts if name == FIELD])
+        files, refused = _files([one for name, one in parts if name == FIELD])
         values = _fields([one for one in parts if one[0] != FIELD], form)
         undo.pop_all()
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
-    return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked))
+    return Upload(files, values, LoaderLimits(limits.upload_bytes, unpacked), refused)
 
 
 class _Form(MultiPartParser):
@@ -287,20 +289,32 @@ class _Counting:
         return message
 
 
-def _files(parts: Sequence[Any]) -> dict[str, BinaryIO]:
+def _files(parts: Sequence[Any]) -> tuple[dict[str, BinaryIO], dict[str, Problem]]:
+    """Return the files of a form by name, and why others are left out.
+
+    Raises:
+        Problem: If the form has no file, or only files that are left out.
+        InvalidInputError: If a name is not allowed, or two files have it.
+    """
     if not parts:
         raise Problem(400, "FormError", f"the form has no file: name the field {FIELD}")
     files: dict[str, BinaryIO] = {}
+    refused: dict[str, Problem] = {}
     for part in parts:
         if not isinstance(part, UploadFile):
             raise Problem(400, "FormError", f"{FIELD} must be a file with a name")
         name = check_file_name(part.filename or "")
-        if name in files:
+        if name in files or name in refused:
             raise InvalidInputError(f"two files are named {name!r}")
-        if not part.size:
-            raise InvalidInputError(f"{name!r} is empty")
-        files[name] = part.file
-    return files
+        problem = _problem_of(name, part)
+        if problem is None:
+            files[name] = part.file
+        else:
+            part.file.close()
+            refused[name] = problem
+    if not files:
+        raise next(iter(refused.values()))
+    return files, refused
 
 
 def check_file_name(name: str) -> str:
@@ -310,10 +324,9 @@ def check_file_name(name: str) -> str:
 
     Raises:
         InvalidInputError: If it is not a plain name, or a relative path of plain names.
-        Problem: If the kind of file is unknown.
     """
     name = composed(name)
-    if not name.strip() or len(name.encode("utf-8", "replace")) > _MAX_NAME:
+    if not name.strip():
         raise InvalidInputError(f"the name of a file must have 1 to {_MAX_NAME} bytes")
     if any(letter in _FORBIDDEN or unicodedata.category(letter) in _CONTROLS for letter in name):
         raise InvalidInputError(
@@ -326,14 +339,31 @@ def check_file_name(name: str) -> str:
                 f"{name[:80]!r} is not the name of a file: a part of it is empty, begins with a "
                 "dot, or begins or ends with white space"
             )
+    return name
+
+
+def _problem_of(name: str, file: UploadFile) -> Problem | None:
+    """Return why a file is left out although it may be uploaded, or None."""
+    if len(name.encode("utf-8", "replace")) > _MAX_NAME:
+        return Problem(
+            400,
+            "FileNameError",
+            f"{name[:80]!r} is too long: the name of a file must have 1 to {_MAX_NAME} bytes, with "
+            "the folders above it",
+            "long_file_name",
+            {"file": name[:80], "most": _MAX_NAME},
+        )
     if PurePosixPath(name).suffix.lower() not in READERS:
-        raise Problem(
+        return Problem(
             415,
             "FileKindError",
             f"{name!r} is of an unknown kind: use .txt, .md, .pdf, .html, .docx, .xlsx, .pptx, "
-            ".epub, .rtf, .csv, .json or source code",
+            ".epub, .rtf, .eml, .csv, .json or source code",
+            values={"file": name},
         )
-    return name
+    if not file.size:
+        return Problem(400, "EmptyFileError", f"{name!r} is empty", values={"file": name})
+    return None
 
 
 def _fields(parts: Sequence[tuple[str, Any]], form: type[F]) -> F:

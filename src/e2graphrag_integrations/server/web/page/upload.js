@@ -143,9 +143,11 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
   return box;
 }
 
+const HIDDEN = /(?:^|\/)(?:\.|~\$|(?:desktop\.ini|thumbs\.db)$)/i; // also files that Windows and office programs hide
+
 /** Return the files of a folder without hidden ones, such as `.DS_Store` and those in `.git`; files that were chosen one by one stay. */
 function withoutHidden(files) {
-  return files.filter((file) => !/(?:^|\/)\./.test(file.webkitRelativePath));
+  return files.filter((file) => !HIDDEN.test(file.webkitRelativePath));
 }
 
 /** Return a file by its path below the chosen folder, as `e2graphrag index` names it, or by its name. */
@@ -171,7 +173,7 @@ async function filesIn(entry, path) {
     if (!part.length) break;
     inside.push(...part);
   }
-  const shown = inside.filter((one) => !one.name.startsWith("."));
+  const shown = inside.filter((one) => !HIDDEN.test(one.name));
   shown.sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }));
   return (await Promise.all(shown.map((one) => filesIn(one, path ? `${path}/${one.name}` : one.name)))).flat();
 }

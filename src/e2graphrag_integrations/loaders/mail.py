@@ -1,0 +1,189 @@
+"""Read e-mails, mailboxes with many, and web pages that a browser has saved as an e-mail."""
+
+from __future__ import annotations
+
+import codecs
+import email
+import email.policy
+import email.utils
+import re
+from collections.abc import Iterator
+from email.message import MIMEPart
+
+from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.loaders.encodings import decode
+from e2graphrag_integrations.loaders.html import read_page
+from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.main_content import Content
+from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable
+from e2graphrag_integrations.loaders.sections import FileHeadings
+from e2graphrag_integrations.types import Segment, SourceDocument
+
+_FORMAT = "e-mail"
+
+_SHOWN = ("Subject", "From", "To", "Cc", "Date")
+"""The fields that begin the text of an e-mail."""
+
+_MAX_FIELD = 2000
+"""Maximum length of a field; a list of recipients can be very long."""
+
+_MAX_DEPTH = 5
+"""Maximum depth of e-mails that are attached to each other."""
+
+_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\r\n]*\r?\n")
+"""The line before each e-mail in a mailbox."""
+
+_QUOTED_START = re.compile(rb"(?m)^>(>*From )")
+_SOFT_BREAK = re.compile(r"(?<!\n--) \r?\n(?![>\r\n])")
+"""The end of a line that continues on the next one."""
+
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def read_eml(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    """Return an e-mail as a document that has its subject as title.
+
+    The text begins with the subject, the people and the date. Of two forms of the same text, the
+    plain one is read. E-mails that are attached are read, too; other attachments are named.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        budget: Limits of the file.
+
+    Returns:
+        The document, with the metadata `date`, the day on which the e-mail was sent.
+
+    Raises:
+        UnreadableFileError: If `data` is not an e-mail.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If the text is HTML and lxml is not installed.
+    """
+    message = _parsed(data, budget)
+    if not any(_field(message, name) for name in (*_SHOWN, "Received", "Message-ID")):
+        raise unreadable(budget.origin, _FORMAT, "it has no subject, people or date")
+    text = _text(message, budget)
+    date = _date(message)
+    metadata = {"date": date} if date else {}
+    return SourceDocument(document_id, text, _field(message, "Subject") or None, metadata)
+
+
+def read_mbox(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
+    """Return the e-mails of a mailbox as a document; see `read_eml`.
+
+    Args:
+        document_id: The document's id.
+        data: Content of the file.
+        budget: Limits of the file.
+
+    Returns:
+        The document. Each e-mail is a segment with the metadata `message`, a number from 1, `date`,
+        and `headings` with its subject.
+
+    Raises:
+        UnreadableFileError: If `data` is not a mailbox.
+        FileLimitError: If the file exceeds a limit.
+        ImportError: If a text is HTML and lxml is not installed.
+    """
+    starts = [(match.start(), match.end()) for match in _START.finditer(data)]
+    if not starts or starts[0][0]:
+        raise unreadable(budget.origin, "mailbox", "it does not begin with a line “From ...”")
+    headings = FileHeadings(budget)
+    texts: list[str] = []
+    segments: list[Segment] = []
+    start = 0
+    ends = [first for first, _ in starts[1:]]
+    for number, ((_, first), last) in enumerate(zip(starts, [*ends, len(data)], strict=True), 1):
+        message = _parsed(_QUOTED_START.sub(rb"\1", data[first:last]), budget)
+        text = _text(message, budget) + "\n\n"
+        headings.add(start, 1, _field(message, "Subject") or f"E-mail {number}")
+        date = _date(message)
+        metadata = {"message": number, **({"date": date} if date else {})}
+        segments.append(Segment(start, start + len(text), metadata))
+        texts.append(text)
+        start += len(text)
+    return SourceDocument(document_id, "".join(texts), None, {}, headings.segments(segments))
+
+
+def _parsed(data: bytes, budget: Budget) -> MIMEPart:
+    budget.check_time()
+    content = data.removeprefix(codecs.BOM_UTF8).lstrip()
+    with translate_errors(_FORMAT, budget.origin):
+        message = email.message_from_bytes(content, policy=email.policy.default)
+        budget.check_parts(sum(1 for _ in message.walk()))
+    return message
+
+
+def _text(message: MIMEPart, budget: Budget, depth: int = 0) -> str:
+    """Return the fields and the text of an e-mail, and its attachments."""
+    lines = [f"{name}: {value}" for name in _SHOWN if (value := _field(message, name))]
+    parts = ["\n".join(lines), *_parts(message, budget, depth)]
+    text = "\n\n".join(part.strip() for part in parts if part.strip())
+    text = replace_surrogates(_BLANK_LINES.sub("\n\n", text.replace("\r\n", "\n")))
+    budget.add_unpacked(len(text))
+    return text
+
+
+def _parts(part: MIMEPart, budget: Budget, depth: int) -> Iterator[str]:
+    """Yield the texts in a part of an e-mail, and the names of attachments."""
+    with translate_errors(_FORMAT, budget.origin):
+        kind, name = part.get_content_type(), part.get_filename() or ""
+        inner = list(part.iter_parts()) if part.is_multipart() else []
+        is_attached = part.is_attachment()
+        is_picture = kind.startswith("image/") and bool(part.get("Content-ID"))
+    if kind == "multipart/alternative":
+        plain = [one for one in inner if one.get_content_type() == "text/plain"]
+        texts = [text for one in plain for text in _parts(one, budget, depth) if text.strip()]
+        yield from texts or (text for one in inner[-1:] for text in _parts(one, budget, depth))
+    elif kind == "message/rfc822" and inner:
+        if depth < _MAX_DEPTH:
+            yield _text(inner[0], budget, depth + 1)
+    elif inner:
+        for number, one in enumerate(inner):
+            # What belongs to a page, such as its styles, is no text of its own.
+            if kind != "multipart/related" or not number or one.get_filename():
+                yield from _parts(one, budget, depth)
+    elif name or is_attached:
+        if not is_picture:
+            yield f"Attachment: {' '.join(name.split())[:_MAX_FIELD] or kind}"
+    elif kind.startswith(("text/", "multipart/")):
+        yield _body(part, budget)
+
+
+def _body(part: MIMEPart, budget: Budget) -> str:
+    """Return the text of a part; its encoding is often wrong or unknown."""
+    with translate_errors(_FORMAT, budget.origin):
+        data = part.get_payload(decode=True)
+        encoding = part.get_content_charset() or "utf-8"
+        is_flowed = part.get_param("format") == "flowed"
+        is_page = part.get_content_subtype() == "html"
+    if not isinstance(data, bytes):
+        return ""
+    try:
+        text = data.decode(encoding)
+    except (LookupError, ValueError):
+        try:
+            text = decode(data, budget.origin).text
+        except UnreadableFileError:
+            text = data.decode("utf-8", "replace")
+    if is_page:
+        page = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
+        return read_page(_FORMAT, page, budget, [Content.ALL]).text
+    return _SOFT_BREAK.sub(" ", text) if is_flowed else text
+
+
+def _field(message: MIMEPart, name: str) -> str:
+    """Return a field in one line; empty if it is missing or cannot be read."""
+    try:
+        value = str(message.get(name, ""))
+    except Exception:  # noqa: BLE001 - the parser of fields raises errors of many types
+        return ""
+    return replace_surrogates(" ".join(value.split()))[:_MAX_FIELD]
+
+
+def _date(message: MIMEPart) -> str:
+    """Return the day on which an e-mail was sent, as its sender counts; empty if it is unknown."""
+    try:
+        return email.utils.parsedate_to_datetime(_field(message, "Date")).date().isoformat()
+    except ValueError:
+        return ""
