@@ -21,6 +21,21 @@ from fakes import CountingLLM, NameExtractor, numbered
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
 
+@pytest.mark.parametrize("arguments", [(), ("novel.e2g",)])
+def test_the_constructor_says_how_an_index_is_opened(arguments):
+    for options in ({}, {"embedder": "hashing"}):
+        with pytest.raises(InvalidInputError, match=r"opened by E2GraphRAG\.open\(path"):
+            E2GraphRAG(*arguments, **options)
+
+
+def test_a_url_of_another_kind_is_no_path():
+    with pytest.raises(
+        InvalidInputError, match=r"begins with 'mysql://': .* in Postgres"
+    ) as raised:
+        E2GraphRAG.open("mysql://anna:hidden@host/novels")
+    assert "hidden" not in str(raised.value)
+
+
 def test_update_replaces_the_changed_and_skips_the_rest(open_index, story):
     rag = open_index()
     rag.add([story, numbered(3)])

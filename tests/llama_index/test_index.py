@@ -447,6 +447,7 @@ def test_metadata_of_every_type_is_returned_with_the_nodes():
             "2020-01-02",
         )
         assert own["e2_level"] != 7
+        assert own["number"] == 3
         assert "tags" in found.node.excluded_llm_metadata_keys
     plain = index.ref_doc_info["a"].metadata
     assert plain["nested"] == {"when": "2020-01-02 00:00:00+00:00"}

@@ -957,3 +957,9 @@ async def test_no_question_calls_the_language_model(documents):
     assert retriever.retrieve(LOCAL)
     assert await retriever.aretrieve(LOCAL)
     assert index.rag.entities()
+
+
+@pytest.mark.parametrize("value", [0, "2", True])
+def test_a_wrong_similarity_top_k_is_named_as_it_was_passed(index_with_rare_names, value):
+    with pytest.raises(InvalidInputError, match=f"^similarity_top_k={value!r} must be"):
+        index_with_rare_names.as_retriever(similarity_top_k=value)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -26,6 +26,7 @@ from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
+    check_items,
     instance_or_default,
     reject_unknown_arguments,
     type_name,
@@ -50,6 +51,7 @@ from e2graphrag_integrations.langchain.retriever import (
 )
 from e2graphrag_integrations.langchain.scopes import ScopedIndex
 from e2graphrag_integrations.langchain.splitting import adapt_splitter
+from e2graphrag_integrations.langchain.typed_errors import typed_errors
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.options import (
@@ -105,6 +107,22 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
     k: int | None = Field(default=None, gt=0)
 
     _arguments: dict[str, Any] | None = PrivateAttr(default=None)
+
+    if not TYPE_CHECKING:  # type checkers read the signature from the fields
+
+        def __init__(self, *wrong: Any, **fields: Any) -> None:
+            if wrong or "corpus" not in fields:
+                raise InvalidInputError(
+                    "an E2GraphRAGIndex is created by E2GraphRAGIndex.from_documents(documents), "
+                    "from_texts(texts) or open(path)"
+                )
+            with typed_errors():
+                super().__init__(**fields)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rag.path!r})"
+
+    __str__ = __repr__
 
     @classmethod
     def open(
@@ -528,9 +546,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
         `search_type` and `search_kwargs` are accepted as in a LangChain vector store.
 
         Raises:
-            InvalidInputError: If `search_type` or a key of `search_kwargs` is not supported, an
-                option is given twice, or `search_type="mmr"` needs another strategy.
-            ValidationError: If a field is unknown or invalid.
+            InvalidInputError: If an option is unknown, invalid or given twice, or
+                `search_type="mmr"` needs another strategy.
         """
         return make_retriever(self, self.k, options)
 
@@ -672,6 +689,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
 
 
 def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Iterable[Document]:
+    if isinstance(documents, Document):  # which is iterable
+        raise InvalidInputError("documents is a single Document: pass a list, [document]")
     if ids is None:
         return documents
     documents, ids = as_list(documents, "documents"), as_list(ids, "ids")
@@ -708,6 +727,8 @@ def _documents(
     for name, values in (("metadatas", metadatas), ("ids", ids)):
         if values is not None and len(values) != len(texts):
             raise InvalidInputError(f"texts has {len(texts)} items, but {name} has {len(values)}")
+    for name, kind, values in (("texts", str, texts), ("metadatas", Mapping, metadatas or [])):
+        check_items(name, values, kind)
     return [
         Document(
             page_content=text,
@@ -747,4 +768,9 @@ def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:
         raise InvalidInputError("embedding is a list: pass the metadata as metadatas=[...]")
     if isinstance(embeddings, Embeddings):
         return LangChainEmbedder(embeddings, max_tokens)
-    return cast("Embedder | str | None", embeddings)  # the engine validates it
+    if isinstance(embeddings, type) or not isinstance(embeddings, Embedder | str | None):
+        raise InvalidInputError(
+            f"embeddings is a {type_name(embeddings)}: pass LangChain embeddings, a model name, or "
+            "an object with dimension, max_tokens, embed and embed_query"
+        )
+    return embeddings

@@ -82,8 +82,8 @@ class SummaryTreeNodeParser(NodeParser):
     chunk_size: int = Field(default=1200, description="Maximum number of tokens per chunk.")
     chunk_overlap: int | None = Field(
         default=None,
-        description="Maximum tokens shared by neighboring chunks; None means 100, or 0 for "
-        "`content` chunks.",
+        description="Maximum tokens shared by neighboring chunks; None means 100, but at most "
+        "half of `chunk_size`, or 0 for `content` chunks.",
     )
     group_size: int = Field(default=5, description="Number of nodes under one summary.")
     summary_tokens: int = Field(default=300, description="Maximum number of tokens per summary.")

@@ -21,9 +21,19 @@ from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.tracing import recording
-from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
+from e2graphrag_integrations._utils.validation import (
+    check_instance,
+    check_int,
+    short_repr,
+    type_name,
+)
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import arguments_of
+from e2graphrag_integrations.engine.searchable import (
+    Searchable,
+    searched,
+    stable_location,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.chat_history import (
     ChatHistory,
@@ -33,11 +43,6 @@ from e2graphrag_integrations.llama_index.chat_history import (
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
 from e2graphrag_integrations.llama_index.options import reject_retriever_options
-from e2graphrag_integrations.llama_index.readers import (
-    Searchable,
-    searched,
-    stable_location,
-)
 from e2graphrag_integrations.llama_index.spans import spans_of
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
@@ -201,6 +206,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         not_options = ("index", "unknown", "callback_manager", "object_map", "objects")
         self._arguments = arguments_of(locals(), "not_options", *not_options)
         reject_retriever_options(unknown)
+        if similarity_top_k is not None:
+            similarity_top_k = check_int("similarity_top_k", similarity_top_k)
         # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
