@@ -206,14 +206,10 @@ class E2GraphRAGRetriever(BaseRetriever):
         not_options = ("index", "unknown", "callback_manager", "object_map", "objects")
         self._arguments = arguments_of(locals(), "not_options", *not_options)
         reject_retriever_options(unknown)
-        if similarity_top_k is not None:
-            similarity_top_k = check_int("similarity_top_k", similarity_top_k)
         # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
-            k=DEFAULT_K if similarity_top_k is None else similarity_top_k,
-            token_budget=token_budget_for(similarity_top_k, token_budget),
-            max_nodes=similarity_top_k,
+            **_size(similarity_top_k, token_budget),
             mode=_parse_mode(mode),
             where=node_filter(filters, doc_ids, node_ids, tags),
             expand=expand,
@@ -263,6 +259,18 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def similarity_top_k(self) -> int | None:
+        """Maximum number of nodes; it can be assigned, as in LlamaIndex's vector retriever."""
+        top_k: int | None = self._arguments["similarity_top_k"]
+        return top_k
+
+    @similarity_top_k.setter
+    def similarity_top_k(self, similarity_top_k: int | None) -> None:
+        size = _size(similarity_top_k, self._arguments["token_budget"])
+        self._template = replace(self._template, **size)
+        self._arguments = self._arguments | {"similarity_top_k": similarity_top_k}
 
     @property
     def searched_index(self) -> IndexReader:
@@ -373,6 +381,17 @@ def _rebuild(
     cls: type[E2GraphRAGRetriever], index: Searchable, options: dict[str, Any]
 ) -> E2GraphRAGRetriever:
     return cls(index, **options)
+
+
+def _size(similarity_top_k: int | None, token_budget: TokenBudget) -> dict[str, Any]:
+    """Return the fields of a query for the size of its result."""
+    if similarity_top_k is not None:
+        similarity_top_k = check_int("similarity_top_k", similarity_top_k)
+    return {
+        "k": DEFAULT_K if similarity_top_k is None else similarity_top_k,
+        "token_budget": token_budget_for(similarity_top_k, token_budget),
+        "max_nodes": similarity_top_k,
+    }
 
 
 def _bundle(query: Any) -> QueryBundle:
