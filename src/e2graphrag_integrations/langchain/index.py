@@ -645,6 +645,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
 
         Raises:
             IndexingError: See `build`.
+            InvalidInputError: If the folder of a file does not exist.
             StoreError: If the file cannot be written.
         """
         self.build()

@@ -730,6 +730,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rag.path!r})"
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy of an index in memory, or a second handle to any other."""
         del memo
