@@ -282,6 +282,8 @@ def test_a_path_must_lead_to_an_index_and_is_closed_after_an_error(file, tmp_pat
         with pytest.raises(InvalidInputError, match=r"no\.e2g is not a file"):
             E2GraphRAGRetriever(missing)
     assert not (tmp_path / "no.e2g").exists()
+    with pytest.raises(InvalidInputError, match="is a folder: pass the path of an index file"):
+        E2GraphRAGRetriever(tmp_path)
     with pytest.raises(InvalidInputError, match="k=0"):
         E2GraphRAGRetriever(file, k=0)
     with E2GraphRAGRetriever(file) as retriever:
