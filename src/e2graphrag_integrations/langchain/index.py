@@ -20,9 +20,10 @@ from langchain_core.indexing import UpsertResponse
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.typed_errors import typed_errors
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
@@ -51,7 +52,6 @@ from e2graphrag_integrations.langchain.retriever import (
 )
 from e2graphrag_integrations.langchain.scopes import ScopedIndex
 from e2graphrag_integrations.langchain.splitting import adapt_splitter
-from e2graphrag_integrations.langchain.typed_errors import typed_errors
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.options import (
@@ -116,7 +116,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
                     "an E2GraphRAGIndex is created by E2GraphRAGIndex.from_documents(documents), "
                     "from_texts(texts) or open(path)"
                 )
-            with typed_errors():
+            with typed_errors(ValidationError):
                 super().__init__(**fields)
 
     def __repr__(self) -> str:

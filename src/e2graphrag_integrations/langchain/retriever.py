@@ -31,6 +31,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -38,6 +39,7 @@ from pydantic import (
 
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.tracing import recording
+from e2graphrag_integrations._utils.typed_errors import typed_errors
 from e2graphrag_integrations._utils.validation import (
     check_choice,
     check_fraction,
@@ -61,7 +63,6 @@ from e2graphrag_integrations.langchain.options import (
     SearchType,
 )
 from e2graphrag_integrations.langchain.spans import spans_of
-from e2graphrag_integrations.langchain.typed_errors import typed_errors
 from e2graphrag_integrations.pages import (
     PAGE_ID,
     SOURCE_ID,
@@ -240,12 +241,12 @@ class E2GraphRAGRetriever(BaseRetriever):
             given, opened = fields.get("index"), None
             if isinstance(given, str | os.PathLike):
                 opened = fields["index"] = open_existing(stable_location(given))
-            with on_error(lambda _: opened and opened.close()), typed_errors():
+            with on_error(lambda _: opened and opened.close()), typed_errors(ValidationError):
                 super().__init__(**fields)
             self._opened = opened
 
         def __setattr__(self, name: str, value: Any) -> None:
-            with typed_errors():
+            with typed_errors(ValidationError):
                 super().__setattr__(name, value)
 
     @model_validator(mode="before")
