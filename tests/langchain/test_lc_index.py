@@ -192,7 +192,7 @@ async def test_async_upsert_get_and_delete_equal_sync(lc_index_of, pages):
 
 
 def test_delete_requires_ids(lc_index_of):
-    with pytest.raises(ValueError, match=r"delete\(index.ids\(\)\)"):
+    with pytest.raises(InvalidInputError, match=r"delete\(index.ids\(\)\)"):
         lc_index_of([]).delete()
 
 

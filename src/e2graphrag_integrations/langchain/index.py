@@ -399,8 +399,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
         """Delete documents, and index the rest of their sources; unknown ids are ignored.
 
         Raises:
-            InvalidInputError: If an id is that of a passage, which is only a part of a document.
-            ValueError: If `ids` is None.
+            InvalidInputError: If `ids` is None, or an id is that of a passage, which is only a part
+                of a document.
             IndexingError: If a model failed. The rest of a source remains pending; documents with
                 a tree of their own are deleted.
         """
@@ -414,7 +414,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
     def _ids_to_delete(self, ids: list[str] | None, unknown: Mapping[str, Any]) -> list[str]:
         reject_unknown_arguments(unknown, self.delete)
         if ids is None:
-            raise ValueError(
+            raise InvalidInputError(
                 "delete() needs document ids; call delete(index.ids()) to delete all documents"
             )
         ids = as_ids(ids)
