@@ -28,9 +28,16 @@ def test_the_defaults_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize(
+    ("size", "overlap"), [(1, 0), (60, 30), (199, 99), (200, 100), (1200, 100)]
+)
+def test_the_default_overlap_is_at_most_half_a_chunk(size, overlap):
+    assert Settings(chunk_size=size).overlap == overlap
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"chunk_size": 100}, "chunk_overlap=100"),
+        ({"chunk_size": 100, "chunk_overlap": 100}, "chunk_overlap=100"),
         ({"chunk_overlap": -1}, "chunk_overlap=-1"),
         ({"chunk_size": 0, "chunk_overlap": 0}, "chunk_size=0"),
         ({"group_size": 1}, "group_size=1"),

@@ -1,4 +1,5 @@
 import dataclasses
+from datetime import date
 
 import numpy as np
 import pytest
@@ -79,6 +80,19 @@ def test_any_text_is_stored_unchanged(text):
 def test_invalid_field_is_rejected_with_its_location(fields, message):
     with pytest.raises(InvalidInputError, match=message):
         SourceDocument(**{"id": "d", "text": "abcd", **fields})
+
+
+def test_numpy_scalars_in_metadata_become_python_values():
+    metadata = {"n": np.int64(3), "x": np.float32(1.5), "is": np.all([]), "all": [np.int8(1)]}
+    document = SourceDocument("d", "abcd", metadata=metadata)
+    assert document.metadata == {"n": 3, "x": 1.5, "is": True, "all": [1]}
+    assert [type(value) for value in document.metadata.values()] == [int, float, bool, list]
+
+
+@pytest.mark.parametrize("value", [date(2024, 5, 1), np.zeros(2), {1}, float("nan"), "\ud800"])
+def test_the_key_of_a_value_that_is_no_json_is_named(value):
+    with pytest.raises(InvalidInputError, match=r"'d' is not plain JSON .* at the key 'b': use"):
+        SourceDocument("d", "abcd", metadata={"a": 1, "b": {"c": value}})
 
 
 def test_mention_is_named_unless_it_is_a_noun():

@@ -54,7 +54,8 @@ class IndexSettings:
 
     Attributes:
         chunk_size: Maximum tokens in a chunk; 1200 by default.
-        chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default.
+        chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default, but at
+            most half of `chunk_size`.
         group_size: Number of nodes per summary; 5 by default.
         summary_tokens: Maximum tokens in a summary; 300 by default. Longer summaries are truncated
             at the end of a sentence.

@@ -25,7 +25,7 @@ Cut = Literal["fixed", "content"]
 _CUTS: tuple[Cut, ...] = get_args(Cut)
 
 _OVERLAP = 100
-"""Default `chunk_overlap` with fixed chunking, in tokens."""
+"""Default `chunk_overlap` with fixed chunking, in tokens; less for chunks below twice its size."""
 
 _MINIMUMS = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_tokens": 1}
 """Minimum value of each numeric setting. With one node per group, the tree would never end."""
@@ -37,8 +37,9 @@ class Settings:
 
     Args:
         chunk_size: Maximum number of tokens in a chunk.
-        chunk_overlap: Maximum number of tokens that neighboring chunks share. None means 100 for
-            `fixed` chunks and 0 for `content` chunks, which cannot overlap.
+        chunk_overlap: Maximum number of tokens that neighboring chunks share. None means 100, but
+            at most half of `chunk_size`, for `fixed` chunks, and 0 for `content` chunks, which
+            cannot overlap.
         group_size: Number of nodes per summary. With `content` grouping, this is an average.
         summary_tokens: Maximum number of tokens in a summary. Longer summaries are truncated at the
             end of a sentence.
@@ -63,8 +64,9 @@ class Settings:
         object.__setattr__(self, "scope_keys", as_scope_keys(self.scope_keys))
         for name in ("chunking", "grouping"):
             check_choice(name, getattr(self, name), _CUTS)
+        size = check_int("chunk_size", self.chunk_size)
         if self.chunk_overlap is None:
-            default = 0 if self.chunking == "content" else _OVERLAP
+            default = 0 if self.chunking == "content" else min(_OVERLAP, size // 2)
             object.__setattr__(self, "chunk_overlap", default)
         for name, minimum in _MINIMUMS.items():
             object.__setattr__(self, name, check_int(name, getattr(self, name), minimum))
@@ -181,6 +183,12 @@ def checked_path(path: Any) -> str:
     if is_postgres_url(given):
         parse_postgres_url(given)  # raises if it is invalid
         return given
+    scheme, is_url, _ = given.partition("://")  # the rest may contain a password
+    if is_url:
+        raise InvalidInputError(
+            f"path= is a URL that begins with {short_repr(scheme + is_url)}: pass the path of a "
+            "file, or the URL of an index in Postgres, such as postgresql://host/db?schema=novels"
+        )
     try:
         Path(given).stat()
     except FileNotFoundError:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from e2graphrag_integrations._utils.validation import check_int, check_text, short_repr
+from e2graphrag_integrations._utils.validation import (
+    check_int,
+    check_text,
+    plain_json,
+    short_repr,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.languages.language import checked_code
 
@@ -131,18 +135,11 @@ def _plain(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a copy that went through JSON, so that it equals the metadata read from the store."""
     try:
         is_valid = isinstance(metadata, Mapping) and _keys_are_strings(metadata)
-        plain = (
-            json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False) if is_valid else "{}"
-        )
-        plain.encode("utf-8")
-        copy: dict[str, Any] = json.loads(plain)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"metadata of {where} is not plain JSON ({error}); "
-            "use str, int, float, bool, None, lists and dicts"
-        ) from error
+    except RecursionError as error:
+        raise InvalidInputError(f"metadata of {where} is not plain JSON: too deep") from error
     if not is_valid:
         raise InvalidInputError(f"metadata of {where} must map strings to JSON values")
+    copy = plain_json(metadata, where)
     if "document_id" in copy:
         raise InvalidInputError(
             f"metadata of {where} has the key 'document_id', which is reserved for the "

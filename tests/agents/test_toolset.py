@@ -165,3 +165,11 @@ def test_schemas_are_those_of_the_mcp_server(rag):
     for tool in agent_tools(IndexTools(rag)):
         assert set(tools[tool.name].args) == set(tool.arguments().model_fields)
         assert tools[tool.name].description == tool.description
+
+
+def test_llama_index_tools_take_positional_arguments(rag):
+    tools = by_name(llama_index.create_e2graphrag_tools(rag))
+    expected = tools["path"].call(source="Anna", target="Bert").content
+    assert tools["path"]("Anna", "Bert").content == expected
+    assert tools["path"].call("Anna", target="Bert").content == expected
+    assert asyncio.run(tools["path"].acall("Anna", "Bert")).content == expected

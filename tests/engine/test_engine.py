@@ -21,6 +21,41 @@ from fakes import CountingLLM, NameExtractor, numbered
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
 
+@pytest.mark.parametrize("arguments", [(), ("novel.e2g",)])
+def test_the_constructor_says_how_an_index_is_opened(arguments):
+    for options in ({}, {"embedder": "hashing"}):
+        with pytest.raises(InvalidInputError, match=r"opened by E2GraphRAG\.open\(path"):
+            E2GraphRAG(*arguments, **options)
+
+
+def test_a_copy_needs_the_path_of_a_file_in_a_folder(open_index, tmp_path):
+    rag = open_index()
+    for path, message in ((tmp_path, "is a folder"), (tmp_path / "no" / "a.e2g", "not exist")):
+        with pytest.raises(InvalidInputError, match=message):
+            rag.copy_to(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("top_k", "k"), ("filter", "where"), ("pahts", "paths")]
+)
+async def test_an_unknown_option_of_a_question_leads_to_the_known_one(open_index, name, meant):
+    rag = open_index()
+    message = f"{name!r}: did you mean {meant!r}"
+    for reader in (rag, rag.scoped({"tenant": 1})):
+        with pytest.raises(InvalidInputError, match=message):
+            reader.retrieve("Who?", **{name: 1})
+        with pytest.raises(InvalidInputError, match=message):
+            await reader.aretrieve("Who?", **{name: 1})
+
+
+def test_a_url_of_another_kind_is_no_path():
+    with pytest.raises(
+        InvalidInputError, match=r"begins with 'mysql://': .* in Postgres"
+    ) as raised:
+        E2GraphRAG.open("mysql://anna:hidden@host/novels")
+    assert "hidden" not in str(raised.value)
+
+
 def test_update_replaces_the_changed_and_skips_the_rest(open_index, story):
     rag = open_index()
     rag.add([story, numbered(3)])

@@ -26,7 +26,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from e2graphrag_integrations import Models
-from e2graphrag_integrations.errors import IndexingError, SettingsMismatchError, SummaryError
+from e2graphrag_integrations.errors import (
+    IndexingError,
+    InvalidInputError,
+    SettingsMismatchError,
+    SummaryError,
+)
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -247,6 +252,11 @@ async def test_errors_become_messages_to_the_model(retriever, call, problem):
         assert isinstance(message, ToolMessage)
         assert message.status == "error"
         assert problem in message.content
+
+
+def test_a_document_prompt_that_is_a_text_is_rejected(retriever):
+    with pytest.raises(InvalidInputError, match="document_prompt is a str, not a BasePromptTempl"):
+        create_e2graphrag_tool(retriever, document_prompt="{page_content}")
 
 
 async def test_an_invalid_document_prompt_becomes_a_message(retriever):

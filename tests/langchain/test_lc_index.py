@@ -106,6 +106,32 @@ def test_ids_and_metadatas_must_match_the_number_of_texts():
         E2GraphRAGIndex.from_texts(["a"], metadatas=[{}, {}])
 
 
+def test_wrong_texts_and_a_single_document_are_named():
+    for texts, metadatas, message in (
+        ([1], None, r"texts\[0\] is a int, not a str"),
+        (["a"], ["x"], r"metadatas\[0\] is a str, not a Mapping"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            E2GraphRAGIndex.from_texts(texts, "hashing", metadatas)
+    with pytest.raises(InvalidInputError, match=r"single Document: pass a list, \[document\]"):
+        E2GraphRAGIndex.from_documents(Document("Anna."), "hashing")
+    with pytest.raises(InvalidInputError, match="embeddings is a int: pass LangChain embeddings"):
+        E2GraphRAGIndex.open(embeddings=3)
+
+
+@pytest.mark.parametrize("arguments", [(), ("novel.e2g",)])
+def test_the_constructor_names_the_methods_that_create_an_index(arguments):
+    for fields in ({}, {"embedding": 1}):
+        with pytest.raises(InvalidInputError, match=r"is created by E2GraphRAGIndex\.from_doc"):
+            E2GraphRAGIndex(*arguments, **fields)
+
+
+def test_the_repr_names_the_file(lc_index_of, tmp_path):
+    for path in (":memory:", str(tmp_path / "a.e2g")):
+        index = lc_index_of([], path=path)
+        assert repr(index) == str(index) == f"E2GraphRAGIndex({path!r})"
+
+
 def test_a_document_without_an_id_gets_a_permanent_random_id(lc_index_of):
     index = lc_index_of([])
     ids = index.add_documents([Document(page_content="Anna."), Document(page_content="Anna.")])
@@ -166,7 +192,7 @@ async def test_async_upsert_get_and_delete_equal_sync(lc_index_of, pages):
 
 
 def test_delete_requires_ids(lc_index_of):
-    with pytest.raises(ValueError, match=r"delete\(index.ids\(\)\)"):
+    with pytest.raises(InvalidInputError, match=r"delete\(index.ids\(\)\)"):
         lc_index_of([]).delete()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
+import pickle
 import threading
 from pathlib import Path
 
@@ -21,10 +23,15 @@ from langchain_core.messages import HumanMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from pydantic import ValidationError
 
-from e2graphrag_integrations import Models, PaperStrategy, TreeTraversalStrategy
-from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    Models,
+    PaperStrategy,
+    SourceDocument,
+    TreeTraversalStrategy,
+)
+from e2graphrag_integrations.errors import ClosedError, InvalidInputError
 from e2graphrag_integrations.langchain import (
     E2GraphRAGIndex,
     E2GraphRAGRetriever,
@@ -168,7 +175,7 @@ async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo
             call(QUERY, **typo)
     with pytest.raises(InvalidInputError, match=allowed):
         await retriever.ainvoke(QUERY, **typo)
-    with pytest.raises(ValidationError, match=allowed):
+    with pytest.raises(InvalidInputError, match=allowed):
         E2GraphRAGRetriever(index=index, **typo)
     for call in (index.as_retriever, index.scoped({"author": "Ann"}).as_retriever):
         with pytest.raises(InvalidInputError, match=allowed):
@@ -200,11 +207,11 @@ async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo
     ],
 )
 def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, options):
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidInputError):
         E2GraphRAGRetriever(index=index, **options)
     retriever = E2GraphRAGRetriever(index=index, k=3)
     name, value = next(iter(options.items()))
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidInputError):
         setattr(retriever, name, value)
     assert len(retriever.invoke(QUERY)) == 3
 
@@ -226,16 +233,87 @@ async def test_an_invalid_call_option_is_rejected(retriever, options, error):
         await retriever.ainvoke(QUERY, **options)
 
 
-@pytest.mark.parametrize("value", [None, "novel.e2g", E2GraphRAGIndex, object()])
+@pytest.mark.parametrize("value", [None, E2GraphRAGIndex, object()])
 def test_only_indexes_are_accepted(value):
     for arguments, fields in (((), {"index": value}), ((value,), {})):
-        with pytest.raises(ValidationError, match="is not an index: pass"):
+        with pytest.raises(InvalidInputError, match="is not an index: pass"):
             E2GraphRAGRetriever(*arguments, **fields)
-    if not isinstance(value, str):
-        with pytest.raises(InvalidInputError, match=r"retriever is .*pass index\.as_retriever"):
-            create_e2graphrag_tool(value)
+    with pytest.raises(InvalidInputError, match=r"retriever is .*pass index\.as_retriever"):
+        create_e2graphrag_tool(value)
     with pytest.raises(InvalidInputError, match=r"embeddings is .*pass an object such as"):
         LangChainEmbedder(value)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "story.e2g"
+    with E2GraphRAG.open(path, embedder="hashing") as rag:
+        rag.add(SourceDocument("story", STORY))
+    return path
+
+
+def test_a_path_is_opened_and_closed_by_the_retriever(file, monkeypatch):
+    with E2GraphRAG.open(file) as rag:
+        expected = E2GraphRAGRetriever(rag, k=1).invoke(QUERY)
+    monkeypatch.chdir(file.parent)
+    for given in (file, str(file), file.name):
+        with E2GraphRAGRetriever(given, k=1) as retriever:
+            assert retriever.invoke(QUERY) == expected
+            monkeypatch.chdir("/")  # the path is absolute
+            with pickle.loads(pickle.dumps(retriever)) as other:  # noqa: S301 - our own
+                assert other.invoke(QUERY) == expected
+            with pytest.raises(ClosedError):
+                other.invoke(QUERY)
+            copied = copy.deepcopy(retriever)
+            configurable = retriever.configurable_fields(k=ConfigurableField(id="k"))
+            assert configurable.invoke(QUERY, {"configurable": {"k": 1}}) == expected
+            assert retriever.invoke(QUERY) == copied.invoke(QUERY) == expected
+        with pytest.raises(ClosedError):
+            retriever.invoke(QUERY)
+        copied.close()
+        monkeypatch.chdir(file.parent)
+    with E2GraphRAG.open(file) as rag:
+        E2GraphRAGRetriever(rag).close()
+        assert rag.stats().documents == 1
+
+
+def test_a_path_must_lead_to_an_index_and_is_closed_after_an_error(file, tmp_path):
+    for missing in (tmp_path / "no.e2g", "no.e2g"):
+        with pytest.raises(InvalidInputError, match=r"no\.e2g is not a file"):
+            E2GraphRAGRetriever(missing)
+    assert not (tmp_path / "no.e2g").exists()
+    with pytest.raises(InvalidInputError, match="is a folder: pass the path of an index file"):
+        E2GraphRAGRetriever(tmp_path)
+    with pytest.raises(InvalidInputError, match="k=0"):
+        E2GraphRAGRetriever(file, k=0)
+    with E2GraphRAGRetriever(file) as retriever:
+        with pytest.raises(InvalidInputError, match="cannot be assigned: create another"):
+            retriever.index = str(file)
+        assert retriever.invoke(QUERY)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": "2"}, r"^k='2' must be a whole number from 1"),
+        ({"k": True}, "^k=True must be"),
+        ({"search_kwargs": {"k": 0}}, "^k=0 must be"),
+        ({"token_budget": "many"}, "^token_budget='many' must be"),
+        ({"min_relevance": 3}, "^min_relevance=3 must be a number from 0 to 1"),
+        ({"mode": "both"}, "^mode='both': input should be 'auto', 'local' or 'global'$"),
+        ({"tags": "x"}, "^tags='x': input should be a valid list$"),
+        ({"filter": {"page": {"$like": 3}}}, r"^filter\['page'\]: '\$like' is not an operator"),
+    ],
+)
+def test_the_message_about_a_field_is_one_sentence(index, options, message):
+    with pytest.raises(InvalidInputError, match=message) as raised:
+        E2GraphRAGRetriever(index, **options)
+    assert raised.value.__cause__ is None  # not the report of pydantic
+
+
+def test_numpy_numbers_are_fields(index):
+    retriever = E2GraphRAGRetriever(index, k=np.int64(2), min_relevance=np.float32(0))
+    assert (retriever.k, retriever.min_relevance) == (2, 0.0)
 
 
 def test_the_index_may_be_positional(index):
@@ -270,9 +348,9 @@ def test_fields_can_be_assigned(retriever):
 @pytest.mark.parametrize("query", [None, 5, {"input": QUERY}, HumanMessage(QUERY), [QUERY]])
 async def test_a_query_that_is_not_text_raises_with_advice(index, query):
     for retriever in (index, index.as_retriever()):
-        with pytest.raises(TypeError, match="RunnableLambda"):
+        with pytest.raises(InvalidInputError, match="RunnableLambda"):
             retriever.invoke(query)
-        with pytest.raises(TypeError, match="RunnableLambda"):
+        with pytest.raises(InvalidInputError, match="RunnableLambda"):
             await retriever.ainvoke(query)
 
 
@@ -295,7 +373,7 @@ async def test_configurable_fields_work(retriever):
     assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
     assert configurable.invoke(QUERY, config) == expected
     assert await configurable.ainvoke(QUERY, config) == expected
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidInputError):
         configurable.invoke(QUERY, {"configurable": {"k": 0}})
 
 

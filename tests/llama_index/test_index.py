@@ -447,6 +447,7 @@ def test_metadata_of_every_type_is_returned_with_the_nodes():
             "2020-01-02",
         )
         assert own["e2_level"] != 7
+        assert own["number"] == 3
         assert "tags" in found.node.excluded_llm_metadata_keys
     plain = index.ref_doc_info["a"].metadata
     assert plain["nested"] == {"when": "2020-01-02 00:00:00+00:00"}
@@ -992,3 +993,10 @@ def test_a_chunk_size_of_the_settings_that_is_not_used_is_logged_once(global_set
     assert notices(caplog) == []
     global_settings.transformations = [SentenceSplitter(), RecordingTransformation()]
     assert "Settings.transformations is not used" in "".join(build() and notices(caplog))
+
+
+def test_the_repr_names_the_file(tmp_path):
+    for path in (":memory:", str(tmp_path / "a.e2g")):
+        index = E2GraphRAGIndex.from_documents([], path=path, **grouped(MODELS))
+        assert repr(index) == f"E2GraphRAGIndex({path!r})"
+        index.close()

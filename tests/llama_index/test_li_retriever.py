@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import re
 import sys
@@ -957,3 +958,24 @@ async def test_no_question_calls_the_language_model(documents):
     assert retriever.retrieve(LOCAL)
     assert await retriever.aretrieve(LOCAL)
     assert index.rag.entities()
+
+
+@pytest.mark.parametrize("value", [0, "2", True])
+def test_a_wrong_similarity_top_k_is_named_as_it_was_passed(index_with_rare_names, value):
+    with pytest.raises(InvalidInputError, match=f"^similarity_top_k={value!r} must be"):
+        index_with_rare_names.as_retriever(similarity_top_k=value)
+
+
+def test_similarity_top_k_can_be_assigned(index_with_rare_names):
+    retriever = index_with_rare_names.as_retriever()
+    assert retriever.similarity_top_k is None
+    for k in (1, 3, None):
+        retriever.similarity_top_k = k
+        expected = index_with_rare_names.as_retriever(similarity_top_k=k).retrieve(GLOBAL)
+        assert [one.node.text for one in retriever.retrieve(GLOBAL)] == [
+            one.node.text for one in expected
+        ]
+        assert copy.deepcopy(retriever).similarity_top_k == k
+    with pytest.raises(InvalidInputError, match="similarity_top_k=0"):
+        retriever.similarity_top_k = 0
+    assert retriever.similarity_top_k is None

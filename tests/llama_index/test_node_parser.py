@@ -271,9 +271,20 @@ def test_empty_documents_give_no_nodes_and_one_chunk_no_summary(parser):
     assert CALLS == []
 
 
-def test_invalid_sizes_raise(document):
-    with pytest.raises(InvalidInputError, match="chunk_overlap=60"):
-        SummaryTreeNodeParser(chunk_size=60, chunk_overlap=60).get_nodes_from_documents([document])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"chunk_size": 60, "chunk_overlap": 60}, "^chunk_overlap=60"),
+        ({"chunk_size": 0}, "^chunk_size=0 must be"),
+        ({"chunk_size": "a"}, "^chunk_size='a': input should be a valid integer"),
+        ({"chunking": "x"}, "^chunking='x': input should be 'fixed' or 'content'$"),
+        ({"tree_per": "x"}, "^tree_per='x' must be one of"),
+        ({"llm": "x"}, "^llm='x': input should be"),
+    ],
+)
+def test_an_invalid_field_raises_at_once(fields, message):
+    with pytest.raises(InvalidInputError, match=message):
+        SummaryTreeNodeParser(**fields)
 
 
 def test_an_unknown_field_raises_and_the_message_suggests_the_right_name():

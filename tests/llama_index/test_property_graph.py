@@ -19,11 +19,10 @@ from llama_index.core.ingestion import IngestionCache, IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode
-from pydantic import ValidationError
 
 from e2graphrag_integrations import SpacyEntityExtractor
 from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
-from e2graphrag_integrations.errors import MissingDependencyError
+from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
 from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.llama_index import EntityCooccurrenceExtractor
 from fakes import STORY
@@ -103,8 +102,10 @@ def test_edges_below_the_minimum_weight_are_omitted(graph_of):
     graph = graph_of([node.text for node in nodes])
     assert relations(store, "CO_OCCURS") == weights_of(graph, 0.5)
     assert 0 < len(weights_of(graph, 0.5)) < len(weights_of(graph))
-    with pytest.raises(ValidationError, match="min_weight"):
+    with pytest.raises(InvalidInputError, match=r"^min_weight=-1: input should be greater"):
         EntityCooccurrenceExtractor(min_weight=-1)
+    with pytest.raises(InvalidInputError, match="'min_wieght': did you mean 'min_weight'"):
+        EntityCooccurrenceExtractor(min_wieght=1)
 
 
 def test_results_of_other_extractors_are_kept():

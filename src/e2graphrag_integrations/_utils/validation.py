@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import numbers
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -147,6 +148,58 @@ def check_name(what: str, value: object) -> str:
             )
         )
     return str(value)
+
+
+def no_json(value: object) -> Any:
+    """Refuse a value that JSON does not have."""
+    raise TypeError(f"{type_name(value)} is not a JSON type")
+
+
+def plain_json(
+    metadata: Mapping[str, Any], where: str, default: Callable[[Any], Any] = no_json
+) -> dict[str, Any]:
+    """Return a copy that went through JSON, so that it equals the metadata read from the store.
+
+    NumPy scalars, such as those of a pandas table, become the Python values that they equal.
+
+    Args:
+        metadata: Metadata with string keys.
+        where: What has the metadata, for messages.
+        default: Turns a value of another type into a JSON value, or raises `TypeError`.
+
+    Raises:
+        InvalidInputError: If the metadata cannot be stored as UTF-8 JSON; the message names the
+            key.
+    """
+    try:
+        return _through_json(metadata, default)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"metadata of {where} is not plain JSON ({error}){_at_key(metadata, default)}: use "
+            "str, int, finite float, bool, None, lists and dicts, such as the isoformat() of a "
+            "date, and None for NaN"
+        ) from error
+
+
+def _through_json(metadata: Mapping[str, Any], default: Callable[[Any], Any]) -> dict[str, Any]:
+    def convert(value: Any) -> Any:
+        is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+        return value.item() if is_scalar else default(value)
+
+    text = json.dumps(dict(metadata), default=convert, allow_nan=False, ensure_ascii=False)
+    text.encode("utf-8")
+    plain: dict[str, Any] = json.loads(text)
+    return plain
+
+
+def _at_key(metadata: Mapping[str, Any], default: Callable[[Any], Any]) -> str:
+    """Return which key has a value that is not JSON, for the message."""
+    for key, value in metadata.items():
+        try:
+            _through_json({key: value}, default)
+        except (TypeError, ValueError, RecursionError):
+            return f" at the key {key!r}"
+    return ""
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_bool, check_text
 from e2graphrag_integrations.engine.opening import IndexParts
-from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import EngineArgument, as_engine, as_ids
 from e2graphrag_integrations.indexing.open_index import OpenIndex
@@ -53,7 +53,14 @@ class OpenEngine(IndexReader):
     `E2GraphRAG` adds writes, entities and files.
     """
 
-    def __init__(self, parts: IndexParts, arguments: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        parts: Any = None,
+        arguments: Mapping[str, Any] | None = None,
+        **wrong: Any,
+    ) -> None:
+        if wrong or not isinstance(parts, IndexParts):
+            raise InvalidInputError("an E2GraphRAG is opened by E2GraphRAG.open(path, ...)")
         self._index = parts.index
         self._store = parts.index.store
         self._strategy = parts.strategy

@@ -274,7 +274,8 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
             path: The file, or the URL of an index in Postgres that does not exist yet.
 
         Raises:
-            InvalidInputError: If the URL is one of an existing index.
+            InvalidInputError: If the URL is one of an existing index, the path is a folder, or its
+                folder does not exist.
             NotAnIndexError: If there is another file at the path.
             StoreError: If the copy cannot be written.
         """

@@ -50,6 +50,10 @@ def as_documents(given: Documents, on_duplicate: OnDuplicate = "error") -> Seque
     check_choice("on_duplicate", on_duplicate, get_args(OnDuplicate))
     if isinstance(given, SourceDocument):
         return [given]
+    if isinstance(given, Mapping):
+        raise InvalidInputError(
+            "documents is a mapping: wrap each text as SourceDocument(id, text, metadata=...)"
+        )
     rows: dict[str, int] = {}
     kept: list[SourceDocument] | SpooledDocuments = []
     characters = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from langchain_core.documents import Document
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import no_json, plain_json, short_repr
 from e2graphrag_integrations.corpus.page import Page, page_parts, stored_key
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import START, marked, position_keys
@@ -74,13 +73,8 @@ def to_page(document: Any) -> Page:
         raise InvalidInputError(
             f"{short_repr(document)} is not a Document: wrap text as Document(page_content=...)"
         )
-    try:
-        metadata = json.loads(json.dumps(document.metadata, default=_as_string, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"the metadata of document {short_repr(document.page_content)} is not JSON ({error}): "
-            "use str, int, float, bool, None, lists and dicts"
-        ) from error
+    where = f"document {short_repr(document.page_content)}"
+    metadata = plain_json(document.metadata, where, _as_string)
     return Page(document.id or str(uuid.uuid4()), document.page_content, metadata)
 
 
@@ -150,7 +144,7 @@ def user_filter(
     Raises:
         InvalidInputError: If the filter is invalid.
     """
-    return where if isinstance(where, NodeMask) else _UserFilter(compile_where(where))
+    return where if isinstance(where, NodeMask) else _UserFilter(compile_where(where, "filter"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +181,5 @@ def _visible_metadata(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**metadata, PAGE_ID: record.get(PAGE_ID, source), SOURCE_ID: source}
 
 
-def _as_string(value: object) -> str:
-    if isinstance(value, _STRING_TYPES):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is not a JSON type")
+def _as_string(value: object) -> Any:
+    return str(value) if isinstance(value, _STRING_TYPES) else no_json(value)

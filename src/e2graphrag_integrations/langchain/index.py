@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -20,12 +20,14 @@ from langchain_core.indexing import UpsertResponse
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.typed_errors import typed_errors
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
+    check_items,
     instance_or_default,
     reject_unknown_arguments,
     type_name,
@@ -105,6 +107,22 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
     k: int | None = Field(default=None, gt=0)
 
     _arguments: dict[str, Any] | None = PrivateAttr(default=None)
+
+    if not TYPE_CHECKING:  # type checkers read the signature from the fields
+
+        def __init__(self, *wrong: Any, **fields: Any) -> None:
+            if wrong or "corpus" not in fields:
+                raise InvalidInputError(
+                    "an E2GraphRAGIndex is created by E2GraphRAGIndex.from_documents(documents), "
+                    "from_texts(texts) or open(path)"
+                )
+            with typed_errors(ValidationError):
+                super().__init__(**fields)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rag.path!r})"
+
+    __str__ = __repr__
 
     @classmethod
     def open(
@@ -381,8 +399,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
         """Delete documents, and index the rest of their sources; unknown ids are ignored.
 
         Raises:
-            InvalidInputError: If an id is that of a passage, which is only a part of a document.
-            ValueError: If `ids` is None.
+            InvalidInputError: If `ids` is None, or an id is that of a passage, which is only a part
+                of a document.
             IndexingError: If a model failed. The rest of a source remains pending; documents with
                 a tree of their own are deleted.
         """
@@ -396,7 +414,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
     def _ids_to_delete(self, ids: list[str] | None, unknown: Mapping[str, Any]) -> list[str]:
         reject_unknown_arguments(unknown, self.delete)
         if ids is None:
-            raise ValueError(
+            raise InvalidInputError(
                 "delete() needs document ids; call delete(index.ids()) to delete all documents"
             )
         ids = as_ids(ids)
@@ -528,9 +546,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
         `search_type` and `search_kwargs` are accepted as in a LangChain vector store.
 
         Raises:
-            InvalidInputError: If `search_type` or a key of `search_kwargs` is not supported, an
-                option is given twice, or `search_type="mmr"` needs another strategy.
-            ValidationError: If a field is unknown or invalid.
+            InvalidInputError: If an option is unknown, invalid or given twice, or
+                `search_type="mmr"` needs another strategy.
         """
         return make_retriever(self, self.k, options)
 
@@ -628,6 +645,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
 
         Raises:
             IndexingError: See `build`.
+            InvalidInputError: If the folder of a file does not exist.
             StoreError: If the file cannot be written.
         """
         self.build()
@@ -672,6 +690,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
 
 
 def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Iterable[Document]:
+    if isinstance(documents, Document):  # which is iterable
+        raise InvalidInputError("documents is a single Document: pass a list, [document]")
     if ids is None:
         return documents
     documents, ids = as_list(documents, "documents"), as_list(ids, "ids")
@@ -708,6 +728,8 @@ def _documents(
     for name, values in (("metadatas", metadatas), ("ids", ids)):
         if values is not None and len(values) != len(texts):
             raise InvalidInputError(f"texts has {len(texts)} items, but {name} has {len(values)}")
+    for name, kind, values in (("texts", str, texts), ("metadatas", Mapping, metadatas or [])):
+        check_items(name, values, kind)
     return [
         Document(
             page_content=text,
@@ -747,4 +769,9 @@ def _embedder(embeddings: Any, max_tokens: int | None) -> Embedder | str | None:
         raise InvalidInputError("embedding is a list: pass the metadata as metadatas=[...]")
     if isinstance(embeddings, Embeddings):
         return LangChainEmbedder(embeddings, max_tokens)
-    return cast("Embedder | str | None", embeddings)  # the engine validates it
+    if isinstance(embeddings, type) or not isinstance(embeddings, Embedder | str | None):
+        raise InvalidInputError(
+            f"embeddings is a {type_name(embeddings)}: pass LangChain embeddings, a model name, or "
+            "an object with dimension, max_tokens, embed and embed_query"
+        )
+    return embeddings

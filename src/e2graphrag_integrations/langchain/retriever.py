@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
@@ -26,18 +27,31 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.tracing import recording
+from e2graphrag_integrations._utils.typed_errors import typed_errors
 from e2graphrag_integrations._utils.validation import (
     check_choice,
+    check_fraction,
     check_int,
     short_repr,
     unknown_argument,
 )
 from e2graphrag_integrations.corpus.page import is_chunk
 from e2graphrag_integrations.corpus.vector_store_mirror import VectorStoreMirror
+from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
+from e2graphrag_integrations.engine.searchable import open_existing, searched, stable_location
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.chat_history import read_history
 from e2graphrag_integrations.langchain.conversion import user_filter
@@ -108,8 +122,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         `pip install "e2graphrag-integrations[langchain,local]"`
 
     Key init args:
-        index: An `E2GraphRAG`, an `E2GraphRAGIndex` of LangChain or LlamaIndex, or `scoped()` of
-            any of them.
+        index: An open `E2GraphRAG`, an `E2GraphRAGIndex` of LangChain or LlamaIndex, or `scoped()`
+            of any of them; or the path of an index file, or the URL of an index in Postgres.
         k: Number of documents. None means as many as fit the `token_budget`, or 10 without one.
         token_budget: Maximum number of tokens in all documents, which are cut to their best parts.
             `auto` means 2,000 tokens, or no budget if `k` is given. With `k` and a number, there
@@ -152,7 +166,7 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     Instantiate:
         ```python
-        retriever = E2GraphRAGRetriever(index=E2GraphRAG.open("novel.e2g"), k=5)
+        retriever = E2GraphRAGRetriever("novel.e2g", k=5)
         ```
 
     Usage:
@@ -170,8 +184,12 @@ class E2GraphRAGRetriever(BaseRetriever):
     `e2_paths` are JSON texts, and ids, tags and names are joined by ", ". The custom event
     `e2graphrag.route` explains the route.
 
+    A retriever of a path opens the index with the models that it records. Use the retriever as a
+    context manager, or call `close`. A retriever of an open index leaves it open.
+
     Raises:
-        ValidationError: If an argument is unknown or invalid.
+        InvalidInputError: If an argument is unknown or invalid.
+        StoreError: If the index at the path or URL cannot be opened.
     """
 
     model_config = ConfigDict(
@@ -210,13 +228,26 @@ class E2GraphRAGRetriever(BaseRetriever):
     history: Any = Field(default=None, repr=False)
     paths: bool = False
 
+    _opened: E2GraphRAG | None = PrivateAttr(default=None)
+    """The index that the retriever has opened from a path or a URL."""
+
     if not TYPE_CHECKING:  # type checkers read the signature from the fields
 
         def __init__(self, *index: Any, **fields: Any) -> None:
             if len(index) > 1:
                 raise InvalidInputError("only the index is positional: pass k=5, mode='local', ...")
             # The retriever for LlamaIndex has a positional index as well.
-            super().__init__(**({"index": index[0]} if index else {}), **fields)
+            fields = {"index": index[0], **fields} if index else fields
+            given, opened = fields.get("index"), None
+            if isinstance(given, str | os.PathLike):
+                opened = fields["index"] = open_existing(stable_location(given))
+            with on_error(lambda _: opened and opened.close()), typed_errors(ValidationError):
+                super().__init__(**fields)
+            self._opened = opened
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            with typed_errors(ValidationError):
+                super().__setattr__(name, value)
 
     @model_validator(mode="before")
     @classmethod
@@ -228,12 +259,28 @@ class E2GraphRAGRetriever(BaseRetriever):
     @field_validator("index")
     @classmethod
     def _check_index(cls, value: Any) -> Any:
-        if reader_of(value) is None:
-            raise ValueError(
-                f"index={short_repr(value)} is not an index: pass E2GraphRAG.open(...), an "
-                "E2GraphRAGIndex of LangChain or LlamaIndex, or scoped(...) of any of them"
+        if isinstance(value, str | os.PathLike):
+            raise InvalidInputError(
+                f"index={short_repr(value)} cannot be assigned: create another retriever of the "
+                "path, or assign an open index"
             )
+        searched(value)
         return value
+
+    @field_validator("k", "fetch_k", "max_hops", mode="before")
+    @classmethod
+    def _check_count(cls, value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else check_int(str(info.field_name), value)
+
+    @field_validator("token_budget", mode="before")
+    @classmethod
+    def _check_token_budget(cls, value: Any) -> Any:
+        return value if value in (None, DEFAULT_BUDGET) else check_int("token_budget", value)
+
+    @field_validator("min_relevance", "score_threshold", "lambda_mult", mode="before")
+    @classmethod
+    def _check_fraction(cls, value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else check_fraction(str(info.field_name), value)
 
     @property
     def _reader(self) -> IndexReader:
@@ -308,7 +355,20 @@ class E2GraphRAGRetriever(BaseRetriever):
         fields = {name: getattr(self, name) for name in self.model_fields_set}
         index = fields.pop("index")
         check_fields(type(self).__name__, fields)
+        if self._opened is not None and index is self._opened:
+            index = self._opened.path
         return _rebuild, (type(self), index, fields)
+
+    def close(self) -> None:
+        """Close the index if the retriever opened it from a path or a URL; idempotent."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # `invoke` passes options to these methods only because their signatures accept options.
 
@@ -385,6 +445,7 @@ class E2GraphRAGRetriever(BaseRetriever):
             return getattr(self, name) if value is None else value
 
         k, floor, threshold = option("k"), option("min_relevance"), option("score_threshold")
+        k = None if k is None else check_int("k", k)
         check_threshold(threshold)
         arguments: RetrieveArguments = {
             "k": k,
@@ -668,7 +729,7 @@ def _with_max_hops(strategy: Any, max_hops: int) -> Any:
 
 def _check_query(query: Any) -> str:
     if not isinstance(query, str):
-        raise TypeError(
+        raise InvalidInputError(
             f"the retriever needs a str, not a {type(query).__name__}: in a chain, put "
             'RunnableLambda(lambda x: x["input"]) in front of it'
         )

@@ -39,7 +39,6 @@ class ScopedIndex(DocumentScope):
         """Return a retriever with the given fields; see `E2GraphRAGIndex.as_retriever`.
 
         Raises:
-            InvalidInputError: If an option is not supported.
-            ValidationError: If a field is unknown or invalid.
+            InvalidInputError: If an option is unknown or invalid.
         """
         return make_retriever(self, self._owner.k, options)

@@ -87,6 +87,9 @@ def create_e2graphrag_tool(
     check_instance(
         "retriever", retriever, Runnable, "pass index.as_retriever() or an E2GraphRAGRetriever"
     )
+    if document_prompt is not None:
+        advice = 'pass one such as PromptTemplate.from_template("{page_content}")'
+        check_instance("document_prompt", document_prompt, BasePromptTemplate, advice)
     options: CallOptions = {}
     if k is not None:
         options["k"] = k

@@ -74,8 +74,7 @@ class VectorMethods(VectorStore):
             **options: See `E2GraphRAGRetriever`.
 
         Raises:
-            InvalidInputError: If an option is invalid, or `mmr` needs another strategy.
-            ValidationError: If an option is unknown or out of range.
+            InvalidInputError: If an option is unknown or invalid, or `mmr` needs another strategy.
         """
         retriever = self._retriever_for(search_type, k, score_threshold, **options)
         return to_documents(retriever.search(query), include_scores=False)
@@ -186,8 +185,8 @@ class VectorMethods(VectorStore):
             **options: See `E2GraphRAGRetriever`.
 
         Raises:
-            InvalidInputError: If the strategy has no `diversity` setting.
-            ValidationError: If a number is out of range.
+            InvalidInputError: If the strategy has no `diversity` setting, or a number is out of
+                range.
         """
         return self.search(query, "mmr", k=k, fetch_k=fetch_k, lambda_mult=lambda_mult, **options)
 

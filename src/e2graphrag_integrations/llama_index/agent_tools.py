@@ -47,16 +47,17 @@ def create_e2graphrag_tools(
 def _function_tool(tool: AgentTool, allowance: Allowance) -> FunctionTool:
     schema = tool.arguments()
 
-    def run(**arguments: Any) -> str:
+    def run(*given: Any, **arguments: Any) -> str:
+        named = dict(zip(schema.model_fields, given, strict=False))
         try:
-            checked = schema(**arguments)
+            checked = schema(**(named | arguments))
         except ValidationError as error:  # LlamaIndex does not check the arguments
             return argument_problem(error)
         values = {name: getattr(checked, name) for name in schema.model_fields}
         return allowance.answer(lambda: tool.function(**values))
 
-    async def arun(**arguments: Any) -> str:
-        return await asyncio.to_thread(run, **arguments)
+    async def arun(*given: Any, **arguments: Any) -> str:
+        return await asyncio.to_thread(run, *given, **arguments)
 
     return FunctionTool.from_defaults(
         run, tool.name, tool.description, fn_schema=schema, async_fn=arun

@@ -10,7 +10,7 @@ from llama_index.core.constants import DATA_KEY, TYPE_KEY
 from llama_index.core.schema import BaseNode, Document, TextNode
 from llama_index.core.storage.docstore.utils import json_to_doc
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import plain_json, short_repr
 from e2graphrag_integrations.corpus.page import Page
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_list
@@ -254,16 +254,7 @@ def _plain_metadata(metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
         InvalidInputError: If the metadata cannot be stored as UTF-8 JSON.
     """
     own = {str(key): value for key, value in metadata.items() if key not in OWN_KEYS}
-    try:
-        text = json.dumps(own, default=str, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"metadata of {where} is not plain JSON ({error}): use str, int, float, bool, None, "
-            "lists and dicts"
-        ) from error
-    plain: dict[str, Any] = json.loads(text)
-    return plain
+    return plain_json(own, where, str)
 
 
 def _with_page_label(metadata: dict[str, Any]) -> dict[str, Any]:

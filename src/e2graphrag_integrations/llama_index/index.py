@@ -44,6 +44,7 @@ from e2graphrag_integrations.corpus.opening import open_corpus
 from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of
+from e2graphrag_integrations.engine.searchable import check_existing
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     InvalidInputError,
@@ -71,7 +72,6 @@ from e2graphrag_integrations.llama_index.options import (
     reject_engine_options,
     reject_retriever_options,
 )
-from e2graphrag_integrations.llama_index.readers import check_existing
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever, RetrieverMode
 from e2graphrag_integrations.llama_index.scopes import ScopedIndex
 from e2graphrag_integrations.llama_index.storage.docstore import document_nodes
@@ -729,6 +729,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rag.path!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy of an index in memory, or a second handle to any other."""

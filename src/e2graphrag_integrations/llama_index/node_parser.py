@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llama_index.core.bridge.pydantic import Field, SerializeAsAny
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny, ValidationError
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document
@@ -22,6 +22,7 @@ from e2graphrag_integrations._utils.concurrency import (
     ContextThreads,
     OwnLoop,
 )
+from e2graphrag_integrations._utils.typed_errors import typed_errors
 from e2graphrag_integrations._utils.validation import check_items, reject_unknown_arguments
 from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
 from e2graphrag_integrations.corpus.trees import check_tree_per, page_tree
@@ -74,7 +75,7 @@ class SummaryTreeNodeParser(NodeParser):
     `E2GraphRAGIndex`, which adds the other pages of the file.
 
     Raises:
-        InvalidInputError: If a field is unknown, a size is out of range, or an image has no text.
+        InvalidInputError: If a field is unknown or invalid, or an image has no text.
         LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
         SummaryError: If a summary fails; finished summaries remain in `summary_cache`.
     """
@@ -82,8 +83,8 @@ class SummaryTreeNodeParser(NodeParser):
     chunk_size: int = Field(default=1200, description="Maximum number of tokens per chunk.")
     chunk_overlap: int | None = Field(
         default=None,
-        description="Maximum tokens shared by neighboring chunks; None means 100, or 0 for "
-        "`content` chunks.",
+        description="Maximum tokens shared by neighboring chunks; None means 100, but at most "
+        "half of `chunk_size`, or 0 for `content` chunks.",
     )
     group_size: int = Field(default=5, description="Number of nodes under one summary.")
     summary_tokens: int = Field(default=300, description="Maximum number of tokens per summary.")
@@ -127,7 +128,10 @@ class SummaryTreeNodeParser(NodeParser):
             reject_unknown_arguments(
                 {k: v for k, v in fields.items() if k not in known}, type(self)
             )
-            super().__init__(**fields)
+            with typed_errors(ValidationError):
+                super().__init__(**fields)
+            self._settings()  # raises for a number out of range
+            check_tree_per(self.tree_per)
 
     @classmethod
     def class_name(cls) -> str:
@@ -163,6 +167,16 @@ class SummaryTreeNodeParser(NodeParser):
         # text for the summaries.
         return nodes
 
+    def _settings(self) -> Settings:
+        return Settings(
+            self.chunk_size,
+            self.chunk_overlap,
+            self.group_size,
+            self.summary_tokens,
+            self.chunking,
+            self.grouping,
+        )
+
     def _build(
         self,
         documents: Sequence[BaseNode],
@@ -171,14 +185,7 @@ class SummaryTreeNodeParser(NodeParser):
         is_async: bool,
         show_progress: bool,
     ) -> list[BaseNode]:
-        settings = Settings(
-            self.chunk_size,
-            self.chunk_overlap,
-            self.group_size,
-            self.summary_tokens,
-            self.chunking,
-            self.grouping,
-        )
+        settings = self._settings()
         counter = ApproximateTokenCounter()
         check_items("nodes", documents, BaseNode)
         for document in documents:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, ValidationError
 from llama_index.core.graph_stores.types import (
     KG_NODES_KEY,
     KG_RELATIONS_KEY,
@@ -14,6 +14,8 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import BaseNode, TransformComponent
 
+from e2graphrag_integrations._utils.typed_errors import typed_errors
+from e2graphrag_integrations._utils.validation import reject_unknown_arguments
 from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.graph.builder import GraphBuilder
@@ -33,6 +35,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
     weights. `MENTIONS` relations connect each node with its entities.
 
     Raises:
+        InvalidInputError: If an argument is unknown or invalid.
         MissingDependencyError: If the spaCy pipeline is not installed.
     """
 
@@ -41,6 +44,16 @@ class EntityCooccurrenceExtractor(TransformComponent):
     )
     min_weight: float = Field(default=0.0, ge=0, description="Minimum weight of an edge.")
     _spacy_extractor: SpacyEntityExtractor | None = PrivateAttr(default=None)
+
+    if not TYPE_CHECKING:  # type checkers read the signature from the fields
+
+        def __init__(self, **fields: Any) -> None:
+            known = {*type(self).model_fields, "class_name"}  # LlamaIndex serializes the class name
+            reject_unknown_arguments(
+                {k: v for k, v in fields.items() if k not in known}, type(self)
+            )
+            with typed_errors(ValidationError):
+                super().__init__(**fields)
 
     @classmethod
     def class_name(cls) -> str:

@@ -21,9 +21,19 @@ from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.tracing import recording
-from e2graphrag_integrations._utils.validation import check_instance, short_repr, type_name
+from e2graphrag_integrations._utils.validation import (
+    check_instance,
+    check_int,
+    short_repr,
+    type_name,
+)
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import arguments_of
+from e2graphrag_integrations.engine.searchable import (
+    Searchable,
+    searched,
+    stable_location,
+)
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.chat_history import (
     ChatHistory,
@@ -33,11 +43,6 @@ from e2graphrag_integrations.llama_index.chat_history import (
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
 from e2graphrag_integrations.llama_index.options import reject_retriever_options
-from e2graphrag_integrations.llama_index.readers import (
-    Searchable,
-    searched,
-    stable_location,
-)
 from e2graphrag_integrations.llama_index.spans import spans_of
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
@@ -204,9 +209,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         # Template for all queries; creating it validates the arguments before the first query.
         self._template = Query(
             "?",
-            k=DEFAULT_K if similarity_top_k is None else similarity_top_k,
-            token_budget=token_budget_for(similarity_top_k, token_budget),
-            max_nodes=similarity_top_k,
+            **_size(similarity_top_k, token_budget),
             mode=_parse_mode(mode),
             where=node_filter(filters, doc_ids, node_ids, tags),
             expand=expand,
@@ -256,6 +259,18 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def similarity_top_k(self) -> int | None:
+        """Maximum number of nodes; it can be assigned, as in LlamaIndex's vector retriever."""
+        top_k: int | None = self._arguments["similarity_top_k"]
+        return top_k
+
+    @similarity_top_k.setter
+    def similarity_top_k(self, similarity_top_k: int | None) -> None:
+        size = _size(similarity_top_k, self._arguments["token_budget"])
+        self._template = replace(self._template, **size)
+        self._arguments = self._arguments | {"similarity_top_k": similarity_top_k}
 
     @property
     def searched_index(self) -> IndexReader:
@@ -366,6 +381,17 @@ def _rebuild(
     cls: type[E2GraphRAGRetriever], index: Searchable, options: dict[str, Any]
 ) -> E2GraphRAGRetriever:
     return cls(index, **options)
+
+
+def _size(similarity_top_k: int | None, token_budget: TokenBudget) -> dict[str, Any]:
+    """Return the fields of a query for the size of its result."""
+    if similarity_top_k is not None:
+        similarity_top_k = check_int("similarity_top_k", similarity_top_k)
+    return {
+        "k": DEFAULT_K if similarity_top_k is None else similarity_top_k,
+        "token_budget": token_budget_for(similarity_top_k, token_budget),
+        "max_nodes": similarity_top_k,
+    }
 
 
 def _bundle(query: Any) -> QueryBundle:

@@ -11,9 +11,9 @@ from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import ToolMetadata
 
 from e2graphrag_integrations._utils.validation import check_int
+from e2graphrag_integrations.engine.searchable import Searchable
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index.options import RetrieverOptions
-from e2graphrag_integrations.llama_index.readers import Searchable
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.retrieval.trace import Trace
 

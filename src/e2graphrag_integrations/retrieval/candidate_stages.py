@@ -47,14 +47,22 @@ def drop_duplicates(draft: Draft) -> Draft:
         return draft
     query, duplicates, candidates = draft.query, draft.duplicates, draft.candidates
     summaries = query.expand == "none"
+    duplicates.find_copies(candidates, draft.trace, query.allowed)
     kept = duplicates.collapse(candidates, summaries=summaries)
     count = len(candidates)
-    if len(kept) < count >= query.k:
-        depth = min(_FLOOR_CANDIDATES, query.k + EXTRA_PER_DUPLICATE * (count - len(kept)))
-        deeper, _ = rank_relevant(replace(query, k=depth), draft.strategy, draft.snapshot)
-        added = with_deeper(candidates, deeper)[count:]
-        kept = duplicates.collapse([*kept, *added], summaries=summaries)[:count]
-    return replace(draft, candidates=kept)
+    while len(kept) < count and query.k <= len(candidates) < _FLOOR_CANDIDATES:
+        depth = query.k + EXTRA_PER_DUPLICATE * (len(candidates) - len(kept))
+        asked = replace(query, k=min(_FLOOR_CANDIDATES, depth))
+        deeper, _ = rank_relevant(asked, draft.strategy, draft.snapshot)
+        ranked = with_deeper(candidates, deeper)
+        added = ranked[len(candidates) :]
+        if not added:
+            break
+        kept = duplicates.collapse([*kept, *added], summaries=summaries)
+        candidates = ranked
+    if len(candidates) > count:
+        duplicates.find_copies(kept[:count], draft.trace, query.allowed)
+    return replace(draft, candidates=kept[:count])
 
 
 def rerank_best(draft: Draft) -> Draft:

@@ -6,8 +6,10 @@ import abc
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
 
+from e2graphrag_integrations._utils.validation import reject_unknown_arguments
+from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K, Expand, Mode, Query, Strategy
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.validity.options import AsOf
 
 T = TypeVar("T")
+
+_OTHER_NAMES = {
+    "top_k": "k",
+    "similarity_top_k": "k",
+    "filter": "where",
+    "filters": "where",
+    "max_tokens": "token_budget",
+    "score_threshold": "min_relevance",
+    "similarity_cutoff": "min_relevance",
+    "chat_history": "history",
+}
+"""Names of options elsewhere, mapped to the equivalent option here."""
 
 
 class HasReader(Protocol):
@@ -86,6 +100,7 @@ class IndexReader(abc.ABC):
         paths: bool = False,
         min_relevance: float | None = None,
         as_of: AsOf | None = None,
+        **unknown: Unpack[NoOptions],
     ) -> RetrievalResult:
         """Return the nodes that best answer a question, without calling a language model.
 
@@ -127,6 +142,7 @@ class IndexReader(abc.ABC):
             UnknownDocumentError: If `boost` names an unknown document.
             CorruptStoreError: If a stored row does not match its checksum.
         """
+        reject_unknown_arguments(unknown, IndexReader.retrieve, _OTHER_NAMES)
         strategy = self.strategy if strategy is None else strategy
         node_filter = None if where is None else _compiled(where)
         query = Query(
@@ -171,8 +187,10 @@ class IndexReader(abc.ABC):
         paths: bool = False,
         min_relevance: float | None = None,
         as_of: AsOf | None = None,
+        **unknown: Unpack[NoOptions],
     ) -> RetrievalResult:
         """Run `retrieve` in a thread."""
+        reject_unknown_arguments(unknown, IndexReader.retrieve, _OTHER_NAMES)
         return await asyncio.to_thread(
             self.retrieve,
             question,

@@ -69,7 +69,7 @@ class RetrievedNode:
             that are answered without vectors.
         tags: Tags of the index that the node has; see `E2GraphRAG.set_tags`.
         language: Code of the language of the document (ISO 639-1).
-        also_in: Ids of other documents that the question found with the same text, best first.
+        also_in: Ids of other documents that the question found with the same text, sorted.
         superseded_by: Id of the newest version of the document that the question may find; None if
             the document is that, or has no other versions.
         previous_id: Id of the node before on the same level of the document.

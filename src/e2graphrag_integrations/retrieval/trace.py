@@ -29,6 +29,9 @@ Route = Literal["local", "global"]
 
 RelevanceKind = Literal["calibrated", "cosine", "names", "words"]
 
+_DIGITS = 6
+"""Decimals of the scores in a ranked list."""
+
 _MAX_SHOWN = 5
 """Maximum number of subjects of title links, and of names of bridges, that `explain` names."""
 
@@ -121,7 +124,7 @@ class Listing:
             best = first_occurrences(self.owners[rows])
             rows, scores = self.owners[rows[best]], scores[best]
         return tuple(
-            Ranked(self.ids[row], rank, {self.figure: round(score, 6)})
+            Ranked(self.ids[row], rank, {self.figure: round(score, _DIGITS)})
             for rank, (row, score) in enumerate(zip(rows.tolist(), scores.tolist(), strict=True), 1)
         )
 
@@ -134,6 +137,19 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
 
     def __getitem__(self, name: str) -> tuple[Ranked, ...]:
         return self._listings[name].ranked()
+
+    def rows_with_score_of(self, name: str, rows: IntArray) -> IntArray:
+        """Return the other rows of a list of nodes with the score of one of these; empty if none.
+
+        Scores are equal if no list would show a difference.
+        """
+        listing = self._listings.get(name)
+        if listing is None:
+            return np.empty(0, dtype=np.int64)
+        listed = listing.rows if listing.owners is None else listing.owners[listing.rows]
+        scores, own = np.round(listing.scores, _DIGITS), np.isin(listed, rows)
+        equal: IntArray = listed[np.isin(scores, scores[own]) & ~own]
+        return equal
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._listings)

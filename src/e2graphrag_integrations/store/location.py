@@ -93,6 +93,11 @@ def check_is_index(path: str) -> None:
         StoreError: If the database cannot be read.
         MissingDependencyError: If the path is a URL, and psycopg is not installed.
     """
+    if not is_postgres_url(path) and Path(path).is_dir():
+        raise InvalidInputError(
+            f"{path} is a folder: pass the path of an index file. load_local() of LangChain and "
+            "from_persist_dir() of LlamaIndex open what an index has saved in a folder"
+        )
     if not (index_exists(path) if is_postgres_url(path) else Path(path).is_file()):
         raise InvalidInputError(f"{shown_path(path)} is not a file or a database with an index")
 

@@ -92,10 +92,7 @@ class SQLiteDatabase:
         # waits for SQLite's lock. An in-memory database can have only one connection.
         self._read_lock = self._write_lock if self.path == MEMORY else process_rlock()
         if self.path != MEMORY:
-            if Path(path).is_dir():
-                raise InvalidInputError(f"{path} is a folder: pass the path of a file")
-            if not Path(path).absolute().parent.is_dir():
-                raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
+            _check_place(self.path)
         self.index_lock = IndexLock(self.path, timeout)
         self._connection: sqlite3.Connection | None = None
         self._read_connection: sqlite3.Connection | None = None
@@ -453,13 +450,27 @@ class SQLiteDatabase:
         self._connection = self._read_connection = None
 
 
+def _check_place(path: str) -> None:
+    """Check that there may be a file at a path.
+
+    Raises:
+        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
+    """
+    if Path(path).is_dir():
+        raise InvalidInputError(f"{path} is a folder: pass the path of a file")
+    if not Path(path).absolute().parent.is_dir():
+        raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
+
+
 def check_replaceable(path: str) -> None:
     """Check that the file at a path, if there is one, is an index, which a copy may replace.
 
     Raises:
+        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
         NotAnIndexError: If it is another file.
         StoreError: If it cannot be read.
     """
+    _check_place(path)
     if not file_size(path):
         return
     try:

@@ -64,6 +64,35 @@ def test_the_trace_counts_the_copies(rag):
     assert rag.retrieve("Why did the turbine at Halsen fail?", k=5).trace.cuts["duplicates"] > 0
 
 
+@pytest.fixture(scope="module")
+def letters():
+    plain = [SourceDocument(f"plain{n}", TEXT, metadata={"tenant": n % 2}) for n in range(30)]
+    others = [SourceDocument(f"other{n}", f"Turbine {n} failed in {1900 + n}.") for n in range(60)]
+    with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        rag.add([*plain, *others])
+        yield rag
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 20, 60])
+def test_copies_do_not_depend_on_the_number_of_nodes(letters, k):
+    nodes = letters.retrieve("Why did the turbine at Halsen fail?", k=k).nodes
+    assert len(nodes) == k  # even if more nodes are copies
+    shown = next(node for node in nodes if node.text == TEXT)
+    copies = {shown.document_id, *shown.also_in}
+    assert copies == {f"plain{n}" for n in range(30)}
+    assert list(shown.also_in) == sorted(shown.also_in)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_copies_outside_of_a_filter_or_a_scope_are_not_named(letters, k):
+    for answers in (
+        letters.retrieve("Why did the turbine at Halsen fail?", k=k, where={"tenant": 1}),
+        letters.scoped({"tenant": 1}).retrieve("Why did the turbine at Halsen fail?", k=k),
+    ):
+        (node,) = answers.nodes
+        assert {node.document_id, *node.also_in} == {f"plain{n}" for n in range(1, 30, 2)}
+
+
 # Nearly equal texts
 
 

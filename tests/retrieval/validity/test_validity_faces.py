@@ -11,7 +11,6 @@ from langchain_core.documents import Document as Page
 from langchain_core.runnables import ConfigurableField
 from llama_index.core import Document
 from llama_index.core.llms import MockLLM
-from pydantic import ValidationError
 
 from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument, Validity
 from e2graphrag_integrations.agents.tools import IndexTools, SearchFilters
@@ -112,7 +111,7 @@ def test_langchain_overrides_and_configures_the_date(chain):
     result = asyncio.run(chain.rag.aretrieve(QUESTION, as_of="2019"))
     assert [node.superseded_by for node in result.nodes] == [None]
     assert pickle.loads(pickle.dumps(retriever.as_of)) == Validity("2023")  # noqa: S301 - our own
-    with pytest.raises(ValidationError, match="as_of='soon' must be a date"):
+    with pytest.raises(InvalidInputError, match="as_of='soon' must be a date"):
         E2GraphRAGRetriever(index=chain, as_of="soon")
 
 

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, Models
-from e2graphrag_integrations.errors import CorruptStoreError, NotAnIndexError, StoreError
+from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError, NotAnIndexError
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.pending_documents import (
     drop_pending,
@@ -85,5 +85,5 @@ def test_a_copy_replaces_no_other_file(open_index, story, tmp_path):
 def test_a_failed_copy_raises_an_error_with_its_path(open_index, story, tmp_path):
     rag = open_index()
     rag.add(story)
-    with pytest.raises(StoreError, match="nowhere"):
+    with pytest.raises(InvalidInputError, match="nowhere"):
         rag.copy_to(tmp_path / "nowhere" / "copy.e2g")

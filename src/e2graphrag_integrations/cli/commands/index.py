@@ -38,7 +38,8 @@ def index(
     metadata: options.Metadata = None,
     chunk_size: Annotated[int | None, number("Tokens per chunk (default: 1200).")] = None,
     chunk_overlap: Annotated[
-        int | None, number("Tokens that adjacent chunks share (default: 100).")
+        int | None,
+        number("Tokens that adjacent chunks share (default: 100, at most half a chunk)."),
     ] = None,
     group_size: Annotated[int | None, number("Nodes per summary (default: 5).")] = None,
     cut: Annotated[

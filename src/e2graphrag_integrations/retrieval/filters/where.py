@@ -78,7 +78,7 @@ class RecordsFilter(Protocol):
         """Return an equivalent filter of these records."""
 
 
-def compile_where(where: Where) -> Predicate:
+def compile_where(where: Where, name: str = "where") -> Predicate:
     """Compile a filter into a test of one metadata record; a mapping becomes a `Filter`.
 
     A mapping gives a condition for each metadata key, and all conditions must hold. The key
@@ -108,7 +108,8 @@ def compile_where(where: Where) -> Predicate:
 
     Logical operators nest up to 50 deep. A filter has up to 10,000 conditions and logical
     operators, and a list of `$in` has up to 10,000,000 values. A mapping that a filter contains
-    several times is evaluated once; each further use counts as one condition.
+    several times is evaluated once; each further use counts as one condition. `name` is that of the
+    argument, for messages.
 
     >>> wells = compile_where({"author": "Wells", "year": {"$gte": 1890, "$lt": 1900}})
     >>> wells({"author": "Wells", "year": 1895}), wells({"author": "Wells"})
@@ -119,10 +120,10 @@ def compile_where(where: Where) -> Predicate:
     Raises:
         InvalidInputError: If the filter is invalid; the message names the key.
     """
-    with wrap_errors(InvalidInputError, "where could not be read"):
+    with wrap_errors(InvalidInputError, f"{name} could not be read"):
         if not isinstance(where, Mapping) and callable(where):
             return where
-        return Filter(_Compiler().mapping(where, "where", 0))
+        return Filter(_Compiler().mapping(where, name, 0))
 
 
 def allowed_nodes(

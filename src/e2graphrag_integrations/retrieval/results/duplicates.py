@@ -22,13 +22,17 @@ from functools import partial
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.hydrate import NodeReader
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import Candidate
-from e2graphrag_integrations.retrieval.trace import Trace
+from e2graphrag_integrations.retrieval.trace import RankedLists, Trace
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.types import Mention
 
@@ -201,6 +205,10 @@ def _may_be_opposites(one: str, other: str) -> bool:
     return ending >= _MIN_ENDING and ending < max(len(one), len(other))
 
 
+_COPY_LISTS = ("dense", "bm25")
+"""The lists of a trace in which nodes with equal texts have equal scores. The vectors of texts with
+different titles differ."""
+
 _QUOTES = re.compile("[\"'`“”„‘’«»‹›]")
 _SPACE = re.compile(r"\s+")
 _ENDS = " \t.,;:!?-–—…"
@@ -308,11 +316,44 @@ class Duplicates:
         self.repeats |= found
         return bool(found)
 
+    def find_copies(
+        self, candidates: Sequence[Candidate], trace: Trace, allowed: NDArray[np.bool_] | None
+    ) -> None:
+        """Find further documents with the texts of the best chunks, for `named`.
+
+        So which documents it names does not depend on how many nodes are asked for.
+
+        Args:
+            candidates: The best nodes.
+            trace: The ranked lists, which are longer.
+            allowed: The mask of the nodes that may be found; None for all.
+        """
+        snapshot = self.reader.snapshot
+        if len(snapshot.documents) == 1:
+            return
+        owners, levels = snapshot.nodes.document, snapshot.nodes.level
+        best = [one.row for one in candidates]
+        equal = [
+            row
+            for row in _with_equal_scores(trace, np.asarray(best, dtype=np.int64))
+            if not levels[row] and (allowed is None or allowed[row])
+        ]
+        if not equal:
+            return
+        first: dict[str, tuple[str, int]] = {}
+        rows = [*best, *equal]
+        for row, node in zip(rows, self.reader.read(rows), strict=True):  # in one round trip
+            if node.level:  # a summary may equal its only chunk
+                continue
+            id_, owner = first.setdefault(plain(node.text), (node.id, int(owners[row])))
+            if owners[row] != owner:
+                self._others.setdefault(id_, {})[int(owners[row])] = None
+
     def named(self, nodes: Iterable[RetrievedNode]) -> list[RetrievedNode]:
         """Return nodes with the other documents that contain their texts."""
         ids = self.reader.snapshot.documents
         return [
-            replace(node, also_in=tuple(ids[one] for one in self._others[node.node_id]))
+            replace(node, also_in=tuple(ids[one] for one in sorted(self._others[node.node_id])))
             if self._others.get(node.node_id)
             else node
             for node in nodes
@@ -345,6 +386,18 @@ class Duplicates:
                 near = NearText(key, text, partial(_mentions, self.reader, place))
                 self._first[key] = self._first[self._near.earlier(near) or key]
         return self._first[key]
+
+
+def _with_equal_scores(trace: Trace, rows: IntArray) -> list[int]:
+    """Return the other rows that have the score of one of these in a ranked list."""
+    if not isinstance(trace.lists, RankedLists):  # a strategy of the user
+        return []
+    found: dict[int, None] = {}
+    for name in _COPY_LISTS:
+        equal = trace.lists.rows_with_score_of(name, rows)
+        # Many short texts, such as rows of a table, have the same score for a word.
+        found |= dict.fromkeys((equal if name == "dense" else equal[:_MAX_COMPARED]).tolist())
+    return list(found)
 
 
 # Not a method: a cycle of references would keep the snapshot in memory, and its files open.

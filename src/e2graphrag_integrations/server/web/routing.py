@@ -79,7 +79,7 @@ class GuardedRoute(APIRoute):
             except ClientDisconnect:
                 response = Response(status_code=GONE)
             except Exception as error:  # noqa: BLE001 - every error becomes an answer
-                response = service.explainer.problem(_in_words(error)).response()
+                response = service.explainer.problem(self._in_words(error)).response()
             service.metrics.count(label, response.status_code, time.perf_counter() - started)
             return response
 
@@ -123,13 +123,19 @@ class GuardedRoute(APIRoute):
                 raise InvalidInputError(f"{name} is given twice")
             seen.add(name)
 
-
-def _in_words(error: Exception) -> Exception:
-    """Return an error with a message for the client if FastAPI found invalid values."""
-    if not isinstance(error, RequestValidationError):
-        return error
-    # A location begins with `query`, `path` or `body`.
-    return InvalidInputError(describe([{**one, "loc": one["loc"][1:]} for one in error.errors()]))
+    def _in_words(self, error: Exception) -> Exception:
+        """Return an error with a message for the client if FastAPI found invalid values."""
+        if not isinstance(error, RequestValidationError):
+            return error
+        body: Any = self.body_field and self.body_field.field_info.annotation
+        known = ", ".join(getattr(body, "model_fields", ()))
+        found = []
+        for one in error.errors():
+            place = one["loc"][1:]  # a location begins with `query`, `path` or `body`
+            is_unknown = one["type"] == "extra_forbidden" and len(place) == 1
+            message = f"there is no such field: use {known}" if is_unknown else one["msg"]
+            found.append({**one, "loc": place, "msg": message})
+        return InvalidInputError(describe(found))
 
 
 class _Received(Request):
