@@ -286,9 +286,8 @@ def test_an_invalid_tree_per_raises_before_anything_is_written():
     for invalid in ("page", 3, ["source"]):
         with pytest.raises(InvalidInputError, match="source, document, corpus, or a function"):
             build([page(1)], tree_per=invalid)
-        parser = SummaryTreeNodeParser(tree_per=invalid)
         with pytest.raises(InvalidInputError, match="source, document, corpus, or a function"):
-            parser.get_nodes_from_documents([page(1)])
+            SummaryTreeNodeParser(tree_per=invalid)
     context = StorageContext.from_defaults()
     for function in (lambda _: "", lambda _: None, lambda d: d.metadata["missing"]):
         with pytest.raises(InvalidInputError, match="tree_per"):
