@@ -420,7 +420,7 @@ def test_min_relevance_needs_a_known_scale(mills, open_index):
     nodes = mills.retrieve(QUESTION, min_relevance=0.2, strategy=cosine).nodes
     assert nodes
     assert min(node.relevance for node in nodes) >= 0.2
-    assert open_index("empty.e2g").retrieve(QUESTION, min_relevance=0.2).nodes == ()
+    assert open_index().retrieve(QUESTION, min_relevance=0.2).nodes == ()
     for wrong in (-0.1, 1.1, float("nan"), "0.5", True):
         with pytest.raises(InvalidInputError, match=r"min_relevance=.* must be a number from 0 to"):
             mills.retrieve(QUESTION, min_relevance=wrong)
