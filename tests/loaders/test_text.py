@@ -70,7 +70,7 @@ def test_a_notebook_is_read_without_outputs():
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cells": []}', '{"cells": [3]}', "[" * 100_000])
-def test_what_is_no_notebook_or_has_no_text_is_refused(text: str):
+def test_a_notebook_without_cells_or_text_is_refused(text: str):
     with pytest.raises(UnreadableFileError, match="is not a readable notebook"):
         read_data(text.encode(), "a.ipynb")
 

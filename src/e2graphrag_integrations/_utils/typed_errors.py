@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import reject_unknown_arguments, short_repr
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
 
 
@@ -23,6 +23,24 @@ def typed_errors(kind: type[Exception]) -> Iterator[None]:
         yield
     except kind as error:
         raise _typed(error) from None
+
+
+@contextmanager
+def checked_fields(
+    component: type[Any], fields: Mapping[str, Any], kind: type[Exception]
+) -> Iterator[None]:
+    """Refuse unknown fields of a component of LlamaIndex, and raise typed errors about the others.
+
+    Args:
+        component: The class, a model of pydantic.
+        fields: The arguments. LlamaIndex serializes the class name with them.
+        kind: The `ValidationError` of pydantic.
+    """
+    known = {*component.model_fields, "class_name"}
+    unknown = {name: value for name, value in fields.items() if name not in known}
+    reject_unknown_arguments(unknown, component)
+    with typed_errors(kind):
+        yield
 
 
 def _typed(error: Any) -> E2GraphRAGError:

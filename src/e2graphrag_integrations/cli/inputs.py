@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +33,12 @@ class Sources:
         """Whether a file of a known kind could not be read."""
         return any(file.error is not None for file in self.skipped)
 
-    def may_have(self, document_id: str) -> bool:
-        """Whether a document may be that of a file: one was found, or its folder was not read."""
+    def without_file(self, document_ids: Iterable[str]) -> list[str]:
+        """Return the ids, sorted, of which no file was found and every folder was read."""
         folders = tuple(
             f"{file.document_id}/" for file in self.skipped if file.path and file.path.is_dir()
         )
-        return document_id in self.ids or document_id.startswith(folders)
+        return sorted(one for one in set(document_ids) - self.ids if not one.startswith(folders))
 
     @property
     def ids(self) -> set[str]:

@@ -22,8 +22,8 @@ from e2graphrag_integrations._utils.concurrency import (
     ContextThreads,
     OwnLoop,
 )
-from e2graphrag_integrations._utils.typed_errors import typed_errors
-from e2graphrag_integrations._utils.validation import check_items, reject_unknown_arguments
+from e2graphrag_integrations._utils.typed_errors import checked_fields
+from e2graphrag_integrations._utils.validation import check_items
 from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
 from e2graphrag_integrations.corpus.trees import check_tree_per, page_tree
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
@@ -124,11 +124,7 @@ class SummaryTreeNodeParser(NodeParser):
     if not TYPE_CHECKING:  # type checkers read the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
-            known = {*type(self).model_fields, "class_name"}  # LlamaIndex serializes the class name
-            reject_unknown_arguments(
-                {k: v for k, v in fields.items() if k not in known}, type(self)
-            )
-            with typed_errors(ValidationError):
+            with checked_fields(type(self), fields, ValidationError):
                 super().__init__(**fields)
             self._settings()  # raises for a number out of range
             check_tree_per(self.tree_per)

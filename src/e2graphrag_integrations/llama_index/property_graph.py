@@ -14,8 +14,7 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import BaseNode, TransformComponent
 
-from e2graphrag_integrations._utils.typed_errors import typed_errors
-from e2graphrag_integrations._utils.validation import reject_unknown_arguments
+from e2graphrag_integrations._utils.typed_errors import checked_fields
 from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
 from e2graphrag_integrations.graph.builder import GraphBuilder
@@ -48,11 +47,7 @@ class EntityCooccurrenceExtractor(TransformComponent):
     if not TYPE_CHECKING:  # type checkers read the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
-            known = {*type(self).model_fields, "class_name"}  # LlamaIndex serializes the class name
-            reject_unknown_arguments(
-                {k: v for k, v in fields.items() if k not in known}, type(self)
-            )
-            with typed_errors(ValidationError):
+            with checked_fields(type(self), fields, ValidationError):
                 super().__init__(**fields)
 
     @classmethod

@@ -164,8 +164,7 @@ def read_documents(
     file is given directly, with composed letters (NFC). `-` reads standard input as text, with the
     id `stdin`. In folders, hidden files, those of open office programs (`~$`) and the files of an
     index are ignored, and files with an unknown suffix are skipped, like links to folders outside
-    of the given one. A file that is given directly
-    is read as text if its suffix is unknown.
+    of the given one. A file that is given directly is read as text if its suffix is unknown.
 
     A file that is found twice, also through a link, is read once: with the id of the file itself
     rather than of the link, or else with the first id. Bytes of a file name that are not valid

@@ -2,7 +2,7 @@
 
 openpyxl reads styles, charts and properties as well, and refuses the whole file for a detail of
 them that it does not know, such as the fonts of other programs. This reader takes the values only;
-openpyxl tells which formats are dates, and what their numbers mean.
+openpyxl decides which formats are dates, and converts their numbers.
 """
 
 from __future__ import annotations

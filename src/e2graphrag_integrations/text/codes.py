@@ -43,9 +43,7 @@ _ALNUM = rf"[^\W_{UNSPACED}{_HANGUL}]"
 _ALONE, _ENDS = rf"(?<!_)(?<!{_ALNUM})", rf"(?!_|{_ALNUM})"
 _HYPHENS = "\u2010\u2011-"
 
-_HINT = re.compile(
-    rf"[\d@_年月点點时時十百千万萬亿億]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]"
-)
+_HINT = re.compile(rf"[\d@_年点點时時]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
 """Every code matches it, and most words of prose do not."""
 
 _TOKEN = re.compile(r"\S+")
@@ -162,12 +160,12 @@ def code_terms(text: str) -> list[str]:
         if _begins_line(text, part.start):
             terms.update(START + form for form in part.forms)
     terms.update(form for match in _FRACTION.finditer(text) for form in _marked(_fraction(match)))
+    terms.update(one.digits for one in find_amounts(text))
+    terms.update(term for one in find_han_days(text) for term in _terms_of_han_day(one))
     if _HINT.search(text) is None:
         return sorted(terms)
     dates = list(find_dates(text))
     moments: list[Date | Time] = [*dates, *find_times(text)]
-    terms.update(one.digits for one in find_amounts(text))
-    terms.update(term for one in find_han_days(text) for term in _terms_of_han_day(one))
     for moment in moments:
         terms.update(_terms_of_moment(moment))
         if _begins_line(text, moment.start):

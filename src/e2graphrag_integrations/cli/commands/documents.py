@@ -122,7 +122,7 @@ def update(
             return ExitCode.OK
         indexed_ids = {state.id for state in rag.status()}
         # A file that exists but cannot be read keeps its document.
-        deleted_ids = sorted(id_ for id_ in indexed_ids if prune and not sources.may_have(id_))
+        deleted_ids = sources.without_file(indexed_ids) if prune else []
         with sources.files.remembered(rag.store), progress_bar() as progress:
             report = rag.add(
                 documents,
