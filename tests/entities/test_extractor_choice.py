@@ -18,14 +18,14 @@ from e2graphrag_integrations.entities.extractor_choice import (
 from e2graphrag_integrations.errors import InvalidInputError
 from fakes import NameExtractor
 
-ENGLISH_INDEX = {"extractor": "spacy:en+subjects:1", "extractor_model": "en_e2g_sm"}
+ENGLISH_INDEX = {"extractor": "spacy:en+subjects:2", "extractor_model": "en_e2g_sm"}
 MIXED_INDEX = ENGLISH_INDEX | {
-    "extractor_zh": "chinese:zh+subjects:1",
+    "extractor_zh": "chinese:zh+subjects:2",
     "extractor_zh_model": "default",
-    "extractor_de": "spacy:de+subjects:1",
+    "extractor_de": "spacy:de+subjects:2",
     "extractor_de_model": "de_core_news_sm",
 }
-OWN_EXTRACTOR = {"extractor": "fake:names+subjects:1", "extractor_model": ""}
+OWN_EXTRACTOR = {"extractor": "fake:names+subjects:2", "extractor_model": ""}
 
 
 def test_each_language_has_a_default_extractor():

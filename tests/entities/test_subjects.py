@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.entities.subjects import defined_names
+from e2graphrag_integrations.entities.subjects import defined_names, subject_candidates
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,12 @@ def test_definition_gives_the_names_of_its_subject(text, names):
 )
 def test_other_sentences_define_nothing(text):
     assert defined_names(text) == []
+
+
+def test_front_matter_is_no_subject():
+    text = "---\nauthor: Ann Lund\n---\n\nRush is a Canadian rock band.\n"
+    [rush] = subject_candidates(text)
+    assert (rush.entity, text[rush.start :][:4]) == ("Rush", "Rush")
 
 
 @given(st.text(alphabet='AbC isw()[]"“”,;. or', max_size=80))

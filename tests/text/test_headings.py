@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.headings import (
     first_line_heading,
+    front_matter,
     is_junk_title,
     markdown_headings,
     name_of_file,
@@ -81,6 +82,26 @@ def test_markdown_headings_have_levels_and_spans_in_the_text():
 )
 def test_other_lines_are_no_markdown_headings(text):
     assert list(markdown_headings(text)) == []
+
+
+YAML = "---\nauthor: Ann Lund\ntags:\n  - saws\n# a comment\nlast updated: 2024-05-01\n---\n"
+TOML = '+++\r\ntitle = "Saws"\r\n[params]\r\nauthor = "Ann"\r\n+++\r\n'
+
+
+@pytest.mark.parametrize("front", [YAML, TOML])
+def test_front_matter_contains_no_headings(front):
+    text = f"{front}\n# Tools\n\nSaws\n----\n"
+    assert front_matter(text) == front
+    [tools, saws] = markdown_headings(text)
+    assert (tools.name, saws.name) == ("Tools", "Saws")
+    assert text[tools.start : saws.end] == "# Tools\n\nSaws\n----"
+
+
+@pytest.mark.parametrize(
+    "slides", ["---\n# Tools\n\nsaws\n---\n# Dogs\n", "---\nWe met Ann.\n---\n", "---\na: b\n"]
+)
+def test_lines_between_slides_are_no_front_matter(slides):
+    assert front_matter(slides) == ""
 
 
 def test_a_long_chinese_line_is_no_heading():

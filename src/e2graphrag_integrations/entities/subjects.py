@@ -10,7 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from e2graphrag_integrations.text.headings import first_line_heading, markdown_headings
+from e2graphrag_integrations.text.headings import (
+    first_line_heading,
+    front_matter,
+    markdown_headings,
+)
 from e2graphrag_integrations.text.letters import has_han
 from e2graphrag_integrations.types import (
     DEFINITION,
@@ -144,7 +148,7 @@ def _variants(part: str) -> list[str]:
     return variants
 
 
-SUBJECT_RULES = "subjects:1"
+SUBJECT_RULES = "subjects:2"
 """Part of the extractor's fingerprint. Raise the number when the rules change."""
 
 
@@ -168,8 +172,9 @@ def subject_candidates(text: str) -> list[Mention]:
     Markdown headings of its sections. The span of a defined name is the start of the sentence.
     """
     candidates = []
-    start = len(text) - len(text.lstrip())
-    heading = first_line_heading(text)
+    content = text[len(front_matter(text)) :]
+    start = len(text) - len(content.lstrip())
+    heading = first_line_heading(content)
     if heading is not None:
         name = heading.lstrip("# ") or heading  # Markdown
         candidates.append(Mention(name, start, start + len(heading), HEADING))

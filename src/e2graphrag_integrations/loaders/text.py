@@ -12,6 +12,7 @@ from unicodedata import category
 from e2graphrag_integrations.loaders.encodings import decode
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable
+from e2graphrag_integrations.text.headings import front_matter
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _NOTEBOOK = "notebook"
@@ -19,7 +20,6 @@ _NOTEBOOK = "notebook"
 _HEAD = 10_000
 """The part of a Markdown text that can contain its title."""
 
-_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?:[^\n]*\n)*?\1[ \t]*(?:\r?\n|\Z)")
 _GIVEN_TITLE = re.compile(
     r"""(?im)^title[ \t]*[:=][ \t]*"""
     r"""(?:"((?:[^"\\\n]|\\.)*)"|'([^'\n]*)'|([^"'>|\s][^\n]*))[ \t\r]*$"""
@@ -87,11 +87,11 @@ def read_markdown(document_id: str, data: bytes, budget: Budget) -> SourceDocume
 
 def _markdown_title(text: str) -> str:
     head = text[:_HEAD]
-    front = _FRONT_MATTER.match(head)
-    given = _GIVEN_TITLE.search(front[0]) if front else None
+    front = front_matter(head)
+    given = _GIVEN_TITLE.search(front)
     if given is not None:
         return (given[1] or given[2] or given[3] or "").strip()
-    rest = _BEFORE_TITLE.sub("", head[front.end() if front else 0 :], count=1)
+    rest = _BEFORE_TITLE.sub("", head[len(front) :], count=1)
     first, second = [*rest.lstrip().splitlines(), "", ""][:2]
     is_underlined = bool(second.strip()) and not second.strip().strip("=")
     return first[2:].strip() if first.startswith("# ") else first.strip() if is_underlined else ""

@@ -32,6 +32,13 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MAX_LINE = 400
 """Maximum length of a line that can be a Markdown heading, with the addresses of its links."""
 
+_FRONT_MATTER = re.compile(
+    r"(---|\+\+\+)[ \t]*\r?\n"
+    r"(?=[\w'\"][\w.'\" -]{0,60}[:=])"  # a separator of slides has no key below it
+    r"(?:(?:[\w'\"][\w.'\" -]{0,60}[:=]|[ \t]|- |#|\[)[^\n]*\n|\r?\n)*?"
+    r"\1[ \t]*(?:\r?\n|\Z)"
+)
+
 
 class Heading(NamedTuple):
     """A heading in a text.
@@ -46,6 +53,16 @@ class Heading(NamedTuple):
     level: int
     start: int
     end: int
+
+
+def front_matter(text: str) -> str:
+    r"""Return the metadata in YAML or TOML with which a Markdown text begins; empty without any.
+
+    >>> front_matter("---\ntitle: Saws\n---\nThey cut.")
+    '---\ntitle: Saws\n---\n'
+    """
+    found = _FRONT_MATTER.match(text)
+    return "" if found is None else found[0]
 
 
 def first_line_heading(text: str) -> str | None:
@@ -77,14 +94,15 @@ def _is_long(line: str) -> bool:
 
 
 def markdown_headings(text: str) -> Iterator[Heading]:
-    r"""Yield the headings of a Markdown text, except in fenced code.
+    r"""Yield the headings of a Markdown text, except in fenced code and its front matter.
 
     >>> [(h.name, h.level) for h in markdown_headings("# Tools\n\nSaws\n----\n\nThey cut.")]
     [('Tools', 1), ('Saws', 2)]
     """
     is_code = False
-    start, previous = 0, (0, "")
-    for line in text.splitlines(keepends=True):
+    start = len(front_matter(text))
+    previous = (start, "")
+    for line in text[start:].splitlines(keepends=True):
         bare = line.rstrip("\r\n")
         if len(bare) > _MAX_LINE:
             bare = ""
