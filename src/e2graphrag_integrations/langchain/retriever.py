@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import (
     TYPE_CHECKING,
@@ -640,7 +639,7 @@ def _to_document(
         ids, defaults = [node.document_id], {"source": node.document_id, **defaults}
     metadata: dict[str, Any] = {
         **defaults,
-        **deepcopy(with_page_lists(user_metadata(shown))),  # the index owns its lists
+        **with_page_lists(user_metadata(shown)),
         PAGE_ID: ids[0] if len(ids) == 1 else "",
         "e2_doc_ids": ids,
         "e2_node_id": node.node_id,
@@ -703,7 +702,7 @@ def _segment(segment: Segment, node: RetrievedNode) -> dict[str, Any]:
         "start": segment.start,
         "end": segment.end,
         PAGE_ID: segment.metadata.get(PAGE_ID, node.document_id),
-        **deepcopy(page_part(segment.metadata)),
+        **page_part(segment.metadata),
     }
 
 
