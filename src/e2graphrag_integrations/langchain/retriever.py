@@ -245,7 +245,10 @@ class E2GraphRAGRetriever(BaseRetriever):
             self._opened = opened
 
         def __setattr__(self, name: str, value: Any) -> None:
-            with typed_errors(ValidationError):
+            # Pydantic assigns a field before it validates the whole model.
+            before = dict(self.__dict__)
+            undo = on_error(lambda _: self.__dict__.update(before))
+            with undo, typed_errors(ValidationError):
                 super().__setattr__(name, value)
 
     @model_validator(mode="before")
@@ -378,10 +381,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores, threshold = self._call_arguments(**options)
+        arguments, include_scores, threshold = self._arguments_now(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if "history" in arguments:
-            arguments["history"] = read_history(arguments["history"])
         with recording(spans_of(run_manager)):
             result = self._reader.retrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
@@ -396,10 +397,8 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores, threshold = self._call_arguments(**options)
+        arguments, include_scores, threshold = self._arguments_now(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if "history" in arguments:
-            arguments["history"] = read_history(arguments["history"])
         with recording(spans_of(run_manager)):
             result = await self._reader.aretrieve(_check_query(query), **arguments)
         result = above_threshold(result, threshold)
@@ -409,20 +408,27 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def search(self, query: str) -> RetrievalResult:
         """Return the core result of a query: nodes with spans and reasons, paths, and the trace."""
-        result = self._reader.retrieve(_check_query(query), **self.retrieve_arguments())
-        return above_threshold(result, self.score_threshold)
+        arguments, _, threshold = self._arguments_now()
+        return above_threshold(self._reader.retrieve(_check_query(query), **arguments), threshold)
 
     async def asearch(self, query: str) -> RetrievalResult:
         """Return the core result of a query; see `search`."""
-        result = await self._reader.aretrieve(_check_query(query), **self.retrieve_arguments())
-        return above_threshold(result, self.score_threshold)
+        arguments, _, threshold = self._arguments_now()
+        result = await self._reader.aretrieve(_check_query(query), **arguments)
+        return above_threshold(result, threshold)
 
     def retrieve_arguments(self) -> RetrieveArguments:
         """Return the fields as arguments of the index's `retrieve` method."""
-        arguments, _, _ = self._call_arguments()
+        return self._arguments_now()[0]
+
+    def _arguments_now(
+        self, **options: Unpack[CallOptions]
+    ) -> tuple[RetrieveArguments, bool, float | None]:
+        """Return the same as `_call_arguments`, with the turns of the history that it has now."""
+        arguments, include_scores, threshold = self._call_arguments(**options)
         if "history" in arguments:
             arguments["history"] = read_history(arguments["history"])
-        return arguments
+        return arguments, include_scores, threshold
 
     def _call_arguments(
         self, **options: Unpack[CallOptions]
