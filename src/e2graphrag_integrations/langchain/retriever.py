@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -381,11 +382,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores, threshold = self._arguments_now(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         with recording(spans_of(run_manager)):
-            result = self._reader.retrieve(_check_query(query), **arguments)
-        result = above_threshold(result, threshold)
+            result, include_scores = self._found(query, options)
         if run_manager.handlers:
             dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
@@ -397,38 +396,31 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores, threshold = self._arguments_now(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
         with recording(spans_of(run_manager)):
-            result = await self._reader.aretrieve(_check_query(query), **arguments)
-        result = above_threshold(result, threshold)
+            result, include_scores = await asyncio.to_thread(self._found, query, options)
         if run_manager.handlers:
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
 
     def search(self, query: str) -> RetrievalResult:
         """Return the core result of a query: nodes with spans and reasons, paths, and the trace."""
-        arguments, _, threshold = self._arguments_now()
-        return above_threshold(self._reader.retrieve(_check_query(query), **arguments), threshold)
+        return self._found(query, {})[0]
 
     async def asearch(self, query: str) -> RetrievalResult:
         """Return the core result of a query; see `search`."""
-        arguments, _, threshold = self._arguments_now()
-        result = await self._reader.aretrieve(_check_query(query), **arguments)
-        return above_threshold(result, threshold)
+        return (await asyncio.to_thread(self._found, query, {}))[0]
 
     def retrieve_arguments(self) -> RetrieveArguments:
         """Return the fields as arguments of the index's `retrieve` method."""
-        return self._arguments_now()[0]
+        arguments, _, _ = self._call_arguments()
+        return _with_turns(arguments)
 
-    def _arguments_now(
-        self, **options: Unpack[CallOptions]
-    ) -> tuple[RetrieveArguments, bool, float | None]:
-        """Return the same as `_call_arguments`, with the turns of the history that it has now."""
+    def _found(self, query: str, options: CallOptions) -> tuple[RetrievalResult, bool]:
+        """Return the result of a call, and whether its documents have scores."""
         arguments, include_scores, threshold = self._call_arguments(**options)
-        if "history" in arguments:
-            arguments["history"] = read_history(arguments["history"])
-        return arguments, include_scores, threshold
+        result = self._reader.retrieve(_check_query(query), **_with_turns(arguments))
+        return above_threshold(result, threshold), include_scores
 
     def _call_arguments(
         self, **options: Unpack[CallOptions]
@@ -500,6 +492,12 @@ class E2GraphRAGRetriever(BaseRetriever):
                 "store_filter needs an index with a vector_store: use filter instead"
             )
         return mirror.node_filter(store_filter, where)
+
+
+def _with_turns(arguments: RetrieveArguments) -> RetrieveArguments:
+    """Return arguments with the turns that the history has now."""
+    history = arguments.get("history")
+    return arguments if history is None else {**arguments, "history": read_history(history)}
 
 
 def make_retriever(index: Any, k: int | None, options: RetrieverOptions) -> E2GraphRAGRetriever:
