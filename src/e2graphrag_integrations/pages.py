@@ -44,10 +44,17 @@ _MAX_SHOWN_PAGES = 6
 """Number of pages up to which `describe_pages` lists them all."""
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of a JSON value, so that a user who changes it does not change the index."""
+    if isinstance(value, dict):
+        return {key: copied(one) for key, one in value.items()}
+    return [copied(one) for one in value] if isinstance(value, list) else value
+
+
 def user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored metadata with the user's original keys."""
+    """Return a copy of stored metadata with the user's original keys."""
     return {
-        key.removeprefix(USER_PREFIX): value
+        key.removeprefix(USER_PREFIX): copied(value)
         for key, value in metadata.items()
         if key not in (PAGE_ID, CHUNK, NODE_FIELDS)
     }

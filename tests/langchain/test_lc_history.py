@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -37,6 +39,19 @@ async def test_a_call_takes_the_history_of_a_chat(index, history):
     assert index.similarity_search(QUESTION, history=history) == [found]
     assert await index.asimilarity_search(QUESTION, history=history) == [found]
     assert "Zelda" in index.as_retriever(history=history).search(QUESTION).trace.carried.names
+
+
+async def test_an_async_call_reads_the_history_outside_of_the_event_loop(index):
+    threads = []
+
+    def history():
+        threads.append(threading.get_ident())
+        return MESSAGES
+
+    await index.as_retriever().ainvoke(QUESTION, history=history)
+    await index.as_retriever(history=history).asearch(QUESTION)
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
 
 
 def test_a_history_is_a_field_and_a_search_option(index):

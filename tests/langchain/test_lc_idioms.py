@@ -69,6 +69,8 @@ def test_a_score_threshold_keeps_documents_with_that_relevance(index):
         search_kwargs={"score_threshold": threshold, "k": 20},
     )
     assert ids(retriever.invoke(QUERY)) == ids(asyncio.run(retriever.ainvoke(QUERY))) == expected
+    for found in (retriever.search(QUERY), asyncio.run(retriever.asearch(QUERY))):
+        assert len(found.nodes) == len(expected)
     assert ids(index.as_retriever(k=20, score_threshold=threshold).invoke(QUERY)) == expected
     assert ids(index.invoke(QUERY, k=20, score_threshold=threshold)) == expected
     above = index.similarity_search_with_relevance_scores(QUERY, 20, score_threshold=threshold)

@@ -204,6 +204,8 @@ async def test_a_misspelled_option_is_rejected_everywhere(index, retriever, typo
         {"filter": {"page": {"$like": 3}}},
         {"strategy": PaperStrategy},
         {"strategy": object(), "max_hops": 2},
+        {"lambda_mult": 0.5},
+        {"search_type": "similarity_score_threshold"},
     ],
 )
 def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, options):
@@ -213,6 +215,7 @@ def test_an_invalid_field_is_rejected_on_construction_and_assignment(index, opti
     name, value = next(iter(options.items()))
     with pytest.raises(InvalidInputError):
         setattr(retriever, name, value)
+    assert getattr(retriever, name) == E2GraphRAGRetriever(index=index, k=3).__dict__[name]
     assert len(retriever.invoke(QUERY)) == 3
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 from llama_index.core import Document
@@ -46,6 +47,17 @@ async def test_a_retriever_takes_the_history_of_a_chat(index, history):
     assert first(await retriever.aretrieve(QUESTION)) == "Zelda landed in Cairo."
     assert "Zelda" in retriever.explain(QUESTION).carried.names
     assert (await retriever.aexplain(QUESTION)).carried == retriever.explain(QUESTION).carried
+
+
+async def test_an_async_query_calls_the_function_of_a_history_outside_of_the_event_loop(index):
+    threads = []
+
+    def history():
+        threads.append(threading.get_ident())
+        return MESSAGES
+
+    await index.as_retriever(history=history).aretrieve(QUESTION)
+    assert threads != [threading.get_ident()]
 
 
 def test_a_chat_engine_finds_the_subject_of_the_chat_without_an_llm(index):

@@ -398,7 +398,7 @@ def test_documents_whose_values_differ_in_type_can_be_compared(index_of, documen
     ]
     index, core = index_of(given), open_index()
     core.add([SourceDocument(d.node_id, d.text, metadata=dict(d.metadata)) for d in given])
-    scalars, lists = (1890, "1890", 1, 2000.5), ([1890], ["1890"], [1])
+    scalars, lists = (1890, "1890", 2, 2000.5), ([1890], ["1890"], [2])
     names = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
     pairs = [(*pair, value) for pair in names.items() for value in scalars]
     pairs += [(name, f"${name}", value) for name in ("in", "nin") for value in lists]
@@ -407,6 +407,27 @@ def test_documents_whose_values_differ_in_type_can_be_compared(index_of, documen
         filters = one("year", FilterOperator(operator), value)
         found = index.as_retriever("global", filters=filters).retrieve(GLOBAL)
         assert documents_of(found) == {node.document_id for node in expected}, (name, value)
+
+
+def test_one_and_zero_also_mean_true_and_false(index_of, documents):
+    """LlamaIndex's filters cannot contain a bool; in its own store, 1 equals True as well."""
+    documents[0].metadata |= {"read": True, "marks": [True, "x"], "copies": 1}
+    documents[1].metadata |= {"read": False, "marks": [False], "copies": 0}
+    index = index_of(documents)
+    for key, operator, value, expected in (
+        ("read", "==", 1, STORY),
+        ("read", "==", 0.0, OTHER),
+        ("read", "!=", 1, OTHER),
+        ("read", "in", [1, 5], STORY),
+        ("read", "nin", [0], STORY),
+        ("marks", "contains", 1, STORY),
+        ("marks", "any", [0, 7], OTHER),
+        ("marks", "all", [1], STORY),
+        ("copies", "==", 1, STORY),
+        ("read", "==", "1", NONE),
+        ("read", ">", 0, NONE),
+    ):
+        assert matching_documents(index, one(key, FilterOperator(operator), value)) == expected
 
 
 def test_every_llama_index_operator_is_supported(index):

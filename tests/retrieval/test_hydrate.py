@@ -46,6 +46,17 @@ def test_a_node_has_its_source_title_and_metadata(open_index, story):
     assert node.reasons
 
 
+def test_changing_the_metadata_of_a_result_does_not_change_the_index(open_index):
+    rag = open_index()
+    rag.add(SourceDocument("d", "Anna sat here.", metadata={"tags": ["sea"], "by": {"x": [1]}}))
+    node = rag.retrieve("Anna").nodes[0]
+    node.metadata["tags"].append("map")
+    node.segments[0].metadata["by"]["x"].append(2)
+    rag.retrieve("Anna", where=lambda metadata: metadata["tags"].pop())
+    assert rag.retrieve("Anna").nodes[0].metadata == {"tags": ["sea"], "by": {"x": [1]}}
+    assert rag.retrieve("Anna", where={"tags": "sea"}).nodes
+
+
 def test_metadata_has_only_values_that_all_segments_share(open_index):
     text = "Anna sat here. Bert sat there. Cleo ran off now."
     pages = [(0, 14, {"page": 1, "ink": "red"}), (15, len(text), {"page": 2, "ink": "red"})]

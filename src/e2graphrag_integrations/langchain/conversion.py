@@ -154,7 +154,7 @@ class _UserFilter:
     predicate: Predicate
 
     def __call__(self, record: Mapping[str, Any]) -> bool:
-        return bool(self.predicate(_visible_metadata(record)))
+        return self.predicate(_visible_metadata(record))
 
     def for_records(self, records: MetadataRecords) -> Predicate:
         """Return a filter that need not convert each record, if all come from LangChain."""

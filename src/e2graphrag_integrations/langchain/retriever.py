@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import (
     TYPE_CHECKING,
@@ -246,7 +246,10 @@ class E2GraphRAGRetriever(BaseRetriever):
             self._opened = opened
 
         def __setattr__(self, name: str, value: Any) -> None:
-            with typed_errors(ValidationError):
+            # Pydantic assigns a field before it validates the whole model.
+            before = dict(self.__dict__)
+            undo = on_error(lambda _: self.__dict__.update(before))
+            with undo, typed_errors(ValidationError):
                 super().__setattr__(name, value)
 
     @model_validator(mode="before")
@@ -379,13 +382,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores, threshold = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if "history" in arguments:
-            arguments["history"] = read_history(arguments["history"])
         with recording(spans_of(run_manager)):
-            result = self._reader.retrieve(_check_query(query), **arguments)
-        result = above_threshold(result, threshold)
+            result, include_scores = self._found(query, options)
         if run_manager.handlers:
             dispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
@@ -397,33 +396,31 @@ class E2GraphRAGRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         **options: Unpack[CallOptions],
     ) -> list[Document]:
-        arguments, include_scores, threshold = self._call_arguments(**options)
         config: RunnableConfig = {"callbacks": run_manager.get_child()}
-        if "history" in arguments:
-            arguments["history"] = read_history(arguments["history"])
         with recording(spans_of(run_manager)):
-            result = await self._reader.aretrieve(_check_query(query), **arguments)
-        result = above_threshold(result, threshold)
+            result, include_scores = await asyncio.to_thread(self._found, query, options)
         if run_manager.handlers:
             await adispatch_custom_event(ROUTE_EVENT, _route_event(result), config=config)
         return to_documents(result, include_scores=include_scores)
 
     def search(self, query: str) -> RetrievalResult:
         """Return the core result of a query: nodes with spans and reasons, paths, and the trace."""
-        result = self._reader.retrieve(_check_query(query), **self.retrieve_arguments())
-        return above_threshold(result, self.score_threshold)
+        return self._found(query, {})[0]
 
     async def asearch(self, query: str) -> RetrievalResult:
         """Return the core result of a query; see `search`."""
-        result = await self._reader.aretrieve(_check_query(query), **self.retrieve_arguments())
-        return above_threshold(result, self.score_threshold)
+        return (await asyncio.to_thread(self._found, query, {}))[0]
 
     def retrieve_arguments(self) -> RetrieveArguments:
         """Return the fields as arguments of the index's `retrieve` method."""
         arguments, _, _ = self._call_arguments()
-        if "history" in arguments:
-            arguments["history"] = read_history(arguments["history"])
-        return arguments
+        return _with_turns(arguments)
+
+    def _found(self, query: str, options: CallOptions) -> tuple[RetrievalResult, bool]:
+        """Return the result of a call, and whether its documents have scores."""
+        arguments, include_scores, threshold = self._call_arguments(**options)
+        result = self._reader.retrieve(_check_query(query), **_with_turns(arguments))
+        return above_threshold(result, threshold), include_scores
 
     def _call_arguments(
         self, **options: Unpack[CallOptions]
@@ -495,6 +492,12 @@ class E2GraphRAGRetriever(BaseRetriever):
                 "store_filter needs an index with a vector_store: use filter instead"
             )
         return mirror.node_filter(store_filter, where)
+
+
+def _with_turns(arguments: RetrieveArguments) -> RetrieveArguments:
+    """Return arguments with the turns that the history has now."""
+    history = arguments.get("history")
+    return arguments if history is None else {**arguments, "history": read_history(history)}
 
 
 def make_retriever(index: Any, k: int | None, options: RetrieverOptions) -> E2GraphRAGRetriever:
@@ -640,7 +643,7 @@ def _to_document(
         ids, defaults = [node.document_id], {"source": node.document_id, **defaults}
     metadata: dict[str, Any] = {
         **defaults,
-        **deepcopy(with_page_lists(user_metadata(shown))),  # the index owns its lists
+        **with_page_lists(user_metadata(shown)),
         PAGE_ID: ids[0] if len(ids) == 1 else "",
         "e2_doc_ids": ids,
         "e2_node_id": node.node_id,
@@ -703,7 +706,7 @@ def _segment(segment: Segment, node: RetrievedNode) -> dict[str, Any]:
         "start": segment.start,
         "end": segment.end,
         PAGE_ID: segment.metadata.get(PAGE_ID, node.document_id),
-        **deepcopy(page_part(segment.metadata)),
+        **page_part(segment.metadata),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -26,7 +27,9 @@ def read_history(history: ChatHistory | None) -> tuple[Turn, ...]:
 
 
 async def aread_history(history: ChatHistory | None) -> tuple[Turn, ...]:
-    """Run `read_history`; a memory is read in the caller's event loop."""
+    """Run `read_history`; a memory is read in the caller's event loop, a function in a thread."""
     if isinstance(history, BaseMemory):
         return as_turns(await history.aget_all())
+    if callable(history):
+        return await asyncio.to_thread(read_history, history)
     return read_history(history)

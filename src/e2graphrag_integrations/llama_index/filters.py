@@ -80,6 +80,13 @@ _SET_OPERATORS = (FilterOperator.IN, FilterOperator.NIN)
 _ORDER_OPERATORS = (FilterOperator.GT, FilterOperator.GTE, FilterOperator.LT, FilterOperator.LTE)
 """Operators whose filter value must be a number or a string."""
 
+_OF_ONE_OF: Mapping[FilterOperator, str] = {
+    FilterOperator.EQ: "$in",
+    FilterOperator.NE: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+}
+"""The operator of the core for a list of values instead of one value."""
+
 _TEXT_OPERATORS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 """Operators that look for the filter value as a text."""
 
@@ -130,7 +137,7 @@ def node_filter(
     nothing else. All other conditions must hold for all of its text. The metadata of a node
     consists of its document's metadata, `language`, `e2_level`, `e2_kind` and `doc_id`.
     `e2_source_id` is the id of its tree, such as the path of a file. A number never equals a
-    string, and is neither less nor greater than one.
+    string, and is neither less nor greater than one; 1 and 0 also equal true and false.
 
     Raises:
         InvalidInputError: If an operator is unknown, a value has the wrong type, or the filters
@@ -330,9 +337,13 @@ class _Translator:
                 return {key: {"$exists": True}}
             for _ in value:
                 self._count()
-            return {"$and": [{key: {name: each}} for each in value]}
+            return {"$and": [{key: {name: _or_bool([each])}} for each in value]}
         if value is None:  # LlamaIndex's own stores treat a null value as a missing key
             return _ALL if operator == FilterOperator.NE else _NONE
+        if operator in (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY):
+            value = _or_bool(value)
+        elif operator in _OF_ONE_OF and _is_bool(value):
+            name, value = _OF_ONE_OF[operator], _or_bool([value])
         return {key: {name: value}}
 
     def _count(self) -> None:
@@ -342,6 +353,15 @@ class _Translator:
                 f"filters have more than {MAX_CONDITIONS:,} conditions: use FilterOperator.IN to "
                 "compare a key with many values"
             )
+
+
+def _or_bool(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values with true for 1 and false for 0: a `MetadataFilter` cannot contain a bool."""
+    return [*values, *(bool(one) for one in values if _is_bool(one))]
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, int | float) and value in (0, 1)
 
 
 def _check(one: MetadataFilter | ExactMatchFilter, operator: FilterOperator) -> None:

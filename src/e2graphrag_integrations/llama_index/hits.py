@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,7 +114,7 @@ def node_of(
         fields = {key: value for key, value in fields.items() if key not in _CHUNK_ONLY}
     parts = [PagePart(*part) for part in fields.get("parts", ())] or _parts(pages)
     source, offset = _source(hit, pages, fields)
-    metadata = deepcopy(user_metadata(hit.metadata))  # the index owns its lists
+    metadata = user_metadata(hit.metadata)
     if not pages and hit.title is not None:
         metadata = {"title": hit.title, **metadata}
     if not hit.level and {part.document_id for part in parts} - {hit.document_id}:

@@ -43,7 +43,7 @@ from e2graphrag_integrations.llama_index.chat_history import (
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
 from e2graphrag_integrations.llama_index.options import reject_retriever_options
-from e2graphrag_integrations.llama_index.spans import spans_of
+from e2graphrag_integrations.llama_index.spans import hears_events, spans_of
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
 from e2graphrag_integrations.portability.reopening import (
@@ -344,22 +344,9 @@ class E2GraphRAGRetriever(BaseRetriever):
 
     def _to_scored_nodes(self, result: RetrievalResult) -> list[NodeWithScore]:
         """Return LlamaIndex nodes with scores, and emit the routing event."""
-        trace, ids = result.trace, self._node_ids(result)
-        hits = {ids.show(hit.node_id): hit for hit in result.nodes}
-        dispatcher.event(
-            E2RoutingEvent(
-                route=result.route,
-                reason=trace.reason,
-                entities=[link.entity for link in trace.links],
-                node_ids=list(hits),
-                reasons={id_: [str(one) for one in hit.reasons] for id_, hit in hits.items()},
-                scores={id_: float(hit.score) for id_, hit in hits.items()},
-                relevance={id_: hit.relevance for id_, hit in hits.items()},
-                tags={id_: list(hit.tags) for id_, hit in hits.items()},
-                paths=[path.to_dict() for path in result.paths or ()],
-                trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
-            )
-        )
+        ids = self._node_ids(result)
+        if hears_events(dispatcher):  # the ranked lists of the trace take a while
+            dispatcher.event(_routing_event(result, ids))
         return scored_nodes(result, ids)
 
     def _node_ids(self, result: RetrievalResult) -> NodeIds:
@@ -375,6 +362,22 @@ class E2GraphRAGRetriever(BaseRetriever):
             return ids
 
         return self._index.read_snapshot(read)
+
+
+def _routing_event(result: RetrievalResult, ids: NodeIds) -> E2RoutingEvent:
+    trace, hits = result.trace, {ids.show(hit.node_id): hit for hit in result.nodes}
+    return E2RoutingEvent(
+        route=result.route,
+        reason=trace.reason,
+        entities=[link.entity for link in trace.links],
+        node_ids=list(hits),
+        reasons={id_: [str(one) for one in hit.reasons] for id_, hit in hits.items()},
+        scores={id_: float(hit.score) for id_, hit in hits.items()},
+        relevance={id_: hit.relevance for id_, hit in hits.items()},
+        tags={id_: list(hit.tags) for id_, hit in hits.items()},
+        paths=[path.to_dict() for path in result.paths or ()],
+        trace=replace(trace, lists=dict(trace.lists)),  # handlers serialize it
+    )
 
 
 def _rebuild(

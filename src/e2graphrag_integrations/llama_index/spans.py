@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
@@ -67,9 +68,19 @@ class LlamaSpans:
 
 def spans_of(dispatcher: Any) -> LlamaSpans | None:
     """Return a recorder if somebody listens to the spans of a dispatcher."""
+    is_heard = _has_handlers(dispatcher, "span_handlers", NullSpanHandler)
+    return LlamaSpans(dispatcher) if is_heard else None
+
+
+def hears_events(dispatcher: Any) -> bool:
+    """Return whether somebody listens to the events of a dispatcher."""
+    return _has_handlers(dispatcher, "event_handlers", NullEventHandler)
+
+
+def _has_handlers(dispatcher: Any, name: str, null: type[Any]) -> bool:
     current = dispatcher
     while current is not None:
-        if any(not isinstance(one, NullSpanHandler) for one in current.span_handlers):
-            return LlamaSpans(dispatcher)
+        if any(not isinstance(one, null) for one in getattr(current, name)):
+            return True
         current = current.parent if current.propagate else None
-    return None
+    return False

@@ -12,7 +12,7 @@ import numpy as np
 
 from e2graphrag_integrations.embedders.calibration import clipped_cosine
 from e2graphrag_integrations.entities.matching.linking import Link
-from e2graphrag_integrations.pages import merge_metadata
+from e2graphrag_integrations.pages import copied, merge_metadata
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.selection import children
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
@@ -262,7 +262,8 @@ def _segments(
 
 
 def _without_id(records: MetadataRecords, record: int) -> dict[str, Any]:
-    return {key: value for key, value in records.values[record].items() if key != records.id_key}
+    own = records.values[record].items()
+    return {key: copied(value) for key, value in own if key != records.id_key}
 
 
 def add_relevance(

@@ -123,7 +123,14 @@ def test_nodes_of_the_user_keep_their_ids_class_and_metadata():
     shown = index.docstore.get_nodes(["one", "two"])
     assert [node.node_id for node in shown] == ["one", "two"]
     assert [node.text for node in shown] == [node.text for node in nodes]
-    assert shown[1].metadata["x"] == [1]
+    for metadata in (
+        shown[1].metadata,
+        index.ref_doc_info["two"].metadata,
+        index.docstore.get_ref_doc_info("two").metadata,
+        index.docstore.get_all_ref_doc_info()["two"].metadata,
+    ):
+        assert metadata["x"] == [1]
+        metadata["x"].append(2)  # changes neither the index nor what it shows next
     assert set(index.docstore.docs) >= {"one", "two"}
     retrieved = index.as_retriever("local").retrieve("Anna and Bert?")
     assert {"one", "two"} <= {one.node_id for one in retrieved}

@@ -386,6 +386,16 @@ def test_a_bound_that_is_not_a_finite_number_or_string_is_rejected(name, bound):
         compile_where({"year": {name: bound}})
 
 
+def test_an_async_function_is_rejected_because_its_result_is_always_true(open_index):
+    async def nothing(metadata):
+        return False
+
+    rag = open_index()
+    rag.add(SourceDocument("d", "Anna sat here."))
+    with pytest.raises(InvalidInputError, match="the function is async"):
+        rag.retrieve("Anna", where=nothing)
+
+
 def test_a_node_passes_only_if_all_its_records_pass():
     values = [{"author": 1}, {"author": 2}]
     # Node 0 is by author 1, node 1 by author 2, their summary node 2 by both, node 3 by neither.

@@ -32,6 +32,7 @@ TURNS = (Turn("user", "Who is Anna?"), Turn("assistant", "A sailor."))
             SimpleNamespace(type="AIMessageChunk", content="A sailor."),
         ],
         [("system", "Be brief."), *TURNS, ("tool", "42"), ("assistant", " "), ("ai", None)],
+        [*TURNS, {"role": "assistant", "tool_calls": [{"id": "1"}]}],
     ],
 )
 def test_all_forms_of_a_turn_are_accepted(history):

@@ -23,7 +23,7 @@ from llama_index.core.storage.kvstore.types import (
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.errors import ClosedError, InvalidInputError
 from e2graphrag_integrations.llama_index.hits import NodeIds, node_of
-from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, user_metadata
+from e2graphrag_integrations.pages import NODE_FIELDS, PAGE_ID, copied, user_metadata
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource, hydrate
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.strategy import Candidate
@@ -115,7 +115,7 @@ def _documents_of(record: Mapping[str, Any], id_key: str) -> list[tuple[str, dic
     """Return the ids and the metadata of the documents that a metadata record stands for."""
     fields = record.get(NODE_FIELDS, {})
     if "parts" in fields:
-        return [(str(id_), dict(own)) for id_, _, _, own in fields["parts"]]
+        return [(str(id_), copied(own)) for id_, _, _, own in fields["parts"]]
     name = fields.get("source") or record.get(PAGE_ID, record[id_key])
     own = {key: value for key, value in record.items() if key != id_key}
     return [(str(name), user_metadata(own))]
@@ -136,7 +136,7 @@ class _Nodes(BaseKVStore):
             if collection.endswith(_NODES):
                 own = next((doc_to_json(node) for node in self._read([key])), None)
             elif collection.endswith(_DOCUMENTS):
-                own = self._documents().get(key)
+                own = copied(self._documents().get(key))
         return self._inner.get(key, collection) if own is None and self._inner else own
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
@@ -148,7 +148,7 @@ class _Nodes(BaseKVStore):
             if collection.endswith(_NODES):
                 found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
             elif collection.endswith(_DOCUMENTS):
-                found |= self._documents()
+                found |= copied(self._documents())
         return found
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:

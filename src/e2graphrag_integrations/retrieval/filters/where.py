@@ -5,6 +5,7 @@ Values are only compared: none becomes part of an SQL query or a regular express
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import operator
@@ -19,7 +20,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import MAX_COUNT, short_repr, wrap_errors
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
+from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS, copied
 from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes, pages_match
 from e2graphrag_integrations.retrieval.filters.tree import (
     MISSING,
@@ -221,7 +222,15 @@ def _separate(
 
 def _call(predicate: Predicate, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:
     with wrap_errors(InvalidInputError, "where: the function failed on a node's metadata"):
-        return np.asarray([bool(predicate(value)) for value in values], dtype=np.bool_)
+        return np.asarray([_passes(predicate, copied(value)) for value in values], dtype=np.bool_)
+
+
+def _passes(predicate: Predicate, value: Mapping[str, Any]) -> bool:
+    passes: object = predicate(value)
+    if inspect.iscoroutine(passes):  # which is true
+        passes.close()
+        raise InvalidInputError("where: the function is async: pass one that returns True or False")
+    return bool(passes)
 
 
 def _mask_of(predicate: Filter, values: Sequence[Mapping[str, Any]]) -> NDArray[np.bool_]:

@@ -178,6 +178,8 @@ def _role_and_content(given: Any, where: str) -> tuple[Role | None, Any]:
     if isinstance(given, str):
         return "user", given
     if isinstance(given, Mapping):
+        if given.get("tool_calls"):
+            given = {"content": None, **given}  # which model_dump(exclude_none=True) leaves out
         missing = [key for key in ("role", "content") if key not in given]
         if missing:
             raise InvalidInputError(
