@@ -20,7 +20,7 @@ from e2graphrag_integrations.cli.output.indexing import print_estimate, print_re
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.store.location import shown_path
+from e2graphrag_integrations.store.location import SHARDS_ENDING, shown_path
 
 command = group(
     "documents",
@@ -238,7 +238,11 @@ def resume(
         ) as rag,
         progress_bar() as progress,
     ):
-        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
+        report = rag.resume(
+            max_llm_calls=max_llm_calls,
+            progress=None if index.endswith(SHARDS_ENDING) else progress,
+            engine=chosen_engine,
+        )
     print_report(report, shown_path(index), profile=profile, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
