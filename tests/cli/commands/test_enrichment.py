@@ -81,6 +81,7 @@ def test_an_index_is_enriched_and_the_enrichment_removed(folder, tmp_path, call,
         ([], "either --enrich-model NAME or --remove"),
         ([*MODEL, "--remove"], "either --enrich-model NAME or --remove"),
         (["--remove", "--enrich-base-url", "http://x"], "require --enrich-model"),
+        (["--remove", "--estimate"], "nothing to --estimate"),
     ],
 )
 def test_options_that_contradict_each_other_are_rejected(index, call, options, problem):
