@@ -33,7 +33,7 @@ def query(
     ] = None,
     mode: Annotated[
         Literal["auto", "local", "global"],
-        typer.Option(help="Rank by entities (local), by text (global), or choose per question."),
+        typer.Option(help="Rank by entities (local), by text (global), or by both (auto)."),
     ] = "auto",
     strategy: Annotated[
         Literal["hybrid", "paper", "tree"],
