@@ -40,7 +40,8 @@ def test_what_shards_cannot_do_is_refused_without_harm(tmp_path, call):
     (notes / "b.xyz").write_text("a file of an unknown kind is no failure")
     call("indexes", "create-shards", shards, 2, "--embedder", "hashing")
     content = shards.read_bytes()
-    assert call("indexes", "add-to-shards", shards, notes).code == 0
+    assert call("indexes", "add-to-shards", shards, tmp_path).code == 0
+    assert call("documents", "list", shards).out.splitlines()[1:] == ["done\tnotes/a.txt"]
     assert call("documents", "resume", shards).out == f"{shards}: nothing new\n"
     for arguments, message in (
         (("index", notes, "--out", shards), "names a list of shards, not one index"),
