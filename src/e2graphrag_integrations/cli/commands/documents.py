@@ -220,6 +220,9 @@ def resume(
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
     engine: options.Engine = "local",
@@ -231,10 +234,15 @@ def resume(
       e2graphrag documents resume novels.e2g
     """
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    enricher = models.make_enricher(enrich_model, enrich_base_url, enrich_api_key_env)
     chosen_engine = values.make_engine(engine, address)
     with (
         index_files.open_index(
-            index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
+            index,
+            summarizer=summarizer,
+            enricher=enricher,
+            concurrency=concurrency,
+            lock_timeout=lock_timeout,
         ) as rag,
         progress_bar() as progress,
     ):
@@ -262,6 +270,9 @@ def work(
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     llm_limit: Annotated[
         int | None,
@@ -286,10 +297,12 @@ def work(
       e2graphrag documents work "postgresql://host/db?schema=library" --llm-limit 8 --lease 120
     """
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    enricher = models.make_enricher(enrich_model, enrich_base_url, enrich_api_key_env)
     with (
         index_files.open_index(
             index,
             summarizer=summarizer,
+            enricher=enricher,
             embedder=embedder,
             extractor=values.parse_extractors(spacy_model),
             concurrency=concurrency,
