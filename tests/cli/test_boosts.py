@@ -34,7 +34,8 @@ def test_tag_sets_prints_and_removes_tags(tickets, call, tmp_path):
     assert call("documents", "tag", tickets, "card", "parcel").out == "1\tcard\n1\tparcel\n"
     assert call("documents", "tag", tickets, "--json").json()["tags"] == {"card": 1, "parcel": 1}
     file = tmp_path / "tags.json"
-    file.write_text(json.dumps(["sea", {"name": "card", "examples": ["He paid."]}]))
+    tags = ["sea", {"name": "card", "examples": ["He paid."]}]
+    file.write_text(json.dumps(tags), encoding="utf-8-sig")  # as some editors save it
     assert call("documents", "tag", tickets, "--file", file, "--json").json()["tags"]["card"] == 1
     assert call("documents", "tag", tickets, "--clear").out == f"{tickets} has no tags\n"
 

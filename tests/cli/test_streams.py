@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import json
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_helpers import SMALL_CHUNKS
+from cli_helpers import SMALL_CHUNKS, document_ids
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.cli.output import progress, terminal
 from e2graphrag_integrations.reports import Progress
@@ -99,6 +100,21 @@ def test_broken_pipe_exits_with_0(book_index, monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdout", pipe)
         assert main(["indexes", "stats", str(book_index)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_work_goes_on_without_standard_error(tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("Anna met Bert.")
+    (tmp_path / "notes" / "skipped.xyz").touch()
+    reading, writing = os.pipe()
+    os.close(reading)
+    closed = os.fdopen(writing, "w", buffering=1)
+    monkeypatch.setattr(sys, "stderr", closed)
+    out = tmp_path / "x.e2g"
+    assert main(["index", str(tmp_path / "notes"), "--out", str(out), *SMALL_CHUNKS]) == 0
+    with contextlib.suppress(BrokenPipeError):
+        closed.close()
+    assert document_ids(out) == ["a.txt"]
 
 
 def test_full_disk_is_reported_in_one_line(book_index, monkeypatch, capsys):

@@ -48,7 +48,7 @@ def test_a_file_has_ids_spans_and_answers(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"question": "Who?",', "not valid JSON"),
+        (b'{"question": "Who?",', "; write one JSON object per line"),
         (b'"Who?"', "must be a JSON object"),
         (b"[" * 5000, "not valid JSON: "),
         (b'{"question": "\xff"}', "not valid UTF-8"),
@@ -129,6 +129,7 @@ def test_settings_are_parsed_from_arguments_and_files(tmp_path):
         (['a boost={"x": 1}'], "setting 'a': "),
         (["a fill=1"], "fill=1 must be True or False"),
         (["  "], "setting must be a non-empty string"),
+        (["k=5 mode=local"], "must begin with a name of your choice, as in 'mine k=5'"),
     ],
 )
 def test_a_bad_setting_is_named(arguments, message):

@@ -33,22 +33,25 @@ def test_the_file_is_read_as_it_was_written(tmp_path):
         create_shards(path, 3)
     files = {one.name for one in tmp_path.iterdir()}
     assert files == {"novels.shards.json", "novels.0.e2g", "novels.1.e2g"}
+    path.unlink()
     with pytest.raises(InvalidInputError, match=r"novels\.0\.e2g already exists"):
-        create_shards(tmp_path / "novels.json", 1)
+        create_shards(path, 1)
+    with pytest.raises(InvalidInputError, match=r"x\.json must end in \.shards\.json"):
+        create_shards(tmp_path / "x.json", 1)
 
 
 def test_locations_may_be_urls(tmp_path):
     urls = ["postgresql://host/db?schema=a", "postgresql://host/db?schema=b"]
-    created = planned_shards(tmp_path / "x.json", urls, "", IndexSettings())
-    assert created.locations(tmp_path / "x.json") == urls
+    created = planned_shards(tmp_path / "x.shards.json", urls, "", IndexSettings())
+    assert created.locations(tmp_path / "x.shards.json") == urls
 
 
 @pytest.mark.parametrize("shards", [0, 1001, [], ["a.e2g", "a.e2g"]])
 def test_wrong_shards_are_refused(tmp_path, shards):
     with pytest.raises(InvalidInputError):
-        create_shards(tmp_path / "x.json", shards)
+        create_shards(tmp_path / "x.shards.json", shards)
     with pytest.raises(InvalidInputError):
-        create_shards(tmp_path / "x.json", 2, settings=IndexSettings(chunk_size=-1))
+        create_shards(tmp_path / "x.shards.json", 2, settings=IndexSettings(chunk_size=-1))
     assert list(tmp_path.iterdir()) == []
 
 

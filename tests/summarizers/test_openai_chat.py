@@ -61,7 +61,8 @@ class Handler(BaseHTTPRequestHandler):
         message = {"role": "assistant", "content": content}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
-        self.reply(200, {**reply, "choices": [choice]}, {})
+        choices = [] if text == "no choice" else [choice]
+        self.reply(200, {**reply, "choices": choices}, {})
 
     def reply(self, status, value, headers):
         data = json.dumps(value).encode()
@@ -170,7 +171,7 @@ def test_api_key_is_never_written_to_the_index(tmp_path, open_index, chat):
         assert file.is_dir() or KEY.encode() not in file.read_bytes()
 
 
-@pytest.mark.parametrize("answer", ["", None])
+@pytest.mark.parametrize("answer", ["", None, "no choice"])
 def test_empty_answer_is_an_error(open_index, server, chat, answer):
     server.answer = answer
     rag = open_index(summarizer=chat(), **FOUR)

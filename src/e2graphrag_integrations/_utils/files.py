@@ -30,6 +30,13 @@ _SECONDS = 5.0
 _PAUSE = 0.05
 
 
+def unread_reason(error: Exception) -> str:
+    """Return in words why a text file of the user cannot be read or parsed."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not valid UTF-8: save the file in this encoding"
+    return getattr(error, "strerror", None) or str(error)
+
+
 def is_in_use(error: OSError) -> bool:
     """Return whether Windows refused a change, perhaps because a file is open."""
     return getattr(error, "winerror", None) in _IN_USE

@@ -71,10 +71,7 @@ class _ExitCodeGroup(_Group):
         except BrokenPipeError:
             code = _fail("", ExitCode.OK)  # the reader closed the pipe early, like `head`
         except KeyboardInterrupt:
-            message = (
-                "interrupted: repeat the command or run `e2graphrag documents resume` to continue"
-            )
-            code = _fail(message, ExitCode.INTERRUPTED)
+            code = _fail("interrupted: repeat the command to continue", ExitCode.INTERRUPTED)
         except (E2GraphRAGError, OSError) as error:
             # The settings of an evaluation are written as in Python.
             is_ours = isinstance(error, E2GraphRAGError) and not isinstance(error, EvaluationError)
@@ -106,11 +103,10 @@ def _fail(message: str, code: ExitCode, bug: Exception | None = None) -> ExitCod
         # Python flushes again at exit; without this, that flush would fail with a traceback.
         with Path(os.devnull).open("wb") as devnull:
             os.dup2(devnull.fileno(), sys.stdout.fileno())
-    with contextlib.suppress(OSError):
-        for line in "".join(traceback.format_tb(bug.__traceback__)).splitlines() if bug else ():
-            print_line(line, error=True)
-        if message:
-            print_line(redact(message), error=True)
+    for line in "".join(traceback.format_tb(bug.__traceback__)).splitlines() if bug else ():
+        print_line(line, error=True)
+    if message:
+        print_line(redact(message), error=True)
     return code
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.files import unread_reason
 from e2graphrag_integrations.errors import InvalidInputError
 
 
@@ -37,9 +38,9 @@ def read_tags(names: Sequence[str], file: str | None) -> list[Any]:
     if file is None:
         return list(names)
     try:
-        tags = json.loads(Path(file).read_text(encoding="utf-8"))
+        tags = json.loads(Path(file).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{file} cannot be read as JSON: {error}") from error
+        raise InvalidInputError(f"{file} cannot be read as JSON: {unread_reason(error)}") from error
     if not isinstance(tags, list):
         raise InvalidInputError(
             f"{file} must contain a JSON list of names or of objects with the keys name, "

@@ -125,10 +125,10 @@ def run_demo(
             print_line()
             _print_step(f"=== {question}")
             print_result(rag.retrieve(question, k=3), explain=True)
-    program = _program()
+    program, index = _program(), shlex.quote(path)
     print_line()
-    print_line(f'Ask your own question: {program} query {path} "{demo.ask}"')
-    print_line(f"See it in the browser: {program} serve {path}")
+    print_line(f'Ask your own question: {program} query {index} "{demo.ask}"')
+    print_line(f"See it in the browser: {program} serve {index}")
 
 
 def index_demo(

@@ -16,16 +16,18 @@ from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.languages.language import AUTO
 from e2graphrag_integrations.loaders import path_exists, source_files
 from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.location import drop_index, index_exists, shown_path
+from e2graphrag_integrations.store.location import (
+    SHARDS_ENDING,
+    drop_index,
+    index_exists,
+    shown_path,
+)
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.engine import E2GraphRAG
     from e2graphrag_integrations.engine.scoped_reader import ScopedReader
     from e2graphrag_integrations.enrichment import Enricher
     from e2graphrag_integrations.summarizers.openai_chat import OpenAISummarizer
-
-_SHARDS = ".shards.json"
-"""Ending of the name of a file that lists the shards of an index."""
 
 
 def index_files(index: str) -> list[Path]:
@@ -212,9 +214,11 @@ def open_index(
     check_index(path)
     models = Models(extractor=extractor, language=language)
     writes = WriteOptions(concurrency=concurrency, lock_timeout=lock_timeout, enricher=enricher)
-    if path.endswith(_SHARDS) and vectors is None:
+    if path.endswith(SHARDS_ENDING):
         from e2graphrag_integrations.shards import open_shards
 
+        if vectors is not None:
+            raise InvalidInputError(f"--vectors does not work across shards, which {path} lists")
         return open_shards(
             path, summarizer=summarizer, embedder=embedder, models=models, writes=writes
         )

@@ -53,11 +53,10 @@ class _PrintingHandler(logging.Handler):
     """Prints log records as escaped lines; a parser's warning can quote the file that it reads."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(OSError):
-            message = record.getMessage()
-            if record.name.startswith("e2graphrag_integrations"):
-                message = on_command_line(message)
-            print_line(f"{record.levelname.lower()}: {message}", error=True)
+        message = record.getMessage()
+        if record.name.startswith("e2graphrag_integrations"):
+            message = on_command_line(message)
+        print_line(f"{record.levelname.lower()}: {message}", error=True)
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from e2graphrag_integrations.cli.where import parse_value
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.indexing.stages.work import IndexingEngine, LocalEngine
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.entities.extractor_choice import Extractors
+    from e2graphrag_integrations.indexing.stages.work import IndexingEngine
     from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
 
 
@@ -110,8 +110,8 @@ def chosen_proposals(
     return [by_name[form] for form in forms.values()]
 
 
-def make_engine(name: str, address: str | None) -> IndexingEngine:
-    """Return the engine for the options `--engine` and `--address`.
+def make_engine(name: str, address: str | None) -> IndexingEngine | None:
+    """Return the engine for the options `--engine` and `--address`; None means this process.
 
     Raises:
         InvalidInputError: If the address is invalid, or is given without `--engine ray`.
@@ -119,7 +119,7 @@ def make_engine(name: str, address: str | None) -> IndexingEngine:
     if name != "ray":
         if address is not None:
             raise InvalidInputError("--address requires --engine ray")
-        return LocalEngine()
+        return None
     from e2graphrag_integrations.indexing.ray.engine import RayEngine
 
     return RayEngine(address)

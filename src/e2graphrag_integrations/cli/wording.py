@@ -36,6 +36,7 @@ _COMMANDS = {
     "communities": "entities communities",
     "compact": "indexes compact",
     "copy_index": "indexes copy",
+    "create_shards": "indexes create-shards",
     "delete": "documents delete",
     "edits": "entities edit",
     "entities": "entities list",
@@ -74,6 +75,10 @@ _OTHERWISE = (
     (re.compile(r"^where=(?=.*\ba scope\b)"), "scope="),
     (re.compile(r", or add\(\) the documents again"), ", or index the documents again"),
     (re.compile(r", or pass connect_timeout="), ""),
+    (
+        re.compile(r"open the shards one by one with E2GraphRAG\.open"),
+        "run the command on each shard, which `e2graphrag indexes list-shards` names",
+    ),
     (re.compile(r"date_field, recency_weight and now\b"), "date_field and boost_now"),
     (re.compile(r"pass api_key, or set"), "set"),
     (re.compile(r"(?:call )?reindex\(\) or run (?=`e2graphrag entities reindex)"), "run "),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.files import unread_reason
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import check_instance, check_name, short_repr
 from e2graphrag_integrations.entities.entity_types import COMMON_NOUN
@@ -92,7 +93,8 @@ class EntityRules:
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise UnreadableFileError(f"cannot read the rules in {name}: {error}") from error
+            reason = unread_reason(error)
+            raise UnreadableFileError(f"cannot read the rules in {name}: {reason}") from error
         if text.lstrip().startswith("["):
             return cls(_parsed(text, name, "write a list of rules"))
         rules = []

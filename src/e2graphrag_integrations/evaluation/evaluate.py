@@ -244,7 +244,7 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
         shown += f"; and {more} more" if more > 0 else ""
         if any(problem.values["problem"].code == "unknown_gold" for problem in problems):
             shown += (
-                ". The ids of nodes change with their document: mark the answers again as spans"
+                ". If it is the id of a node, its document has changed: mark the answer as a span"
             )
         text = CodedText(
             "missing_gold",

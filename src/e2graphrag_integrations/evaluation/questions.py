@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from e2graphrag_integrations._utils.failures import CodedText
+from e2graphrag_integrations._utils.files import unread_reason
 from e2graphrag_integrations._utils.validation import (
     check_int,
     check_name,
@@ -160,8 +161,9 @@ def read_questions(path: str | os.PathLike[str]) -> tuple[Question, ...]:
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidInputError):
             raise
-        reason = getattr(error, "strerror", None) or error
-        raise EvaluationError(f"the questions {path!s} cannot be read: {reason}") from error
+        raise EvaluationError(
+            f"the questions {path!s} cannot be read: {unread_reason(error)}"
+        ) from error
     if not questions:
         raise EvaluationError(
             f'{name} contains no question: write one JSON object per line, such as {{"question": '
@@ -206,10 +208,12 @@ def _question(line: bytes, number: int) -> Question:
         # A file may begin with a byte order mark.
         values = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"not valid UTF-8: {error}") from error
+        raise InvalidInputError(unread_reason(error)) from error
     except (ValueError, RecursionError) as error:
         problem = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidInputError(f"not valid JSON: {problem}") from error
+        raise InvalidInputError(
+            f"not valid JSON: {problem}; write one JSON object per line"
+        ) from error
     return replace(parse_question(values), line=number)
 
 

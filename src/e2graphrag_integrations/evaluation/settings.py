@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.failures import CodedText, text_of
+from e2graphrag_integrations._utils.files import unread_reason
 from e2graphrag_integrations._utils.validation import check_bool, check_name, short_repr
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
 from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filter
@@ -113,6 +114,11 @@ def parse_settings(arguments: Sequence[str]) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     for argument in arguments:
         name, *rest = check_name("setting", argument).split(None, 1)
+        if "=" in name:
+            raise EvaluationError(
+                f"setting {short_repr(argument)} must begin with a name of your choice, as in "
+                f"'mine {name}'"
+            )
         if name in settings:
             raise EvaluationError(f"the setting {name!r} is given twice")
         settings[name] = make_setting(name, _parse_values(name, rest[0] if rest else ""))
@@ -164,8 +170,9 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Setting]:
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, EvaluationError):
             raise
-        reason = getattr(error, "strerror", None) or error
-        raise EvaluationError(f"the settings {path!s} cannot be read: {reason}") from error
+        raise EvaluationError(
+            f"the settings {path!s} cannot be read: {unread_reason(error)}"
+        ) from error
     if not isinstance(values, dict) or not all(isinstance(v, dict) for v in values.values()):
         raise EvaluationError(
             f'the settings {file} must map names to arguments, such as {{"five": {{"k": 5}}}}'

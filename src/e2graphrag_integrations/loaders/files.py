@@ -93,9 +93,11 @@ _TEXT_READERS = frozenset(
 _SHOWN_FILES = 3
 """Number of files that a message lists."""
 
-_INDEX_FILES = (".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e2g.snapshot")
+_INDEX_FILES = (
+    *(".e2g", ".e2g.lock", ".e2g-wal", ".e2g-shm", ".e2g-journal", ".e2g.snapshot"),
+    ".shards.json",
+)
 """Endings of the files and folders of an index, which are not documents."""
-
 
 _OWNER_FILE = "~$"
 """Start of the names of files in which an office program notes who has a document open."""

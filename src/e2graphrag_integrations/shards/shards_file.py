@@ -20,7 +20,7 @@ from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODE
 from e2graphrag_integrations.errors import InvalidInputError, NotAnIndexError, StoreError
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.settings import checked_path, resolve_settings
-from e2graphrag_integrations.store.location import index_exists, shown_path
+from e2graphrag_integrations.store.location import SHARDS_ENDING, index_exists, shown_path
 from e2graphrag_integrations.store.store import Store
 
 FORMAT_VERSION = 1
@@ -162,8 +162,12 @@ def planned_shards(
 ) -> ShardsFile:
     """Return the content of a new file, without writing it; see `create_shards`."""
     where = Path(checked_path(path))
+    if not where.name.endswith(SHARDS_ENDING):
+        raise InvalidInputError(
+            f"{where} must end in {SHARDS_ENDING}, by which the command line knows such a file"
+        )
     check_new(where)
-    name = where.name.removesuffix(".json").removesuffix(".shards")
+    name = where.name.removesuffix(SHARDS_ENDING)
     if isinstance(shards, int):
         count = check_int("shards", shards, 1, MAX_SHARDS)
         locations = [f"{name}.{number}.e2g" for number in range(count)]

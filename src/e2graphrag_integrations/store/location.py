@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.store.postgres.database import PostgresDatabase
 
 
+SHARDS_ENDING = ".shards.json"
+"""Ending of the name of a file that lists the shards of an index."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
     """An index in a database.
@@ -60,10 +64,16 @@ def open_database(
 
     Raises:
         StoreError: If the index cannot be opened.
-        InvalidInputError: If the path or the URL is invalid.
+        InvalidInputError: If the path or the URL is invalid, or the path names a list of shards.
         MissingDependencyError: If the path is a URL, and psycopg is not installed.
     """
     if not is_postgres_url(str(path)):
+        if str(path).endswith(SHARDS_ENDING):
+            raise InvalidInputError(
+                f"{path} names a list of shards, not one index: `e2graphrag indexes add-to-shards` "
+                "adds and replaces documents, open_shards() opens all shards in Python, and each "
+                "shard is an index of its own"
+            )
         if not Path(path).exists():
             before_creation()
         return SQLiteDatabase(path, timeout=timeout)

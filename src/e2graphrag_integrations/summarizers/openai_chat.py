@@ -72,6 +72,8 @@ class OpenAISummarizer:
             messages=[{"role": "user", "content": prompt}],
             **{name: value for name, value in fields.items() if value is not None},
         )
+        if not response.choices:  # some servers leave them out after a filter or an error
+            return ""
         choice = response.choices[0]
         answer = choice.message.content or ""
         if choice.finish_reason != "length":

@@ -135,8 +135,9 @@ class TagSet:
         rows = []
         for name in names:
             if name not in places:
-                known = ", ".join(map(repr, self.names[:20])) or "none: call set_tags() first"
-                hint = f": the tags of the index are {known}" if self.is_listed else ""
+                known = ", ".join(map(repr, self.names[:20]))
+                tags = f"the tags of the index are {known}" if known else "call set_tags() first"
+                hint = f": {tags}" if self.is_listed else ""
                 raise InvalidInputError(f"unknown tag {short_repr(name)}{hint}")
             rows.append(places[name])
         return rows

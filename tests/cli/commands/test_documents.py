@@ -201,7 +201,7 @@ def test_resume_retries_failed_documents_and_reuses_finished_summaries(
     assert (report["documents"], report["skipped"]) == (1, [])
     assert report["llm_calls"] == summarizer.calls - calls_before <= summarizer.calls - calls
     assert call("documents", "list", failed_index).code == 0
-    expected = f"{failed_index}: nothing new, 0 document(s) unchanged\n"
+    expected = f"{failed_index}: nothing new\n"
     assert call("documents", "resume", failed_index) == (0, expected, "")
     assert "jabber.txt" in document_ids(failed_index)
 

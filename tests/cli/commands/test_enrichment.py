@@ -60,6 +60,14 @@ def test_an_update_enriches_the_changed_files(folder, tmp_path, call, llm):
     assert llm.calls == 1
 
 
+@pytest.mark.parametrize("command", ["resume", "work"])
+def test_the_queue_is_enriched_like_given_files(command, folder, tmp_path, call, llm):
+    out = tmp_path / "a.e2g"
+    assert call("index", folder, "--out", out, "--embedder", "hashing", "--no-wait").code == 0
+    report = call("documents", command, out, *MODEL, "--json").json()
+    assert (report["documents"], report["llm_calls"], llm.calls) == (3, 3, 3)
+
+
 def test_an_index_is_enriched_and_the_enrichment_removed(folder, tmp_path, call, llm):
     out = tmp_path / "a.e2g"
     assert call("index", folder, "--out", out, "--embedder", "hashing").code == 0
@@ -81,6 +89,7 @@ def test_an_index_is_enriched_and_the_enrichment_removed(folder, tmp_path, call,
         ([], "either --enrich-model NAME or --remove"),
         ([*MODEL, "--remove"], "either --enrich-model NAME or --remove"),
         (["--remove", "--enrich-base-url", "http://x"], "require --enrich-model"),
+        (["--remove", "--estimate"], "nothing to --estimate"),
     ],
 )
 def test_options_that_contradict_each_other_are_rejected(index, call, options, problem):

@@ -120,6 +120,14 @@ def test_communities_are_printed_with_entities_sources_and_reports(book_index, c
     assert "--level 9 does not exist" in err
 
 
+def test_calls_for_reports_are_told_before_the_first_one(book_index, call, summarizer):
+    made = call("entities", "communities", book_index, "--json")
+    assert made.err.startswith(f"community reports: {summarizer.calls} LLM call(s), with at most ")
+    assert made.json()["communities"][0]["report"].startswith("Summary of ")
+    assert call("entities", "communities", book_index).err == ""  # cached
+    assert call("entities", "communities", book_index, "--no-reports").err == ""
+
+
 def test_reindex_extracts_an_index_of_another_extractor_again(folder, tmp_path, call):
     index = tmp_path / "my index.e2g"
     call("index", folder, "--out", index, "--embedder", "hashing")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 QUESTIONS = [
     {"question": "Who gave Alice a cup of tea?", "gold_ids": ["book.txt"], "answer": "the Hatter"},
@@ -37,6 +39,19 @@ def test_settings_are_compared_in_a_table_as_json_and_in_a_file(call, book_index
     assert report["settings"]["one"]["measures"]["recall"]["mean"] == 1
     assert set(report["differences"]) == {"names"}
     assert call("evaluate", book_index, path, "--json").json()["baseline"] == "default"
+
+
+def test_the_file_is_written_before_a_closed_pipe_ends_the_command(
+    call, book_index, tmp_path, monkeypatch
+):
+    path, scores = tmp_path / "questions.jsonl", tmp_path / "scores.csv"
+    path.write_text(json.dumps(QUESTIONS[0]))
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe:  # noqa: PTH123 - a descriptor has no path
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert call("evaluate", book_index, path, "--out", scores).code == 0
+    assert scores.exists()
 
 
 def test_a_scope_hides_the_other_documents(call, book_index, tmp_path):

@@ -113,9 +113,11 @@ def test_context_prints_a_prompt_within_the_token_budget(book_index, call):
 
 
 def test_query_exits_with_1_if_nothing_is_found(book_index, call):
-    code, out, _ = call("query", book_index, "Alice", "--where", "document_id=other.txt")
+    query = "query", book_index, "Alice", "--where", "document_id=other.txt"
+    code, out, _ = call(*query)
     assert code == 1
     assert "nothing found" in out
+    assert call(*query, "--context") == (1, "", "nothing found\n")  # a prompt gets no such text
 
 
 def test_query_exits_with_1_if_no_hit_fits_the_token_budget(book_index, call):

@@ -33,6 +33,32 @@ def test_an_index_in_shards_is_created_filled_asked_and_copied(tmp_path, call):
     assert call("indexes", "verify", target).code == 0
 
 
+def test_what_shards_cannot_do_is_refused_without_harm(tmp_path, call):
+    shards, notes = tmp_path / "x.shards.json", tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.txt").write_text("Anna met Bert.")
+    (notes / "b.xyz").write_text("a file of an unknown kind is no failure")
+    call("indexes", "create-shards", shards, 2, "--embedder", "hashing")
+    content = shards.read_bytes()
+    assert call("indexes", "add-to-shards", shards, tmp_path).code == 0
+    assert call("documents", "list", shards).out.splitlines()[1:] == ["done\tnotes/a.txt"]
+    assert call("documents", "resume", shards).out == f"{shards}: nothing new\n"
+    for arguments, message in (
+        (("index", notes, "--out", shards), "names a list of shards, not one index"),
+        (("index", notes, "--out", tmp_path / "new.shards.json"), "names a list of shards"),
+        (("documents", "update", shards, notes), "`e2graphrag indexes add-to-shards` adds"),
+        (("indexes", "copy", shards, tmp_path / "y.e2g"), "each shard is an index of its own"),
+        (("query", shards, "Who?", "--vectors", "int8"), "--vectors does not work across shards"),
+        (("documents", "work", shards), "run the command on each shard"),
+        (("indexes", "list-shards", tmp_path / "z"), "`e2graphrag indexes create-shards` creates"),
+    ):
+        code, out, err = call(*arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+    assert shards.read_bytes() == content
+    assert not (tmp_path / "new.shards.json").exists()
+
+
 def test_status_names_a_shard_that_cannot_be_read(tmp_path, call):
     shards = tmp_path / "x.shards.json"
     call("indexes", "create-shards", shards, "a.e2g", "b.e2g", "--embedder", "hashing")

@@ -20,7 +20,7 @@ from e2graphrag_integrations.cli.output.indexing import print_estimate, print_re
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.store.location import shown_path
+from e2graphrag_integrations.store.location import SHARDS_ENDING, shown_path
 
 command = group(
     "documents",
@@ -220,6 +220,9 @@ def resume(
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     max_llm_calls: options.MaxLLMCalls = None,
     engine: options.Engine = "local",
@@ -231,14 +234,23 @@ def resume(
       e2graphrag documents resume novels.e2g
     """
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    enricher = models.make_enricher(enrich_model, enrich_base_url, enrich_api_key_env)
     chosen_engine = values.make_engine(engine, address)
     with (
         index_files.open_index(
-            index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
+            index,
+            summarizer=summarizer,
+            enricher=enricher,
+            concurrency=concurrency,
+            lock_timeout=lock_timeout,
         ) as rag,
         progress_bar() as progress,
     ):
-        report = rag.resume(max_llm_calls=max_llm_calls, progress=progress, engine=chosen_engine)
+        report = rag.resume(
+            max_llm_calls=max_llm_calls,
+            progress=None if index.endswith(SHARDS_ENDING) else progress,
+            engine=chosen_engine,
+        )
     print_report(report, shown_path(index), profile=profile, as_json=json)
     return ExitCode.INCOMPLETE if report.failed else ExitCode.OK
 
@@ -258,6 +270,9 @@ def work(
     llm_model: options.LLMModel = None,
     llm_base_url: options.LLMBaseURL = None,
     llm_api_key_env: options.LLMApiKeyEnv = None,
+    enrich_model: options.EnrichModel = None,
+    enrich_base_url: options.EnrichBaseURL = None,
+    enrich_api_key_env: options.EnrichApiKeyEnv = None,
     concurrency: options.Concurrency = 4,
     llm_limit: Annotated[
         int | None,
@@ -282,10 +297,12 @@ def work(
       e2graphrag documents work "postgresql://host/db?schema=library" --llm-limit 8 --lease 120
     """
     summarizer = models.make_summarizer(llm_model, llm_base_url, llm_api_key_env)
+    enricher = models.make_enricher(enrich_model, enrich_base_url, enrich_api_key_env)
     with (
         index_files.open_index(
             index,
             summarizer=summarizer,
+            enricher=enricher,
             embedder=embedder,
             extractor=values.parse_extractors(spacy_model),
             concurrency=concurrency,

@@ -18,6 +18,7 @@ from e2graphrag_integrations.cli.output.entities import (
 )
 from e2graphrag_integrations.cli.output.indexing import print_estimate, print_reindexed
 from e2graphrag_integrations.cli.output.progress import progress_bar
+from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.cli.where import parse_where
 from e2graphrag_integrations.store.location import shown_path
 
@@ -195,10 +196,19 @@ def communities(
     with index_files.open_index(
         index, summarizer=summarizer, concurrency=concurrency, lock_timeout=lock_timeout
     ) as rag:
+        selection = CommunitySelection(level, top, condition, seed)
         if estimate:
-            selection = CommunitySelection(level, top, condition, seed)
             print_estimate(rag.estimate(communities=selection), as_json=json)
             return ExitCode.OK
+        if summarizer is not None and not no_reports:
+            cost = rag.estimate(communities=selection)
+            if cost.llm_calls:  # the run reports no progress, which says so elsewhere
+                print_line(
+                    f"community reports: {cost.llm_calls:,} LLM call(s), with at most "
+                    f"{cost.prompt_tokens:,} prompt tokens and {cost.completion_tokens:,} "
+                    "completion tokens",
+                    error=True,
+                )
         reports: Reports = "extractive" if summarizer is None else "summarizer"
         found = rag.communities(
             level,

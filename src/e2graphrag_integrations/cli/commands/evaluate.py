@@ -67,6 +67,6 @@ def evaluate(
     with index_files.open_index(index) as rag, progress_bar() as progress:
         reader = index_files.scoped(rag, scope)
         report = evaluation.evaluate(reader, asked, compared or None, progress=progress)
-    print_evaluation(report, as_json=json)
     if out is not None:
         report.write(out)
+    print_evaluation(report, as_json=json)  # last: a pipe may be closed

@@ -160,6 +160,8 @@ def enrich(
     """
     if remove == (enrich_model is not None):
         raise InvalidInputError("pass either --enrich-model NAME or --remove")
+    if remove and estimate:
+        raise InvalidInputError("--remove calls no model, so there is nothing to --estimate")
     enricher = models.make_enricher(
         enrich_model, enrich_base_url, enrich_api_key_env, estimate=estimate
     )

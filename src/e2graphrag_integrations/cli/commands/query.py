@@ -33,7 +33,7 @@ def query(
     ] = None,
     mode: Annotated[
         Literal["auto", "local", "global"],
-        typer.Option(help="Rank by entities (local), by text (global), or choose per question."),
+        typer.Option(help="Rank by entities (local), by text (global), or by both (auto)."),
     ] = "auto",
     strategy: Annotated[
         Literal["hybrid", "paper", "tree"],
@@ -135,7 +135,7 @@ def query(
         state = rag.state()
     print_result(result, explain=explain, context=context, profile=profile, as_json=json)
     if not result.nodes and not json and state.unfinished:
-        print_line(state.lack())
+        print_line(state.lack(), error=context)
     print_writer(shown_path(index), state)
     return ExitCode.OK if result.nodes else ExitCode.NOTHING_FOUND
 

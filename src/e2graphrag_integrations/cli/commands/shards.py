@@ -32,7 +32,8 @@ def create_shards(
 ) -> None:
     """Create an index in several files or schemas.
 
-    `query`, `serve`, `mcp` and `evaluate` accept its file `NAME.shards.json` as an index.
+    `query`, `serve`, `mcp`, `evaluate` and most commands that only read accept its file
+    `NAME.shards.json` as an index, and so do `documents delete`, `resume` and `tag`.
 
     Examples:
       e2graphrag indexes create-shards novels.shards.json 8
@@ -82,9 +83,11 @@ def add_to_shards(
         report = index.add(documents, on_duplicate=on_duplicate)
     for document_id, reason in report.failed.items():
         print_line(f"failed: {document_id}: {reason}", error=True)
-    text = f"{shards}: {report.documents} documents indexed, {len(report.skipped)} unchanged"
+    skipped_as = "already indexed" if on_duplicate == "skip" else "unchanged"
+    text = f"{shards}: {report.documents} documents indexed, {len(report.skipped)} {skipped_as}"
     print_summary(text, report.to_dict(), as_json=json)
-    return ExitCode.INCOMPLETE if report.failed or skipped else ExitCode.OK
+    could_not_read = any(file.error is not None for file in skipped)
+    return ExitCode.INCOMPLETE if report.failed or could_not_read else ExitCode.OK
 
 
 @command

@@ -96,7 +96,9 @@ def print_report(
     for document_id, reason in report.failed.items():
         print_line(f"failed: {document_id}: {on_command_line(reason)}", error=True)
     if report.failed:
-        print_line(f"run `e2graphrag documents resume {path}` to try again", error=True)
+        print_line(
+            f"run `e2graphrag documents resume {shlex.quote(path)}` to try again", error=True
+        )
     for change, ids in changes.items():
         for document_id in ids:
             print_line(f"{change}: {document_id}")
@@ -128,7 +130,8 @@ def _print_counts(
             f"run `e2graphrag documents work {shlex.quote(path)}` to index them"
         )
     else:
-        print_line(f"{path}: nothing new, {len(report.skipped)} document(s) {skipped_as}")
+        skipped = f", {len(report.skipped)} document(s) {skipped_as}" if report.skipped else ""
+        print_line(f"{path}: nothing new{skipped}")
 
 
 def _print_size(size: int | None) -> None:

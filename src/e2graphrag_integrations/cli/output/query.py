@@ -59,16 +59,17 @@ def print_result(
             }
         )
         return
-    if context:
+    if context and result.nodes:
         print_text(result.cited_context())
-    else:
+    elif not context:
         trace = result.trace.explain()
         print_text(trace if explain else "\n".join(trace.split("\n")[:2]))
         for rank, node in enumerate(result.nodes, 1):
             _print_hit(rank, node, result.trace, explain=explain)
-        if not result.nodes:
-            over_budget = result.trace.cuts.get("token_budget")
-            print_line("nothing fits the token budget" if over_budget else "nothing found")
+    if not result.nodes:
+        over_budget = result.trace.cuts.get("token_budget")
+        nothing = "nothing fits the token budget" if over_budget else "nothing found"
+        print_line(nothing, error=context)  # not a part of a prompt
     if paths is not None:
         _print_paths(paths)
     if profile:

@@ -9,6 +9,7 @@ name cannot control the terminal or forge a line.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import sys
@@ -24,10 +25,14 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def print_line(text: str = "", *, error: bool = False) -> None:
-    """Print one line, to standard error if `error` is set; tabs between columns are kept."""
+    """Print one line, to standard error if `error` is set; tabs between columns are kept.
+
+    A line that standard error cannot take is lost, because a message must not stop the work.
+    """
     stream = sys.stderr if error else sys.stdout
-    if stream is not None:  # None if the caller closed it; `print` would use standard output
-        print("\t".join(map(printable, text.split("\t"))), file=stream)
+    with contextlib.suppress(*((OSError,) if error else ())):
+        if stream is not None:  # None if the caller closed it; `print` would use standard output
+            print("\t".join(map(printable, text.split("\t"))), file=stream)
 
 
 def print_text(text: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from e2graphrag_integrations._utils.files import unread_reason
 from e2graphrag_integrations._utils.validation import (
     check_bool,
     check_int,
@@ -184,8 +185,9 @@ def read_tokens(
             raise InvalidInputError(f"the tokens {file} have more than {_MAX_FILE:,} bytes")
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not valid UTF-8"
-        raise InvalidInputError(f"the tokens {file} cannot be read: {reason}") from error
+        raise InvalidInputError(
+            f"the tokens {file} cannot be read: {unread_reason(error)}"
+        ) from error
     try:
         values = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError):
