@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
@@ -32,7 +32,7 @@ from e2graphrag_integrations.server.web.calls import (
 )
 from e2graphrag_integrations.server.web.job_routes import JobStarted, start_job
 from e2graphrag_integrations.server.web.jobs import JobKind
-from e2graphrag_integrations.server.web.problems import ErrorDetails, Problem
+from e2graphrag_integrations.server.web.problems import CodedMessage, ErrorDetails, Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.server.web.uploads import (
     Documents,
@@ -52,6 +52,7 @@ from e2graphrag_integrations.views.documents import (
     document_page,
     text_part,
 )
+from e2graphrag_integrations.views.json_values import to_json
 
 router = guarded_router()
 write_router = guarded_router("write")
@@ -68,11 +69,14 @@ class UploadEstimate(CostEstimate):
         replaces: Ids of the documents whose text or metadata would be replaced.
         empty: Ids of the documents without text, which no question finds.
         unread: Why files cannot be read, by name; they are not indexed.
+        warnings: What may be wrong with the texts of files, by name: an encoding that was guessed,
+            damaged places, or pages that are images.
     """
 
     replaces: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     unread: Mapping[str, ErrorDetails] = field(default_factory=dict)
+    warnings: Mapping[str, list[CodedMessage]] = field(default_factory=dict)
 
 
 class DocumentIds(BaseModel):
@@ -161,6 +165,7 @@ def _estimated(call: Call, read: Documents) -> UploadEstimate:
         replaces=tuple(one.id for one in kept if _differs(call, one)),
         empty=tuple(one.id for one in kept if not one.text.strip()),
         unread=_reasons(call, read),
+        warnings=_warnings(call, read),
     )
 
 
@@ -171,6 +176,12 @@ def _reasons(call: Call, read: Documents) -> dict[str, ErrorDetails]:
         name: error.details if isinstance(error, Problem) else explainer.reason(error)
         for name, error in read.unread.items()
     }
+
+
+def _warnings(call: Call, read: Documents) -> dict[str, list[CodedMessage]]:
+    """Return what may be wrong with the texts of files, by name."""
+    message = call.service.explainer.message
+    return {name: list(map(message, texts)) for name, texts in read.warnings.items()}
 
 
 def _differs(call: Call, document: SourceDocument) -> bool:
@@ -204,8 +215,8 @@ async def upload_documents(call: ACall) -> Response:
             max_llm_calls=upload.form.max_llm_calls,
             progress=listen,
         )
-        unread = {name: asdict(reason) for name, reason in _reasons(call, read).items()}
-        return _shown_report(call, report) | {"unread": unread}
+        files = {"unread": _reasons(call, read), "warnings": _warnings(call, read)}
+        return _shown_report(call, report) | to_json(files)
 
     with on_error(lambda _: upload.close()):
         return start_job(call, "upload", work, upload.close)

@@ -86,6 +86,15 @@ class ErrorDetails:
 
 
 @dataclass(frozen=True)
+class CodedMessage:
+    """A message that is no error, or part of one; see `ErrorDetails`."""
+
+    code: str
+    values: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True)
 class ErrorAnswer:
     """The answer to a request that is refused, or that failed."""
 
@@ -203,14 +212,17 @@ class Explainer:
         code, values = self._coded(text) if isinstance(text, CodedText) else ("", {})
         return ErrorDetails(type(error).__name__, self.shown(str(error)), code, values)
 
+    def message(self, text: CodedText) -> CodedMessage:
+        """Return a message for the client."""
+        return CodedMessage(*self._coded(text), self.shown(text))
+
     def _coded(self, text: CodedText) -> tuple[str, dict[str, Any]]:
         """Return the code and the values of a message for the client."""
         return text.code, {name: self._value(value) for name, value in text.values.items()}
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, CodedText):
-            code, values = self._coded(value)
-            return {"code": code, "values": values, "text": self.shown(value)}
+            return asdict(self.message(value))
         if isinstance(value, list | tuple):
             return [self._value(one) for one in value]
         return self.shown(value) if isinstance(value, str) else value

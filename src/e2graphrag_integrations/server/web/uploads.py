@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
-from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.failures import CodedText, on_error
 from e2graphrag_integrations._utils.files import composed
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
@@ -126,12 +126,18 @@ class Upload(Generic[F]):
         documents: list[SourceDocument] = []
         size, most = 0, self.limits.file_bytes
         unread: dict[str, E2GraphRAGError | Problem] = dict(self.refused)
+        warnings: dict[str, list[CodedText]] = {}
         for name, file in self.files.items():
             if is_stopped():
                 raise StoppedError("the upload was stopped")
             file.seek(0)
             try:
-                document = read_data(file.read(), name, limits=self.limits)
+                document = read_data(
+                    file.read(),
+                    name,
+                    limits=self.limits,
+                    on_warning=warnings.setdefault(name, []).append,
+                )
             except (UnreadableFileError, MissingDependencyError, FileLimitError) as error:
                 unread[name] = error
                 continue
@@ -141,7 +147,7 @@ class Upload(Generic[F]):
                     f"with {name!r}, the upload contains more than {most:,} characters: divide it"
                 )
             documents.append(document)
-        return Documents(documents, unread)
+        return Documents(documents, unread, {name: one for name, one in warnings.items() if one})
 
     async def aread(self) -> Documents:
         """Run `read` in a thread."""
@@ -151,10 +157,17 @@ class Upload(Generic[F]):
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of an upload, and why other files could not be read, by name."""
+    """The documents of an upload.
+
+    Attributes:
+        documents: The documents.
+        unread: Why other files could not be read, by name.
+        warnings: What may be wrong with texts, by the name of the file.
+    """
 
     documents: Sequence[SourceDocument]
     unread: Mapping[str, E2GraphRAGError | Problem]
+    warnings: Mapping[str, Sequence[CodedText]]
 
     def check(self) -> None:
         """Check that at least one file could be read.
