@@ -9,6 +9,13 @@ from pathlib import Path
 import pytest
 
 import e2graphrag_integrations as package
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    IndexGoneError,
+    SchemaVersionError,
+    VectorIndexError,
+)
+from e2graphrag_integrations.server.web.problems import Explainer
 from file_makers import make_scanned_pdf
 from web_jobs import finished
 
@@ -175,6 +182,21 @@ def test_what_may_be_wrong_with_texts_is_said_before_and_after_they_are_indexed(
     assert (
         finished(client, client.post("/documents", files=files))["result"]["warnings"] == warnings
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (IndexGoneError("moved"), "index_gone"),
+        (CorruptStoreError("damaged"), "store"),
+        (SchemaVersionError("old"), "store"),
+        (VectorIndexError("refused"), "vector_index"),
+    ],
+)
+def test_an_index_that_cannot_be_used_is_said_by_the_code_of_its_kind(error, code):
+    details = Explainer("a.e2g").problem(error).details
+    assert (details.type, details.code) == (type(error).__name__, code)
+    check(code, details.values)
 
 
 def test_every_code_of_the_package_has_a_message():

@@ -237,7 +237,9 @@ def test_the_limit_on_calls_stops_a_job_before_it_pays(open_index, serve):
     client = serve(open_index(summarizer=DigestLLM()))
     calls = client.post("/documents/estimate", files=files("a.txt")).json()["llm_calls"]
     few = client.post("/documents", files=files("a.txt"), data={"max_llm_calls": calls - 1})
-    assert finished(client, few)["error"]["type"] == "LLMCallLimitError"
+    error = finished(client, few)["error"]
+    assert (error["type"], error["code"]) == ("LLMCallLimitError", "llm_call_limit")
+    assert error["values"]["limit"] == calls - 1
     enough = client.post("/documents", files=files("a.txt"), data={"max_llm_calls": calls})
     assert finished(client, enough)["state"] == "done"
 

@@ -220,10 +220,11 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
     except MultiPartException as error:
         if error.message.startswith("Too many files"):
             message = f"Too many files: an upload may have {limits.upload_files:,}"
-            raise Problem(413, "TooLargeError", message) from error
+            values = {"most": limits.upload_files}
+            raise Problem(413, "TooLargeError", message, "too_many_files", values) from error
         if error.message.startswith("Part exceeded"):
             message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
-            raise Problem(413, "TooLargeError", message) from error
+            raise Problem(413, "TooLargeError", message, "form") from error
         raise Problem(400, "FormError", error.message) from error
     parts = received.multi_items()
     async with contextlib.AsyncExitStack() as undo:
