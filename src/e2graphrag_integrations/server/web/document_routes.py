@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
@@ -59,6 +60,11 @@ write_router = guarded_router("write")
 
 MAX_SELECTED = 1_000
 """Maximum number of documents that one request deletes or indexes again."""
+
+
+_ESTIMATE = 5
+"""Maximum time for the cost of files, in multiples of that of other requests: a thousand pages of
+PDF take more than a minute to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +154,13 @@ async def estimate_upload(call: ACall) -> Response:
     call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     upload = await receive_upload(call.request, call.service.options.limits, FileForm)
+    most, stopped = _ESTIMATE * call.service.options.limits.seconds, threading.Event()
     try:
         async with call.service.estimating:  # it takes a thread from questions
-            cost = await call.in_thread(lambda: _estimated(call, upload.read()))
+            return await call.answer(lambda: _estimated(call, upload.read(stopped.is_set)), most)
     finally:
+        stopped.set()  # the thread goes on if the client went away
         upload.close()
-    return as_response(cost)
 
 
 def _estimated(call: Call, read: Documents) -> UploadEstimate:

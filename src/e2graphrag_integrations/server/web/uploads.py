@@ -59,6 +59,9 @@ _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _MAX_FIELD = 1_000
 """Maximum number of bytes in another field."""
 
+_AROUND = 1_000
+"""Number of bytes of a form for each file, such as its name, which do not count."""
+
 
 class FileForm(BaseModel):
     """A form with files only."""
@@ -198,7 +201,7 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
             empty, of an unknown kind, or have too long a name.
         InvalidInputError: If the name of a file is not allowed, or another field is invalid.
     """
-    if declared_length(request) > limits.upload_bytes:
+    if declared_length(request) > _most_received(limits):
         raise _too_large(limits)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
@@ -232,6 +235,9 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
         undo.push_async_callback(received.close)
         parser.check_end()
         files, refused = _files([one for name, one in parts if name == FIELD])
+        total = sum(one.size or 0 for _, one in parts if isinstance(one, UploadFile))
+        if total > limits.upload_bytes:
+            raise _too_large(limits)
         values = _fields([one for one in parts if one[0] != FIELD], form)
         undo.pop_all()
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
@@ -262,6 +268,10 @@ def _close_files(parser: MultiPartParser) -> None:
     # The parser closes them only for errors of its own.
     for file in parser._files_to_close_on_error:  # noqa: SLF001
         file.close()
+
+
+def _most_received(limits: Limits) -> int:
+    return limits.upload_bytes + _AROUND * limits.upload_files
 
 
 def _too_large(limits: Limits) -> Problem:
@@ -298,7 +308,7 @@ class _Counting:
                 f"nothing was received for {self._limits.body_seconds:g} seconds",
             ) from None
         self._size += len(message.get("body", b""))
-        if self._size > self._limits.upload_bytes:
+        if self._size > _most_received(self._limits):
             raise _too_large(self._limits)
         return message
 

@@ -18,10 +18,12 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
   const drop = h("div", { class: "drop" }, h("div", { class: "row" }, choose, chooseFolder), h("p", null, t("upload.drop")), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input, folder);
   const box = h("section", { class: "card stack", "aria-label": t("upload.title") }, h("h2", null, t("upload.title")), drop, chosen);
 
-  let newest = null;
+  let control = null;
 
   async function estimate(files) {
-    newest = files;
+    control?.abort(); // other files were chosen meanwhile: the server need not read these
+    control = new AbortController();
+    const { signal } = control;
     jobs.closeFinished();
     unindexed.remove(files.map((file) => file.name));
     const accepted = withoutRefused(files);
@@ -29,12 +31,11 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
     if (!accepted.length) return;
     let cost;
     try {
-      cost = await api.post("documents/estimate", formOf(accepted));
+      cost = await api.post("documents/estimate", formOf(accepted), signal);
     } catch (error) {
-      if (files === newest) clear(chosen, errorBox(error));
+      if (!signal.aborted) clear(chosen, errorBox(error));
       return;
     }
-    if (files !== newest) return; // other files were chosen meanwhile
     const reasons = new Map([
       ...Object.entries(cost.unread).map(([name, reason]) => [name, reasonText(reason)]),
       ...cost.skipped.map((id) => [id, t("upload.unchanged")]),
