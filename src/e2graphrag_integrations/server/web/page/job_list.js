@@ -67,7 +67,7 @@ export class JobList {
     } catch (error) {
       setStatus(status, "");
       status.after(errorBox(error));
-      await this.keepUnlisted(names, error.message);
+      if (error.status === 200) await this.keepUnlisted(names, error.message); // else the job may have indexed them
     }
     stop.hidden = true;
     close.hidden = false;
