@@ -432,7 +432,8 @@ def _hit(node: RetrievedNode, pieces: Sequence[tuple[Span, str]]) -> Hit:
 
 def _short_hit(hit: Hit, characters: int) -> Hit:
     """Return a hit with at most this many characters of text, and without the names of copies."""
-    return replace(with_short_text(hit, characters), also_in=None)
+    shortened: Hit = with_short_text(hit, characters)
+    return replace(shortened, also_in=None)
 
 
 def _entry(node: TreeNode) -> Entry:

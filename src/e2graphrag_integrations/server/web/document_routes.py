@@ -222,8 +222,10 @@ async def upload_documents(call: ACall) -> Response:
             max_llm_calls=upload.form.max_llm_calls,
             progress=listen,
         )
-        files = {"unread": _reasons(call, read), "warnings": _warnings(call, read)}
-        return _shown_report(call, report) | to_json(files)
+        files: dict[str, Any] = to_json(
+            {"unread": _reasons(call, read), "warnings": _warnings(call, read)}
+        )
+        return _shown_report(call, report) | files
 
     with on_error(lambda _: upload.close()):
         return start_job(call, "upload", work, upload.close)
