@@ -8,6 +8,7 @@ import zlib
 
 from docx import Document
 from pypdf import PdfReader, PdfWriter
+from pypdf.generic import DictionaryObject, NameObject
 
 
 def make_docx(replacements: dict[str, bytes], more: dict[str, bytes] | None = None) -> bytes:
@@ -45,6 +46,18 @@ def make_bookmarked_pdf(pages: list[str], bookmarks: list[tuple[int, str, int]])
         above[level] = writer.add_outline_item(
             title=title, page_number=page, parent=above.get(level - 1)
         )
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def make_scanned_pdf(pages: list[str], scanned: int) -> bytes:
+    """Return a PDF in which the first pages, `scanned` of them, contain an image."""
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(make_pdf(pages))))
+    image = writer._add_object(DictionaryObject({NameObject("/Subtype"): NameObject("/Image")}))
+    objects = DictionaryObject({NameObject("/I"): image})
+    for page in writer.pages[:scanned]:
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): objects})
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()

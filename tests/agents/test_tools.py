@@ -100,6 +100,15 @@ def test_search_is_limited_to_documents_and_metadata(tools):
     assert {hit.document_id for hit in found.hits} == {"long"}
     with pytest.raises(UnknownDocumentError, match="no document 'nowhere'"):
         tools.search("Anna", SearchFilters(["nowhere"]))
+    assert tools.search("Anna", SearchFilters([])) == tools.search("Anna")
+
+
+def test_a_text_of_many_documents_fits_into_any_budget(open_index):
+    index = open_index()
+    index.add([SourceDocument(f"{'copy' * 20}-{n}", "Anna met Bert in Oslo.") for n in range(30)])
+    for tokens, most in ((200, 0), (4000, 20)):
+        [hit] = IndexTools(index).search("Where did Anna meet Bert?", max_tokens=tokens).hits
+        assert (hit.text, len(hit.also_in or ())) == ("Anna met Bert in Oslo.", most)
 
 
 def test_read_returns_a_span_with_its_surroundings_and_then_the_rest(tools):

@@ -15,7 +15,7 @@ from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringO
 from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import UnreadableFileError
 from e2graphrag_integrations.loaders import read_data, read_documents, read_file
-from file_makers import make_pdf, make_pdf_of
+from file_makers import make_pdf, make_pdf_of, make_scanned_pdf
 
 
 def test_pdf_pages_become_segments_with_page_numbers(tmp_path: Path):
@@ -129,13 +129,7 @@ def test_the_values_of_a_form_are_read_below_the_text_of_their_page():
 
 
 def test_pages_that_are_images_among_others_are_named(caplog: pytest.LogCaptureFixture):
-    def add_image(writer: PdfWriter) -> None:
-        image = DictionaryObject({name_of("Subtype"): name_of("Image")})
-        objects = DictionaryObject({name_of("I"): writer._add_object(image)})
-        for page in writer.pages[:2]:
-            page[name_of("Resources")] = DictionaryObject({name_of("XObject"): objects})
-
-    data = with_pages_changed(make_pdf(["", "", "", "Text."]), add_image)
+    data = make_scanned_pdf(["", "", "", "Text."], 2)
     assert read_data(data, "a.pdf").text.strip() == "Text."
     assert "a.pdf: 2 of 4 pages are images without text (1, 2)" in caplog.text
     caplog.clear()

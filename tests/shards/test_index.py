@@ -160,8 +160,9 @@ def test_documents_entities_and_figures_are_those_of_one_index(pair):
     assert shards.verify().problems == ()
     assert shards.edits() == one.edits()
     assert len(shards.shards) == 3
-    with pytest.raises(UnknownDocumentError, match="no document 'none'"):
+    with pytest.raises(UnknownDocumentError, match="no document 'none'") as unknown:
         shards.document("none")
+    assert unknown.value.document_id == "none"
 
 
 def test_tags_are_those_of_one_index(tmp_path):
@@ -272,8 +273,9 @@ def test_wrong_documents_change_nothing(tmp_path):
             shards.add([document(9), document(1, 2)])
         with pytest.raises(UnknownDocumentError, match="no document 'd9'"):
             shards.update([document(1, 2), document(9)])
-        with pytest.raises(UnknownDocumentError, match="no document 'd9'"):
+        with pytest.raises(UnknownDocumentError, match="no document 'd9'") as unknown:
             shards.delete(["d1", "d9"])
+        assert unknown.value.document_id == "d9"
         assert shards.document_ids == ["d0", "d1", "d2", "d3"]
 
 

@@ -14,7 +14,7 @@ class Hit:
 
     `spans` are the character ranges of the text in the document, `[start, end)`. A summary, whose
     `level` is 1 or above, is not a quotation of its range; `outline` lists its parts by `node_id`.
-    Documents in `also_in` have the same text. `superseded_by` is the newest version.
+    Documents in `also_in`, at most 20, have the same text. `superseded_by` is the newest version.
     """
 
     document_id: str

@@ -70,6 +70,9 @@ _EXCERPT = 400
 
 _NEIGHBORS = 20
 
+_COPIES = 20
+"""Maximum number of documents that are named because they have the text of a passage, too."""
+
 MAX_HITS = 100
 """Maximum number of passages in one answer."""
 
@@ -127,7 +130,8 @@ class SearchFilters:
     """What a search leaves out, and how it ranks.
 
     Attributes:
-        document_ids: The only documents to search; None means all.
+        document_ids: The only documents to search; None means all, and so does an empty list, with
+            which models often fill an argument that they do not need.
         where: Metadata filter.
         limit: Maximum number of passages; None means as many as fit.
         min_relevance: Least relevance of a passage, from 0 to 1.
@@ -177,7 +181,7 @@ class IndexTools:
         )
         hits = islice(self._hits(question, filters), offset, offset + limit + 1)
         base = SearchAnswer([], None, self._note())
-        chosen, more = budget.fit(base, hits, with_short_text)
+        chosen, more = budget.fit(base, hits, _short_hit)
         more, chosen = more or len(chosen) > limit, chosen[:limit]
         return replace(base, hits=chosen, next_offset=offset + len(chosen) if more else None)
 
@@ -191,7 +195,7 @@ class IndexTools:
         self, document_ids: Sequence[str] | None, where: Mapping[str, Any] | None
     ) -> dict[str, Any] | None:
         parts: list[Mapping[str, Any]] = [] if where is None else [where]
-        if document_ids is not None:
+        if document_ids:
             ids = list(document_ids)
             self._index.read_snapshot(
                 lambda snapshot, _: [document_row(snapshot, id_) for id_ in ids]
@@ -421,9 +425,15 @@ def _hit(node: RetrievedNode, pieces: Sequence[tuple[Span, str]]) -> Hit:
         node.node_id if node.level else None,
         node.title,
         describe_pages(node.metadata) or None,
-        list(node.also_in) or None,
+        list(node.also_in[:_COPIES]) or None,
         node.superseded_by,
     )
+
+
+def _short_hit(hit: Hit, characters: int) -> Hit:
+    """Return a hit with at most this many characters of text, and without the names of copies."""
+    shortened: Hit = with_short_text(hit, characters)
+    return replace(shortened, also_in=None)
 
 
 def _entry(node: TreeNode) -> Entry:

@@ -8,7 +8,6 @@ the letters are: Chinese text that is read as Korean, for example, is full of ra
 from __future__ import annotations
 
 import codecs
-import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, UnreadableFileError
 from e2graphrag_integrations.loaders.letter_costs import ENCODINGS, WIDE, text_cost
+from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.parsing import OLD_FORMAT
-
-logger = logging.getLogger(__name__)
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -97,7 +95,7 @@ class Decoded:
     guess: str | None = None
 
 
-def decode(data: bytes, origin: str) -> Decoded:
+def decode(data: bytes, budget: Budget) -> Decoded:
     """Decode the content of a text file.
 
     A byte order mark gives the encoding; otherwise it is UTF-8 if that is possible, or else one
@@ -105,12 +103,13 @@ def decode(data: bytes, origin: str) -> Decoded:
 
     Args:
         data: The content.
-        origin: Name of the file in messages.
+        budget: Names the file in messages, and notes damaged places.
 
     Raises:
         UnreadableFileError: If the content is not text, or not valid in the encoding of its byte
             order mark.
     """
+    origin = budget.origin
     for first, reason in _SIGNATURES:
         # A text can begin with letters such as "BZh", but contains no NUL.
         if data.startswith(first) and (not first.isalnum() or b"\0" in data[:_SAMPLE_BYTES]):
@@ -123,7 +122,7 @@ def decode(data: bytes, origin: str) -> Decoded:
         text = data.decode()
     except UnicodeDecodeError as error:
         is_cut = error.reason == "unexpected end of data"
-        return _damaged_utf_8(data, origin, is_cut=is_cut) or _guess(data, origin)
+        return _damaged_utf_8(data, budget, is_cut=is_cut) or _guess(data, origin)
     if _is_mostly_text(text):
         # UTF-16 and UTF-32 with letters of ASCII only are valid UTF-8, in which half are NUL.
         return Decoded(text)
@@ -190,7 +189,7 @@ def _is_mostly_text(text: str) -> bool:
     )
 
 
-def _damaged_utf_8(data: bytes, origin: str, *, is_cut: bool) -> Decoded | None:
+def _damaged_utf_8(data: bytes, budget: Budget, *, is_cut: bool) -> Decoded | None:
     """Return the text of a file in which nearly all sequences are valid UTF-8, or None.
 
     If it is only cut within its last letter, one valid sequence is enough.
@@ -200,8 +199,10 @@ def _damaged_utf_8(data: bytes, origin: str, *, is_cut: bool) -> Decoded | None:
     valid = sum(1 for _ in _UTF_8_SEQUENCE.finditer(data))
     if replaced > max(_MAX_INVALID * valid, is_cut and valid) or not _is_mostly_text(text):
         return None
-    logger.warning(
-        "%s is UTF-8 with %d damaged place(s), which are read as U+FFFD", origin, replaced
+    budget.warn(
+        "damaged_utf_8",
+        "{file} is UTF-8 with {count} damaged place(s), which are read as U+FFFD",
+        count=replaced,
     )
     return Decoded(text)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.files import KnownFiles, composed
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
@@ -223,6 +224,8 @@ def read_documents(
             if on_skip is None:
                 raise
             on_skip(SkippedFile(document_id, path, error))
+            continue
+        _log_warnings(budget)
         if budget.guess is not None:
             guesses.setdefault(budget.guess, []).append(document_id)
     _log_guesses(guesses)
@@ -283,7 +286,10 @@ def read_file(
     path = Path(path)
     budget = Budget(limits, shown_name(path))
     data = _file_data(path, budget)
-    return _read_one(data, path.suffix, document_id or shown_name(path.name), budget, encoding)
+    own_id = document_id or shown_name(path.name)
+    document = _read(data, path.suffix, own_id, budget, encoding)
+    _report(budget, own_id)
+    return document
 
 
 def read_data(
@@ -292,6 +298,7 @@ def read_data(
     *,
     encoding: str | None = None,
     limits: LoaderLimits = LoaderLimits(),  # noqa: B008 - immutable
+    on_warning: Callable[[CodedText], None] | None = None,
 ) -> SourceDocument:
     """Read the content of a file with the reader for the suffix of its id, or as text.
 
@@ -300,6 +307,7 @@ def read_data(
         document_id: The document's id, such as the name of the file.
         encoding: Encoding of a text or HTML file; None finds it, and logs one that is not certain.
         limits: Limits for the file.
+        on_warning: Called with what may be wrong with the text; None logs it.
 
     Raises:
         UnreadableFileError: If the content does not match the suffix.
@@ -309,16 +317,8 @@ def read_data(
     """
     budget = Budget(limits, document_id)
     budget.check_file(len(data))
-    return _read_one(data, Path(document_id).suffix, document_id, budget, encoding)
-
-
-def _read_one(
-    data: bytes, suffix: str, document_id: str, budget: Budget, encoding: str | None
-) -> SourceDocument:
-    if encoding is not None:
-        check_encoding(encoding)
-    document = _read(data, suffix, document_id, budget, encoding)
-    _log_guesses({budget.guess: [document_id]} if budget.guess else {})
+    document = _read(data, Path(document_id).suffix, document_id, budget, encoding)
+    _report(budget, document_id, on_warning)
     return document
 
 
@@ -326,6 +326,8 @@ def _read(
     data: bytes, suffix: str, document_id: str, budget: Budget, encoding: str | None
 ) -> SourceDocument:
     reader = READERS.get(suffix.lower(), read_text)
+    if encoding is not None:
+        check_encoding(encoding)
     if encoding is not None and reader in _TEXT_READERS:
         text = decode_as(data, encoding, budget.origin)
         data = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
@@ -336,6 +338,30 @@ def _read(
             f"{budget.origin} needs the package {error.name}: "
             "pip install 'e2graphrag-integrations[files]'"
         ) from error
+
+
+def _report(
+    budget: Budget, document_id: str, on_warning: Callable[[CodedText], None] | None = None
+) -> None:
+    """Pass on what may be wrong with the text of a document, or log it."""
+    if on_warning is None:
+        _log_warnings(budget)
+        _log_guesses({budget.guess: [document_id]} if budget.guess else {})
+        return
+    if budget.guess is not None:
+        budget.warn(
+            "guessed_encoding",
+            "{file} is not in UTF-8 and was read in the encoding that fits its letters, "
+            "{encoding}: if its text looks wrong, save it in UTF-8",
+            encoding=budget.guess,
+        )
+    for text in budget.warnings:
+        on_warning(text)
+
+
+def _log_warnings(budget: Budget) -> None:
+    for text in budget.warnings:
+        logger.warning("%s", text)
 
 
 def _log_guesses(guesses: Mapping[str, list[str]]) -> None:

@@ -153,7 +153,7 @@ def _decode(data: bytes, budget: Budget) -> str:
             return data.decode(name)
     except (LookupError, ValueError):  # an unknown name, or content in another encoding
         pass
-    decoded = decode(data, budget.origin)
+    decoded = decode(data, budget)
     budget.guess = decoded.guess
     return decoded.text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, fields
+from typing import Any
 
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.validation import check_int, check_seconds
@@ -59,14 +60,22 @@ class Budget:
 
     Attributes:
         guess: The encoding in which a reader has read the file, if it is not certain.
+        warnings: What else may be wrong with the text, as messages that name the file.
     """
 
     def __init__(self, limits: LoaderLimits, origin: str) -> None:
         self.limits = limits
         self.origin = origin
         self.guess: str | None = None
+        self.warnings: list[CodedText] = []
         self._unpacked = self._cells = self._headings = 0
         self._deadline = time.monotonic() + limits.seconds
+
+    def warn(self, code: str, template: str, **values: Any) -> None:
+        """Note what may be wrong with the text, unless it is noted already; see `CodedText`."""
+        text = CodedText(code, template, file=self.origin, **values)
+        if text not in self.warnings:  # a mailbox may repeat one for each of its messages
+            self.warnings.append(text)
 
     def check_file(self, size: int) -> None:
         """Raise an error if the file is too large."""

@@ -163,7 +163,7 @@ def _body(part: MIMEPart, budget: Budget) -> str:
         text = data.decode(encoding)
     except (LookupError, ValueError):
         try:
-            text = decode(data, budget.origin).text
+            text = decode(data, budget).text
         except UnreadableFileError:
             text = data.decode("utf-8", "replace")
     if is_page:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import math
 import re
 import unicodedata
@@ -30,8 +29,6 @@ from e2graphrag_integrations.types import Segment, SourceDocument
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
-
-logger = logging.getLogger(__name__)
 
 _SHOWN_PAGES = 5
 """Number of pages that a warning lists."""
@@ -203,17 +200,18 @@ def _entry(item: Any, key: str) -> Any:
 
 
 def _warn_of_images(reader: PdfReader, pages: Sequence[str], budget: Budget) -> None:
-    """Log which pages are images among pages with text, as their text is missing."""
+    """Note which pages are images among pages with text, as their text is missing."""
     empty = [number for number, page in enumerate(pages) if not page.strip()]
     scanned = [number + 1 for number in empty if _has_image(reader, number, budget)]
     if scanned:
         numbers = ", ".join(map(str, scanned[:_SHOWN_PAGES]))
-        more = len(scanned) - _SHOWN_PAGES
-        logger.warning(
-            "%s: %d of %d pages are images without text (%s%s); to read them, run a program for "
-            "text recognition on the file first, such as `ocrmypdf --skip-text`",
-            *(budget.origin, len(scanned), len(pages), numbers),
-            f" and {more} more" if more > 0 else "",
+        budget.warn(
+            "scanned_pages",
+            "{file}: {count} of {total} pages are images without text ({numbers}); to read them, "
+            "run a program for text recognition on the file first, such as `ocrmypdf --skip-text`",
+            count=len(scanned),
+            total=len(pages),
+            numbers=numbers + (", …" if len(scanned) > _SHOWN_PAGES else ""),
         )
 
 

@@ -251,6 +251,6 @@ def _is_full(paragraph: str) -> bool:
 
 
 def _decode(data: bytes, budget: Budget) -> str:
-    decoded = decode(data, budget.origin)
+    decoded = decode(data, budget)
     budget.guess = decoded.guess
     return _COLORS.sub("", decoded.text)

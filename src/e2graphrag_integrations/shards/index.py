@@ -342,7 +342,7 @@ class ShardedIndex(E2GraphRAG):
         hashes, _ = self._store.hashes_and_languages(ids)
         unknown = [id_ for id_ in ids if id_ not in hashes]
         if unknown and (lost := set(unknown) - self.queued_ids()):
-            raise UnknownDocumentError(f"no document {min(lost)!r} in {self.path}")
+            raise UnknownDocumentError(f"no document {min(lost)!r} in {self.path}", min(lost))
 
     # State
 

@@ -205,7 +205,8 @@ class ShardedStore(Store):
         try:
             found: SourceDocument = self._calls.one(shard, "read_store", "document", document_id)
         except UnknownDocumentError:
-            raise UnknownDocumentError(f"no document {document_id!r} in {self.path}") from None
+            message = f"no document {document_id!r} in {self.path}"
+            raise UnknownDocumentError(message, document_id) from None
         return found
 
     # Nodes

@@ -82,6 +82,10 @@ def test_conditions_are_made_from_the_keys_and_values_of_the_index(open_page, ur
     days_of_may = '"written":{"$gte":"2024-05-02","$lt":"2024-06-01"}'
     authors = '"author":{"$in":["Author 11","Author 10"]}'
     expect(field).to_have_value(f"{{{authors},{days_of_may}}}")
+    days.get_by_label("To").fill("9999-12-31")
+    expect(field).to_have_value(f'{{{authors},"written":{{"$gte":"2024-05-02"}}}}')
+    days.get_by_label("To").fill("2024-05-31")
+    expect(field).to_have_value(f"{{{authors},{days_of_may}}}")
     form.get_by_role("button", name="Remove author").click()
     form.locator("select").select_option("tags")
     tags = form.get_by_role("group", name="tags")

@@ -67,6 +67,22 @@ def test_every_view_says_first_that_documents_are_pending(open_page, pending_url
 
 
 @pytest.mark.slow
+def test_an_index_that_cannot_be_read_is_not_described_by_its_last_state(
+    open_page, pending_url, console
+):
+    console.expected.add("status of 503")
+    page = open_page(pending_url)
+    page.locator("#state", has_text="3 are pending").wait_for()
+    error = {"type": "IndexGoneError", "message": "x", "code": "index_gone", "values": {}}
+    page.route("**/state", lambda route: route.fulfill(status=503, json={"error": error}))
+    show(page, "tree")
+    page.locator("#state .error", has_text="The index was deleted, moved or replaced").wait_for()
+    page.unroute("**/state")
+    show(page, "graph")
+    expect(page.locator("#state .error")).to_have_count(0)
+
+
+@pytest.mark.slow
 def test_an_empty_index_is_not_called_a_search_without_hits(open_page, chromium, extractor):
     with (
         E2GraphRAG.open(

@@ -98,10 +98,19 @@ def test_a_session_of_the_page_needs_a_token_once(rag, serve):
     )
     assert "Secure" in secure.headers["set-cookie"]
     client.cookies.clear()
-    client.cookies.set("e2graphrag_session", cookie.split("=", 1)[1].split(";")[0])
+    name, _, value = cookie.partition(";")[0].partition("=")
+    client.cookies.set(name, value)
     assert client.get("/info").status_code == 200
     assert client.delete("/session").status_code == 204
     assert client.get("/info").status_code == 401
+
+
+def test_a_session_of_another_port_of_the_host_goes_on(rag, serve):
+    clients = [serve(rag, WebOptions(CLIENTS)) for _ in range(2)]
+    for one in clients:
+        one._cookies = clients[0].cookies  # browsers send the cookies of all ports
+        assert one.post("/session", json={"token": READER}).status_code == 204
+    assert [one.get("/info").status_code for one in clients] == [200, 200]
 
 
 @pytest.mark.parametrize(

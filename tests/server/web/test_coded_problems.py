@@ -9,6 +9,15 @@ from pathlib import Path
 import pytest
 
 import e2graphrag_integrations as package
+from e2graphrag_integrations.errors import (
+    CorruptStoreError,
+    IndexGoneError,
+    SchemaVersionError,
+    VectorIndexError,
+)
+from e2graphrag_integrations.server.web.problems import Explainer
+from file_makers import make_scanned_pdf
+from web_jobs import finished
 
 PACKAGE = Path(package.__file__).parent
 MESSAGES = PACKAGE / "server" / "web" / "page" / "messages"
@@ -152,6 +161,42 @@ def test_files_that_cannot_be_read_have_codes(rag, serve):
     }
     for one in unread.values():
         check(one["code"], one["values"])
+
+
+def test_what_may_be_wrong_with_texts_is_said_before_and_after_they_are_indexed(rag, serve):
+    damaged = "Müller traf Schäfer in Köln. ".encode() * 20
+    given = {
+        "guess.txt": ("Müller traf Schäfer in Köln.".encode("cp1252"), "guessed_encoding"),
+        "cut.md": (damaged[:-300] + b"\xff" + damaged[-300:], "damaged_utf_8"),
+        "scan.pdf": (make_scanned_pdf(["", "Text."], 1), "scanned_pages"),
+        "good.txt": (b"Anna met Bert.", ""),
+    }
+    files = [("files", (name, content)) for name, (content, _) in given.items()]
+    client = serve(rag)
+    warnings = client.post("/documents/estimate", files=files).json()["warnings"]
+    codes = {name: [one["code"] for one in found] for name, found in warnings.items()}
+    assert codes == {name: [code] for name, (_, code) in given.items() if code}
+    for [one] in warnings.values():
+        check(one["code"], one["values"])
+        assert one["values"]["file"] in one["text"]
+    assert (
+        finished(client, client.post("/documents", files=files))["result"]["warnings"] == warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (IndexGoneError("moved"), "index_gone"),
+        (CorruptStoreError("damaged"), "store"),
+        (SchemaVersionError("old"), "store"),
+        (VectorIndexError("refused"), "vector_index"),
+    ],
+)
+def test_an_index_that_cannot_be_used_is_said_by_the_code_of_its_kind(error, code):
+    details = Explainer("a.e2g").problem(error).details
+    assert (details.type, details.code) == (type(error).__name__, code)
+    check(code, details.values)
 
 
 def test_every_code_of_the_package_has_a_message():

@@ -6,12 +6,14 @@ import csv
 import io
 import sys
 import threading
+import time
 
 import httpx
 import pytest
 
 from e2graphrag_integrations import SourceDocument
-from e2graphrag_integrations.server.web import Limits, WebOptions
+from e2graphrag_integrations.loaders import read_data
+from e2graphrag_integrations.server.web import Limits, WebOptions, document_routes, uploads
 from e2graphrag_integrations.testing import DigestLLM
 from fakes import STORY
 from file_makers import make_docx
@@ -86,6 +88,8 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     client = serve(open_index(), WebOptions(limits=Limits(upload_bytes=300_000)))
     large = client.post("/documents", files=files("a.txt", content=b"x" * 300_001))
     assert (large.status_code, "at most 300,000 bytes" in large.text) == (413, True)
+    halves = files("a.txt", "b.txt", content=b"x" * 150_000)  # the names and headers do not count
+    assert client.post("/documents/estimate", files=halves).status_code == 200
 
     def parts():
         yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\n'
@@ -171,6 +175,34 @@ def test_the_estimate_counts_what_will_be_indexed_and_gives_reasons_for_the_rest
     assert (job["result"]["skipped"], job["result"]["empty"]) == (["same.txt"], ["blank.txt"])
 
 
+def test_an_estimate_may_take_longer_than_a_question_and_then_reads_no_further_file(
+    open_index, serve, monkeypatch
+):
+    client = serve(open_index(), WebOptions(limits=Limits(seconds=0.1)))
+    read: list[str] = []
+    released = threading.Event()
+
+    def slow(data, name, **options):
+        read.append(name)
+        if name == "slow.txt":
+            time.sleep(0.2)
+        if name == "stuck.txt":
+            released.wait(30)
+        return read_data(data, name, **options)
+
+    def estimate(*names, times):
+        monkeypatch.setattr(document_routes, "_ESTIMATE", times)
+        return client.post("/documents/estimate", files=files(*names))
+
+    monkeypatch.setattr(uploads, "read_data", slow)
+    assert estimate("slow.txt", times=600).status_code == 200
+    answer = estimate("stuck.txt", "rest.txt", times=5)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "too_slow")
+    released.set()
+    assert estimate("new.txt", times=600).status_code == 200
+    assert "rest.txt" not in read
+
+
 def test_a_missing_package_is_named_and_other_files_are_indexed(open_index, serve, monkeypatch):
     monkeypatch.setitem(sys.modules, "pypdf", None)
     client = serve(open_index())
@@ -237,7 +269,9 @@ def test_the_limit_on_calls_stops_a_job_before_it_pays(open_index, serve):
     client = serve(open_index(summarizer=DigestLLM()))
     calls = client.post("/documents/estimate", files=files("a.txt")).json()["llm_calls"]
     few = client.post("/documents", files=files("a.txt"), data={"max_llm_calls": calls - 1})
-    assert finished(client, few)["error"]["type"] == "LLMCallLimitError"
+    error = finished(client, few)["error"]
+    assert (error["type"], error["code"]) == ("LLMCallLimitError", "llm_call_limit")
+    assert error["values"]["limit"] == calls - 1
     enough = client.post("/documents", files=files("a.txt"), data={"max_llm_calls": calls})
     assert finished(client, enough)["state"] == "done"
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations.errors import IndexingError, InvalidInputError, LLMCallLimitError
 from e2graphrag_integrations.indexing.run import ChunkCost, ChunkStage, StageTimer
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
@@ -185,12 +186,15 @@ def check_calls(
         LLMCallLimitError: If the run needs more calls.
     """
     if limit is not None and cost.llm_calls > limit:
-        raise LLMCallLimitError(
-            f"the {what} need {_describe(cost, models)}, but max_llm_calls={limit}: raise the "
-            f"limit, or {_FEWER[what]}",
-            cost.llm_calls,
-            limit,
+        text = CodedText(
+            "llm_call_limit",
+            "the {what} need {calls}, but max_llm_calls={limit}: raise the limit, or {fewer}",
+            what=what,
+            calls=_describe(cost, models),
+            limit=limit,
+            fewer=_FEWER[what],
         )
+        raise LLMCallLimitError(text, cost.llm_calls, limit)
 
 
 def announce_llm_calls(

@@ -16,7 +16,8 @@ from e2graphrag_integrations.server.web.limits import Rate
 from e2graphrag_integrations.server.web.options import Client, WebOptions
 from e2graphrag_integrations.server.web.problems import Problem
 
-COOKIE = "e2graphrag_session"
+_COOKIE = "e2graphrag_session"
+"""Start of the name of the cookie; browsers send the cookies of all ports of a host."""
 
 _SESSION_SECONDS = 12 * 3600
 _MAX_SESSIONS = 100
@@ -63,6 +64,7 @@ class Access:
         self._digests = [(_digest(one.token), one) for one in options.clients]
         self._sessions: dict[bytes, tuple[float, Client]] = {}
         self._guesses = Rate(_MAX_GUESSES)
+        self._cookie = f"{_COOKIE}_{secrets.token_hex(4)}"
 
     @property
     def needs_token(self) -> bool:
@@ -150,7 +152,7 @@ class Access:
         self._sessions[_digest(key)] = (time.monotonic() + _SESSION_SECONDS, client)
         origin = request.headers.get("origin", "")
         response.set_cookie(
-            COOKIE,
+            self._cookie,
             key,
             max_age=_SESSION_SECONDS,
             path=_cookie_path(request),
@@ -162,11 +164,13 @@ class Access:
 
     def close_session(self, request: Request, response: Response) -> None:
         """End the session of a request."""
-        self._sessions.pop(_digest(request.cookies.get(COOKIE, "")), None)
-        response.delete_cookie(COOKIE, path=_cookie_path(request), httponly=True, samesite="strict")
+        self._sessions.pop(_digest(request.cookies.get(self._cookie, "")), None)
+        response.delete_cookie(
+            self._cookie, path=_cookie_path(request), httponly=True, samesite="strict"
+        )
 
     def _by_session(self, request: Request) -> Client | None:
-        key = request.cookies.get(COOKIE)
+        key = request.cookies.get(self._cookie)
         if key is None:
             return None
         until, client = self._sessions.get(_digest(key), (0.0, None))

@@ -62,14 +62,23 @@ class Call:
         self.service.check_rights(self.caller, "all")
         return self.service.rag
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Return the result of a function that reads the index; the limits apply."""
-        return await self.service.admission.run(self.caller.name, work)
+    async def in_thread(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        """Return the result of a function that reads the index; the limits apply.
 
-    async def answer(self, work: Callable[[], Any]) -> Response:
+        Args:
+            work: The function.
+            seconds: Maximum time; None means that of the limits.
+        """
+        return await self.service.admission.run(self.caller.name, work, seconds)
+
+    async def answer(self, work: Callable[[], Any], seconds: float | None = None) -> Response:
         """Return the result of a function that reads the index as JSON; the limits apply.
 
         A header names the shards that the answer lacks, because they cannot be asked.
+
+        Args:
+            work: The function.
+            seconds: Maximum time; None means that of the limits.
 
         Raises:
             ClientDisconnect: If the client goes away before.
@@ -82,7 +91,7 @@ class Call:
                 response.headers[MISSING_SHARDS] = ", ".join(quote(one) for one in missing)
             return response
 
-        return await _unless_gone(self.request, self.in_thread(respond))
+        return await _unless_gone(self.request, self.in_thread(respond, seconds))
 
 
 async def call_of(request: Request) -> Call:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Response
@@ -32,7 +33,7 @@ from e2graphrag_integrations.server.web.calls import (
 )
 from e2graphrag_integrations.server.web.job_routes import JobStarted, start_job
 from e2graphrag_integrations.server.web.jobs import JobKind
-from e2graphrag_integrations.server.web.problems import ErrorDetails, Problem
+from e2graphrag_integrations.server.web.problems import CodedMessage, ErrorDetails, Problem
 from e2graphrag_integrations.server.web.routing import guarded_router
 from e2graphrag_integrations.server.web.uploads import (
     Documents,
@@ -52,12 +53,18 @@ from e2graphrag_integrations.views.documents import (
     document_page,
     text_part,
 )
+from e2graphrag_integrations.views.json_values import to_json
 
 router = guarded_router()
 write_router = guarded_router("write")
 
 MAX_SELECTED = 1_000
 """Maximum number of documents that one request deletes or indexes again."""
+
+
+_ESTIMATE = 5
+"""Maximum time for the cost of files, in multiples of that of other requests: a thousand pages of
+PDF take more than a minute to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,14 @@ class UploadEstimate(CostEstimate):
         replaces: Ids of the documents whose text or metadata would be replaced.
         empty: Ids of the documents without text, which no question finds.
         unread: Why files cannot be read, by name; they are not indexed.
+        warnings: What may be wrong with the texts of files, by name: an encoding that was guessed,
+            damaged places, or pages that are images.
     """
 
     replaces: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     unread: Mapping[str, ErrorDetails] = field(default_factory=dict)
+    warnings: Mapping[str, list[CodedMessage]] = field(default_factory=dict)
 
 
 class DocumentIds(BaseModel):
@@ -144,12 +154,13 @@ async def estimate_upload(call: ACall) -> Response:
     call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
     upload = await receive_upload(call.request, call.service.options.limits, FileForm)
+    most, stopped = _ESTIMATE * call.service.options.limits.seconds, threading.Event()
     try:
         async with call.service.estimating:  # it takes a thread from questions
-            cost = await call.in_thread(lambda: _estimated(call, upload.read()))
+            return await call.answer(lambda: _estimated(call, upload.read(stopped.is_set)), most)
     finally:
+        stopped.set()  # the thread goes on if the client went away
         upload.close()
-    return as_response(cost)
 
 
 def _estimated(call: Call, read: Documents) -> UploadEstimate:
@@ -161,6 +172,7 @@ def _estimated(call: Call, read: Documents) -> UploadEstimate:
         replaces=tuple(one.id for one in kept if _differs(call, one)),
         empty=tuple(one.id for one in kept if not one.text.strip()),
         unread=_reasons(call, read),
+        warnings=_warnings(call, read),
     )
 
 
@@ -171,6 +183,12 @@ def _reasons(call: Call, read: Documents) -> dict[str, ErrorDetails]:
         name: error.details if isinstance(error, Problem) else explainer.reason(error)
         for name, error in read.unread.items()
     }
+
+
+def _warnings(call: Call, read: Documents) -> dict[str, list[CodedMessage]]:
+    """Return what may be wrong with the texts of files, by name."""
+    message = call.service.explainer.message
+    return {name: list(map(message, texts)) for name, texts in read.warnings.items()}
 
 
 def _differs(call: Call, document: SourceDocument) -> bool:
@@ -204,8 +222,10 @@ async def upload_documents(call: ACall) -> Response:
             max_llm_calls=upload.form.max_llm_calls,
             progress=listen,
         )
-        unread = {name: asdict(reason) for name, reason in _reasons(call, read).items()}
-        return _shown_report(call, report) | {"unread": unread}
+        files: dict[str, Any] = to_json(
+            {"unread": _reasons(call, read), "warnings": _warnings(call, read)}
+        )
+        return _shown_report(call, report) | files
 
     with on_error(lambda _: upload.close()):
         return start_job(call, "upload", work, upload.close)

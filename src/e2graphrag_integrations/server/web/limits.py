@@ -131,17 +131,19 @@ class Admission:
         """
         self._rate.check(client)
 
-    async def run(self, client: str, work: Callable[[], T]) -> T:
+    async def run(self, client: str, work: Callable[[], T], seconds: float | None = None) -> T:
         """Return the result of a function.
 
         Args:
             client: Name of the client.
             work: The function.
+            seconds: Maximum time with the wait; None means that of the limits.
 
         Raises:
             Problem: If a limit is exceeded.
         """
         limits = self._limits
+        most = limits.seconds if seconds is None else seconds
         if self.in_progress >= limits.waiting:
             raise busy(503, "too many requests are waiting: try again later", 2, code="busy")
         if self._by_client[client] >= limits.per_client:
@@ -150,11 +152,11 @@ class Admission:
         self._rate.check(client)
         self._by_client[client] += 1
         try:
-            async with asyncio.timeout(limits.seconds):
+            async with asyncio.timeout(most):
                 return await self._in_thread(client, work)
         except TimeoutError:
-            message = f"no answer within {limits.seconds:g} seconds: try again later"
-            raise busy(503, message, code="too_slow", time=limits.seconds) from None
+            message = f"no answer within {most:g} seconds: try again later"
+            raise busy(503, message, code="too_slow", time=most) from None
         finally:
             self._by_client[client] -= 1
             if not self._by_client[client]:

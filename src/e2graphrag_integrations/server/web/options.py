@@ -84,7 +84,8 @@ class Limits:
         waiting: Maximum number of requests that run or wait (status 503).
         per_client: The same, of one client (status 429).
         per_minute: Maximum number of requests of a client per minute (status 429).
-        seconds: Maximum time of a request, with its wait (status 503).
+        seconds: Maximum time of a request, with its wait (status 503); five times as much for the
+            cost of files.
         body_bytes: Maximum size of a request with JSON (status 413).
         body_seconds: Maximum time to receive a request, or a part of an answer (status 408).
         upload_bytes: Maximum size of an upload with all its files, and maximum number of characters

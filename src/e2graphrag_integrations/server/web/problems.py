@@ -18,6 +18,7 @@ from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     E2GraphRAGError,
     FileLimitError,
+    IndexGoneError,
     InvalidInputError,
     MissingDependencyError,
     ShardUnavailableError,
@@ -27,6 +28,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
     UnknownEntityError,
     UnknownNodeError,
+    VectorIndexError,
 )
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,12 @@ _HIDDEN: tuple[tuple[type[E2GraphRAGError], int, str], ...] = (
     (StoreLockedError, 409, "the index is being written elsewhere: try again later"),
     (StoreConnectionError, 503, "the database server cannot be reached: try again later"),
     (ShardUnavailableError, 503, "a part of the index cannot be asked: try again later"),
+    (
+        IndexGoneError,
+        503,
+        "the index was deleted, moved or replaced while the server ran: start the server again",
+    ),
+    (VectorIndexError, 503, "the server of the vectors refuses the request; see the server's log"),
     (ClosedError, 503, "the server is stopping"),
     (MissingDependencyError, 500, "the server lacks a package for this; see its log"),
     (
@@ -60,7 +68,7 @@ _MAX_MESSAGE = 2_000
 _UNREAD = (408, 413, 429, 503)
 """Statuses of requests that may not have been received in full."""
 
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """The places between the words of the name of a type."""
 
 _SHOWN = 3
@@ -83,6 +91,15 @@ class ErrorDetails:
     message: str
     code: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CodedMessage:
+    """A message that is no error, or part of one; see `ErrorDetails`."""
+
+    code: str
+    values: Mapping[str, Any]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -132,8 +149,8 @@ class Problem(Exception):  # noqa: N818 - the word for it in RFC 9457
 def code_of(kind: str) -> str:
     """Return the code of an error by its type.
 
-    >>> code_of("UnknownJobError")
-    'unknown_job'
+    >>> code_of("UnknownJobError"), code_of("LLMCallLimitError")
+    ('unknown_job', 'llm_call_limit')
     """
     return _CAPITAL.sub("_", kind.removesuffix("Error")).lower()
 
@@ -189,7 +206,7 @@ class Explainer:
         logger.warning("%s: %s", name, redact(str(error)), exc_info=_trace_of(error))
         for hidden, status, message in _HIDDEN:
             if isinstance(error, hidden):
-                return Problem(status, name, message)
+                return Problem(status, name, message, code_of(hidden.__name__))
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             return Problem(507, "NoSpaceError", "the server has no space left for this")
         if isinstance(error, E2GraphRAGError):
@@ -203,14 +220,17 @@ class Explainer:
         code, values = self._coded(text) if isinstance(text, CodedText) else ("", {})
         return ErrorDetails(type(error).__name__, self.shown(str(error)), code, values)
 
+    def message(self, text: CodedText) -> CodedMessage:
+        """Return a message for the client."""
+        return CodedMessage(*self._coded(text), self.shown(text))
+
     def _coded(self, text: CodedText) -> tuple[str, dict[str, Any]]:
         """Return the code and the values of a message for the client."""
         return text.code, {name: self._value(value) for name, value in text.values.items()}
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, CodedText):
-            code, values = self._coded(value)
-            return {"code": code, "values": values, "text": self.shown(value)}
+            return asdict(self.message(value))
         if isinstance(value, list | tuple):
             return [self._value(one) for one in value]
         return self.shown(value) if isinstance(value, str) else value

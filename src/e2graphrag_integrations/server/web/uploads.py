@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
-from e2graphrag_integrations._utils.failures import on_error
+from e2graphrag_integrations._utils.failures import CodedText, on_error
 from e2graphrag_integrations._utils.files import composed
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
@@ -58,6 +58,9 @@ _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 
 _MAX_FIELD = 1_000
 """Maximum number of bytes in another field."""
+
+_AROUND = 1_000
+"""Number of bytes of a form for each file, such as its name, which do not count."""
 
 
 class FileForm(BaseModel):
@@ -126,12 +129,18 @@ class Upload(Generic[F]):
         documents: list[SourceDocument] = []
         size, most = 0, self.limits.file_bytes
         unread: dict[str, E2GraphRAGError | Problem] = dict(self.refused)
+        warnings: dict[str, list[CodedText]] = {}
         for name, file in self.files.items():
             if is_stopped():
                 raise StoppedError("the upload was stopped")
             file.seek(0)
             try:
-                document = read_data(file.read(), name, limits=self.limits)
+                document = read_data(
+                    file.read(),
+                    name,
+                    limits=self.limits,
+                    on_warning=warnings.setdefault(name, []).append,
+                )
             except (UnreadableFileError, MissingDependencyError, FileLimitError) as error:
                 unread[name] = error
                 continue
@@ -141,7 +150,7 @@ class Upload(Generic[F]):
                     f"with {name!r}, the upload contains more than {most:,} characters: divide it"
                 )
             documents.append(document)
-        return Documents(documents, unread)
+        return Documents(documents, unread, {name: one for name, one in warnings.items() if one})
 
     async def aread(self) -> Documents:
         """Run `read` in a thread."""
@@ -151,10 +160,17 @@ class Upload(Generic[F]):
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of an upload, and why other files could not be read, by name."""
+    """The documents of an upload.
+
+    Attributes:
+        documents: The documents.
+        unread: Why other files could not be read, by name.
+        warnings: What may be wrong with texts, by the name of the file.
+    """
 
     documents: Sequence[SourceDocument]
     unread: Mapping[str, E2GraphRAGError | Problem]
+    warnings: Mapping[str, Sequence[CodedText]]
 
     def check(self) -> None:
         """Check that at least one file could be read.
@@ -185,7 +201,7 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
             empty, of an unknown kind, or have too long a name.
         InvalidInputError: If the name of a file is not allowed, or another field is invalid.
     """
-    if declared_length(request) > limits.upload_bytes:
+    if declared_length(request) > _most_received(limits):
         raise _too_large(limits)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
@@ -207,10 +223,11 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
     except MultiPartException as error:
         if error.message.startswith("Too many files"):
             message = f"Too many files: an upload may have {limits.upload_files:,}"
-            raise Problem(413, "TooLargeError", message) from error
+            values = {"most": limits.upload_files}
+            raise Problem(413, "TooLargeError", message, "too_many_files", values) from error
         if error.message.startswith("Part exceeded"):
             message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
-            raise Problem(413, "TooLargeError", message) from error
+            raise Problem(413, "TooLargeError", message, "form") from error
         raise Problem(400, "FormError", error.message) from error
     parts = received.multi_items()
     async with contextlib.AsyncExitStack() as undo:
@@ -218,6 +235,9 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
         undo.push_async_callback(received.close)
         parser.check_end()
         files, refused = _files([one for name, one in parts if name == FIELD])
+        total = sum(one.size or 0 for _, one in parts if isinstance(one, UploadFile))
+        if total > limits.upload_bytes:
+            raise _too_large(limits)
         values = _fields([one for one in parts if one[0] != FIELD], form)
         undo.pop_all()
     unpacked = min(LoaderLimits().unpacked_bytes, _UNPACKED * limits.upload_bytes)
@@ -248,6 +268,10 @@ def _close_files(parser: MultiPartParser) -> None:
     # The parser closes them only for errors of its own.
     for file in parser._files_to_close_on_error:  # noqa: SLF001
         file.close()
+
+
+def _most_received(limits: Limits) -> int:
+    return limits.upload_bytes + _AROUND * limits.upload_files
 
 
 def _too_large(limits: Limits) -> Problem:
@@ -284,7 +308,7 @@ class _Counting:
                 f"nothing was received for {self._limits.body_seconds:g} seconds",
             ) from None
         self._size += len(message.get("body", b""))
-        if self._size > self._limits.upload_bytes:
+        if self._size > _most_received(self._limits):
             raise _too_large(self._limits)
         return message
 

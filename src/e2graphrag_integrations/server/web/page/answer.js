@@ -201,7 +201,7 @@ function placeOf(node) {
 
 /** Return the pages of a hit, which the API has as *page 3* or *pages 3, 4*. */
 function pagesOf(node) {
-  const [, word, pages] = /^(pages?) (.*)$/.exec(node.pages);
+  const [, word, pages] = /^(pages?) (.*)$/s.exec(node.pages);
   return t(`hit.${word}`, { pages });
 }
 

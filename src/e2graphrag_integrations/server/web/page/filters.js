@@ -8,6 +8,7 @@ import { commaList, countOf, formatNumber, t } from "./i18n.js";
 const DOCUMENT_KEY = "document_id";
 const LISTED_VALUES = 8;
 const DAY = 86_400_000; // milliseconds
+const LAST_DAY = "9999-12-31"; // often means that there is no end
 const RANGE_OPERATORS = ["$gte", "$lte", "$lt"];
 
 /** The form of a filter in a text field. `id(name)` returns the id of a control. */
@@ -222,7 +223,7 @@ class RangeRow {
     this.title = title;
     this.isDate = (view?.kind ?? condition.kind) === "date";
     this.heading = h("div", { class: "row condition-head" }, h("strong", { class: "grow", dir: "auto" }, title));
-    const field = (name, value, bound) => h("input", { id: id(name), type: this.isDate ? "date" : "number", step: this.isDate ? null : "any", value: value ?? "", placeholder: bound });
+    const field = (name, value, bound) => h("input", { id: id(name), type: this.isDate ? "date" : "number", step: this.isDate ? null : "any", max: this.isDate ? LAST_DAY : null, value: value ?? "", placeholder: bound });
     this.from = field("from", condition.from, view?.least);
     this.to = field("to", condition.to, view?.greatest);
     const bounds = view ? t("filter.bounds", { least: shownBound(view.least), greatest: shownBound(view.greatest) }) : "";
@@ -240,9 +241,9 @@ class RangeRow {
     const [from, to] = [this.from.value, this.to.value];
     const operators = {};
     if (from) operators.$gte = this.isDate ? from : Number(from);
-    if (to && this.isDate) operators.$lt = dayAfter(to, 1); // a time on the last day belongs to it
-    else if (to) operators.$lte = Number(to);
-    return from || to ? operators : undefined;
+    if (to && !this.isDate) operators.$lte = Number(to);
+    else if (to && to < LAST_DAY) operators.$lt = dayAfter(to, 1); // a time on the last day belongs to it
+    return Object.keys(operators).length ? operators : undefined;
   }
 }
 

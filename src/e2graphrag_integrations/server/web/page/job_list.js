@@ -3,6 +3,7 @@
 import { api, followJob, reasonText, withQuery } from "./api.js";
 import { announce, busy, errorBox, clear, h, setStatus } from "./dom.js";
 import { commaList, countOf, formatSeconds, t, wordFor } from "./i18n.js";
+import { warningList } from "./upload.js";
 
 const LISTED_AT_MOST = 500; // documents in one answer of the server
 
@@ -59,11 +60,14 @@ export class JobList {
       const unread = Object.entries(job.result?.unread ?? {}).map(([name, reason]) => [name, reasonText(reason)]);
       for (const [name, reason] of unread) status.after(errorBox(reason.startsWith(`${name} `) ? reason : t("documents.problem", { document: name, reason })));
       for (const [document, reason] of Object.entries(job.result?.failed ?? {})) status.after(errorBox(t("documents.problem", { document, reason })));
+      const warnings = job.result?.warnings ?? {};
+      const found = warningList(warnings, Object.keys(warnings));
+      if (found) status.after(found);
       this.unindexed.add(unread);
     } catch (error) {
       setStatus(status, "");
       status.after(errorBox(error));
-      await this.keepUnlisted(names, error.message);
+      if (error.status === 200) await this.keepUnlisted(names, error.message); // else the job may have indexed them
     }
     stop.hidden = true;
     close.hidden = false;
@@ -105,11 +109,13 @@ function showStages(box, progress) {
 
 function describeResult(result) {
   if (!result) return t("job.done");
+  const warned = Object.keys(result.warnings ?? {}).length;
   const failed = Object.keys({ ...result.unread, ...result.failed }).length;
   const parts = [
     t("job.indexed", { count: result.documents ?? 0 }),
     result.skipped?.length ? t("job.unchanged", { count: result.skipped.length }) : "",
     result.empty?.length ? t("job.without_text", { count: result.empty.length }) : "",
+    warned ? t("job.warned", { count: warned }) : "",
     failed ? t("job.failed", { count: failed }) : "",
     result.llm_calls ? countOf(result.llm_calls, "call") : "",
     result.seconds?.total ? formatSeconds(result.seconds.total) : "",

@@ -181,7 +181,7 @@ function turnsOf(text) {
     .split("\n")
     .filter((line) => line.trim())
     .map((line) => {
-      const [, role, content] = /^\s*(?:(user|assistant)\s*:)?\s*(.*)$/i.exec(line);
+      const [, role, content] = /^\s*(?:(user|assistant)\s*:)?\s*(.*)$/is.exec(line);
       return { role: (role ?? "user").toLowerCase(), content };
     });
 }

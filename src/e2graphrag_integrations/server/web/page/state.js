@@ -20,10 +20,11 @@ export class IndexState extends EventTarget {
     this.timer = 0;
     this.reading = Promise.resolve();
     this.problem = h("div");
+    this.unread = h("div"); // why the state cannot be read
     this.text = h("p", { class: "facts grow", role: "status" });
     this.button = h("button", { type: "button", class: "small", id: "resume", hidden: true });
     this.button.addEventListener("click", () => busy(this.button, () => this.resume(started)));
-    clear(element, h("div", { class: "row" }, this.text, this.button), this.problem);
+    clear(element, h("div", { class: "row" }, this.text, this.button), this.problem, this.unread);
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.refresh();
     });
@@ -39,10 +40,19 @@ export class IndexState extends EventTarget {
     clearTimeout(this.timer);
     try {
       this.show(await api.get("state"));
+      this.tell("");
     } catch (error) {
       if (error.status === 401) return; // the log in follows
+      this.tell(error.status ? error.message : ""); // else a banner says it
     }
     if (!document.hidden) this.timer = setTimeout(() => this.refresh(), this.current?.writing ? WHILE_WRITING : OTHERWISE);
+  }
+
+  /** Say why the state below may be old, once; an empty text means that it is not. */
+  tell(message) {
+    if (this.unread.textContent === message) return;
+    clear(this.unread, message ? errorBox(message) : null);
+    this.element.hidden = false;
   }
 
   show(state) {

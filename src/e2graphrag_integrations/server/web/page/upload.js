@@ -18,10 +18,12 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
   const drop = h("div", { class: "drop" }, h("div", { class: "row" }, choose, chooseFolder), h("p", null, t("upload.drop")), h("p", { class: "hint" }, t("upload.hint", { size: formatBytes(limit) })), h("details", { class: "kinds" }, h("summary", null, t("upload.kinds")), h("p", { class: "hint" }, suffixes.join(" "))), input, folder);
   const box = h("section", { class: "card stack", "aria-label": t("upload.title") }, h("h2", null, t("upload.title")), drop, chosen);
 
-  let newest = null;
+  let control = null;
 
   async function estimate(files) {
-    newest = files;
+    control?.abort(); // other files were chosen meanwhile: the server need not read these
+    control = new AbortController();
+    const { signal } = control;
     jobs.closeFinished();
     unindexed.remove(files.map((file) => file.name));
     const accepted = withoutRefused(files);
@@ -29,12 +31,11 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
     if (!accepted.length) return;
     let cost;
     try {
-      cost = await api.post("documents/estimate", formOf(accepted));
+      cost = await api.post("documents/estimate", formOf(accepted), signal);
     } catch (error) {
-      if (files === newest) clear(chosen, errorBox(error));
+      if (!signal.aborted) clear(chosen, errorBox(error));
       return;
     }
-    if (files !== newest) return; // other files were chosen meanwhile
     const reasons = new Map([
       ...Object.entries(cost.unread).map(([name, reason]) => [name, reasonText(reason)]),
       ...cost.skipped.map((id) => [id, t("upload.unchanged")]),
@@ -105,6 +106,7 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
       chosen,
       h("ul", { class: "files" }, files.map((file) => h("li", { dir: "auto" }, file.name, h("span", { class: "hint" }, formatBytes(file.size))))),
       cost.replaces.length ? h("div", { class: "replaces" }, h("p", null, h("strong", null, t("upload.replaces", { count: cost.replaces.length }))), h("ul", { class: "files" }, cost.replaces.map((id) => h("li", { dir: "auto" }, id)))) : null,
+      warningList(cost.warnings, files.map((file) => file.name)),
       costTable(files.length, cost),
       h("div", { class: "row" }, index, cancel),
       trouble,
@@ -143,6 +145,14 @@ export function uploadBox(info, { jobs, unindexed, applyState }) {
   return box;
 }
 
+/** Return what may be wrong with the texts of the files with these names; null if nothing is. */
+export function warningList(warnings, names) {
+  const found = names.filter((name) => warnings[name]);
+  if (!found.length) return null;
+  const texts = found.flatMap((name) => warnings[name]).map(reasonText);
+  return h("div", { class: "warnings" }, h("p", null, h("strong", null, t("upload.warnings", { count: found.length }))), h("ul", { class: "files" }, texts.map((text) => h("li", { dir: "auto" }, text))));
+}
+
 const HIDDEN = /(?:^|\/)(?:\.|~\$|(?:desktop\.ini|thumbs\.db)$)/i; // also files that Windows and office programs hide
 
 /** Return the files of a folder without hidden ones, such as `.DS_Store` and those in `.git`; files that were chosen one by one stay. */
@@ -152,7 +162,7 @@ function withoutHidden(files) {
 
 /** Return a file by its path below the chosen folder, as `e2graphrag index` names it, or by its name. */
 function named(content, path) {
-  return { name: path || content.name, size: content.size, content };
+  return { name: (path || content.name).normalize(), size: content.size, content }; // a Mac may decompose letters
 }
 
 /** Return the files that were dropped, also those in folders. */

@@ -82,13 +82,13 @@ class WrittenPanel {
     }
     try {
       const cost = await api.post("answers/estimate", body);
-      if (this.estimated.key !== key) return;
+      if (this.estimated?.key !== key) return;
       this.estimated = { key, cost };
       const values = { hits: countOf(cost.passages.length, "hit"), model: cost.model, tokens: cost.prompt_tokens, most: cost.max_tokens };
       this.cost.textContent = sentences([t("written.cost", values), cost.left_out ? t("written.left_out", { count: cost.left_out }) : ""]);
       this.ask.disabled = false;
     } catch (error) {
-      if (this.estimated.key !== key) return;
+      if (this.estimated?.key !== key) return;
       this.estimated = null;
       this.cost.textContent = error.message;
     }
