@@ -22,6 +22,7 @@ from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.location import drop_index, index_exists, shown_path
 from e2graphrag_integrations.store.rows import checked_row, row_to_header
+from e2graphrag_integrations.store.sqlite import check_no_log
 from e2graphrag_integrations.store.store import Store
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +59,8 @@ def copy_index(
         InvalidInputError: If the source does not exist, the target does, or `lock_timeout` is no
             number of seconds.
         CorruptStoreError: If a row of the source is damaged.
-        StoreError: If the source cannot be read, or the target cannot be written.
+        StoreError: If the source cannot be read, or the target cannot be written, or a deleted index
+            at its path is open.
         MissingDependencyError: If psycopg is needed and not installed.
     """
     origin, destination = checked_path(source), checked_path(target)
@@ -67,8 +69,10 @@ def copy_index(
         raise InvalidInputError("an in-memory index cannot be copied: pass a file or a URL")
     if not index_exists(origin):
         raise InvalidInputError(f"{shown_path(origin)} does not exist")
-    if not is_postgres_url(destination) and index_exists(destination):
-        raise InvalidInputError(f"{destination} already exists: choose a new file")
+    if not is_postgres_url(destination):
+        if index_exists(destination):
+            raise InvalidInputError(f"{destination} already exists: choose a new file")
+        check_no_log(destination)
     with contextlib.closing(Store(origin, timeout=lock_timeout)) as store:
         copy_store(store, destination, timeout=lock_timeout)
 

@@ -51,6 +51,7 @@ from e2graphrag_integrations.store.records import (
     document_from_fields,
     encode_sentences,
 )
+from e2graphrag_integrations.store.sqlite import check_no_log
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.entity_edits import read_edits, write_edits
 from e2graphrag_integrations.text.tags import TagSet
@@ -192,6 +193,8 @@ def import_folder(folder: str | Path, path: str | Path, *, lock_timeout: float =
     source, target = Path(folder), str(path)
     if target == MEMORY or index_exists(target):
         raise InvalidInputError(f"{shown_path(target)} already exists: choose a new file")
+    if not is_postgres_url(target):
+        check_no_log(target)
     temporary = MEMORY if is_postgres_url(target) else f"{target}.new-{uuid.uuid4().hex}"
     try:
         with (source / _LINES).open("rb") as file:
