@@ -554,6 +554,28 @@ def test_a_changed_working_directory_does_not_matter(tmp_path, open_index, story
     assert sorted(one.name for one in tmp_path.iterdir()) == ["i.e2g", "i.e2g.snapshot", "sub"]
 
 
+@pytest.mark.parametrize("name", ["file:i.e2g", f"{'x' * 243}.e2g"])
+def test_odd_names_of_files_work(tmp_path, open_index, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with open_index(name) as rag:
+        rag.add(numbered(2))
+        for _ in range(2):
+            rag.copy_to(f"{name[:-4]}.c")
+        rag.export_to(f"{name[:-4]}-e")
+    E2GraphRAG.import_from(f"{name[:-4]}-e", f"{name[:-4]}.i")
+    for made in (name, f"{name[:-4]}.c", f"{name[:-4]}.i"):
+        assert Path(made).is_file()
+        with open_index(made) as again:
+            assert len(again.document_ids) == 1
+
+
+def test_a_name_that_leaves_no_room_for_a_journal_is_refused(tmp_path, open_index):
+    with pytest.raises(InvalidInputError, match="too long"):
+        open_index(tmp_path / f"{'x' * 246}.e2g")
+    with open_index() as rag, pytest.raises(InvalidInputError, match="too long"):
+        rag.copy_to(tmp_path / f"{'x' * 246}.e2g")
+
+
 def test_a_reader_who_may_not_write_sees_what_others_write(index_file, open_index, monkeypatch):
     with monkeypatch.context() as reading:
         reading.setattr(os, "access", lambda *_: False)

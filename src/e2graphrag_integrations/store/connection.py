@@ -31,7 +31,9 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
     Raises:
         NotAnIndexError: If the file is too short to be an SQLite file.
     """
-    target = path
+    # Absolute, because SQLite may read "file:notes.e2g" as a URI.
+    target = path if path == MEMORY else str(Path(path).absolute())
+    is_uri = False
     if 0 < file_size(path) < _HEADER_BYTES:
         # SQLite would treat the file as an empty database and overwrite it.
         raise NotAnIndexError(
@@ -39,15 +41,15 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
         )
     if is_read_only(path):
         # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
-        target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+        target, is_uri = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1", True
     elif path != MEMORY and not create:
-        target = f"{Path(path).absolute().as_uri()}?mode=rw"
+        target, is_uri = f"{Path(path).absolute().as_uri()}?mode=rw", True
     return sqlite3.connect(
         target,
         timeout=timeout,
         isolation_level=None,
         check_same_thread=False,
-        uri=target != path,
+        uri=is_uri,
     )
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +13,7 @@ from typing import Any, Self
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files import replace_file
+from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
@@ -50,6 +49,9 @@ _BATCH = 500
 _CHECKPOINT_TIMEOUT = 1000
 """Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
 
+
+_LONGEST_SUFFIX = "-journal"
+"""Longest suffix of the files that must be beside an index."""
 
 _REPLACE_TIMEOUT = 5.0
 """Seconds to wait for a lock on a file that a copy will replace."""
@@ -429,19 +431,13 @@ class SQLiteDatabase:
         Raises:
             StoreError: If the copy cannot be written.
         """
-        temporary = Path(f"{path}.new-{uuid.uuid4().hex}")
         try:
-            with self._read_lock:
+            with new_path(Path(path), replace=True) as temporary, self._read_lock:
                 db = self._reader()
                 self._check_identity()
-                db.execute("VACUUM INTO ?", (str(temporary),))
-            replace_file(temporary, Path(path))
+                db.execute("VACUUM INTO ?", (str(temporary.absolute()),))
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_error(error, str(path)) from error
-        except OSError as error:
-            raise StoreError(f"{path} could not be written: {error}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def close(self, *, merge_log: bool = True) -> None:
         """Merge the write-ahead log into the file, then close the file; idempotent.
@@ -476,12 +472,19 @@ def _check_place(path: str) -> None:
     """Check that there may be a file at a path.
 
     Raises:
-        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
+        InvalidInputError: If the path is a folder, its parent folder does not exist, or its name is
+            too long.
     """
     if Path(path).is_dir():
         raise InvalidInputError(f"{path} is a folder: pass the path of a file")
     if not Path(path).absolute().parent.is_dir():
         raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
+    try:
+        Path(f"{path}{_LONGEST_SUFFIX}").stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be used: {error}") from error
 
 
 def check_replaceable(path: str) -> None:
