@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 
 import pytest
 
 from e2graphrag_integrations import SourceDocument, Span
-from e2graphrag_integrations.errors import DuplicateDocumentError, UnknownDocumentError
+from e2graphrag_integrations.errors import (
+    DuplicateDocumentError,
+    StoreError,
+    UnknownDocumentError,
+)
 from e2graphrag_integrations.indexing import inputs, planning
 from e2graphrag_integrations.indexing.inputs import as_documents, declare_language, with_languages
 from e2graphrag_integrations.indexing.spool import SelectedDocuments, SpooledDocuments
@@ -46,6 +51,12 @@ def test_documents_come_back_from_the_file_as_they_were():
     assert (spooled[-1], spooled[3:5], len(spooled)) == (MANY[-1], MANY[3:5], 60)
     with pytest.raises(IndexError):
         spooled[60]
+
+
+def test_a_temporary_folder_that_cannot_be_used_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(StoreError, match="TMPDIR"):
+        SpooledDocuments()
 
 
 def test_documents_of_a_list_are_not_written():

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import sqlite3
 import sys
 import threading
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument
+from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, SourceDocument, copy_index
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
@@ -536,3 +538,103 @@ def test_a_delete_counts_the_chunks_and_summaries_of_all_its_documents(open_inde
     deleted = rag.delete(["a", "b"])
     assert added.summaries > 2
     assert (deleted.chunks, deleted.summaries) == (added.chunks, added.summaries)
+
+
+def test_a_changed_working_directory_does_not_matter(tmp_path, open_index, story, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rag = open_index("i.e2g")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    rag.add(story)
+    assert rag.retrieve("Anna").nodes
+    assert rag.path == "i.e2g"
+    with pickle.loads(pickle.dumps(rag)) as again:  # noqa: S301
+        assert again.document_ids == ["story"]
+    rag.close()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["i.e2g", "i.e2g.snapshot", "sub"]
+
+
+@pytest.mark.parametrize("name", ["file:i.e2g", f"{'x' * 243}.e2g"])
+def test_odd_names_of_files_work(tmp_path, open_index, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with open_index(name) as rag:
+        rag.add(numbered(2))
+        for _ in range(2):
+            rag.copy_to(f"{name[:-4]}.c")
+        rag.export_to(f"{name[:-4]}-e")
+    E2GraphRAG.import_from(f"{name[:-4]}-e", f"{name[:-4]}.i")
+    for made in (name, f"{name[:-4]}.c", f"{name[:-4]}.i"):
+        assert Path(made).is_file()
+        with open_index(made) as again:
+            assert len(again.document_ids) == 1
+
+
+def test_a_name_that_leaves_no_room_for_a_journal_is_refused(tmp_path, open_index):
+    with pytest.raises(InvalidInputError, match="too long"):
+        open_index(tmp_path / f"{'x' * 246}.e2g")
+    with open_index() as rag, pytest.raises(InvalidInputError, match="too long"):
+        rag.copy_to(tmp_path / f"{'x' * 246}.e2g")
+
+
+def test_a_reader_who_may_not_write_sees_what_others_write(index_file, open_index, monkeypatch):
+    with monkeypatch.context() as reading:
+        reading.setattr(os, "access", lambda *_: False)
+        reader = open_index(index_file)
+    known = reader.document_ids
+    with open_index(index_file) as owner:
+        owner.add(numbered(2, "while open"))
+        assert reader.document_ids == [*known, "while open"]
+    assert reader.document_ids == [*known, "while open"]
+
+
+def test_a_link_in_a_read_only_folder_finds_the_log_of_its_index(tmp_path, open_index, monkeypatch):
+    link = tmp_path / "links" / "i.e2g"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "i.e2g")
+    owner = open_index(tmp_path / "i.e2g")
+    owner.add(numbered(2))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert open_index(link).document_ids == owner.document_ids
+
+
+@pytest.mark.parametrize("write", ["copy_to", "copy_index", "import_from"])
+def test_a_file_that_is_open_is_not_replaced(tmp_path, open_index, index_file, write):
+    """Its log would be taken for that of the new file."""
+    target = tmp_path / "target.e2g"
+    holder = open_index(target)
+    holder.add(numbered(3))
+    with open_index(index_file) as rag:
+        rag.export_to(tmp_path / "exported")
+        if write == "copy_to":
+            with pytest.raises(StoreError, match=r"it is open"):
+                rag.copy_to(index_file)
+            work = partial(rag.copy_to, target)
+        else:
+            target.unlink()
+            work = {
+                "copy_index": partial(copy_index, index_file, target),
+                "import_from": partial(E2GraphRAG.import_from, tmp_path / "exported", target),
+            }[write]
+        with pytest.raises(StoreError, match=r"it is open.*target\.e2g-wal"):
+            work()
+        if write == "copy_to":
+            assert holder.document_ids
+        holder.close()
+        (tmp_path / "target.e2g-wal").unlink(missing_ok=True)  # of the deleted file
+        work()
+        assert open_index(target).document_ids == rag.document_ids
+
+
+def test_closing_a_replaced_index_loses_nothing_of_the_new_one(tmp_path, open_index, story):
+    path, other = tmp_path / "i.e2g", tmp_path / "o.e2g"
+    rag = open_index(path)
+    with open_index(other) as one:
+        one.add(numbered(3))
+    rag.store.database.vacuum()  # leaves an empty log
+    other.replace(path)
+    new = open_index(path)
+    new.add(story)
+    rag.close()
+    assert "story" in new.document_ids
+    new.close()
+    assert "story" in open_index(path).document_ids

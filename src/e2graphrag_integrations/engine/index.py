@@ -250,7 +250,7 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
             InvalidInputError: If an argument is invalid, the folder is not a complete export, or
                 the index already exists.
             StoreLockedError: If another process is writing for longer than `lock_timeout`.
-            StoreError: If the index cannot be written.
+            StoreError: If the index cannot be written, or a deleted one at the path is open.
         """
         from e2graphrag_integrations.portability.export_import import import_folder
 
@@ -260,9 +260,8 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
     def read_graph(self, work: Callable[[PropertyGraph], T], options: GraphOptions) -> T:
         """Return the result of a function of the property graph; see `GraphExports`."""
         from e2graphrag_integrations.portability.property_graph import PropertyGraph
-        from e2graphrag_integrations.portability.reopening import absolute_path
 
-        name = absolute_path(self.path)
+        name = self._store.absolute_path
         return self._session.read(
             lambda snapshot, _: work(PropertyGraph(snapshot, self._store, options, name))
         )
@@ -277,7 +276,7 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
             InvalidInputError: If the URL is one of an existing index, the path is a folder, or its
                 folder does not exist.
             NotAnIndexError: If there is another file at the path.
-            StoreError: If the copy cannot be written.
+            StoreError: If the copy cannot be written, or an index at the path is open.
         """
         from e2graphrag_integrations.portability.copying import copy_store
 
@@ -302,14 +301,11 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
         Raises:
             NotPicklableError: If an argument cannot be pickled and a search needs it.
         """
-        from e2graphrag_integrations.portability.reopening import (
-            absolute_path,
-            picklable_arguments,
-        )
+        from e2graphrag_integrations.portability.reopening import picklable_arguments
 
         manifest = self._store.manifest()
         arguments, not_recorded = picklable_arguments(repr(self), self._arguments, manifest)
-        path, content = absolute_path(self.path), self.content()
+        path, content = self._store.absolute_path, self.content()
         return self._reopen, (path, arguments, content, self._index.not_recorded or not_recorded)
 
     @classmethod

@@ -6,21 +6,34 @@ Those of an iterator would all have to stay in memory until then.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import threading
 import weakref
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
+from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.store.records import (
     canonical_json,
     document_fields,
     document_from_fields,
 )
 from e2graphrag_integrations.types import SourceDocument
+
+
+@contextlib.contextmanager
+def _temporary_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"many documents wait in a temporary file, which cannot be used ({error}): free space "
+            "in the folder of temporary files, choose another with TMPDIR, or pass fewer at once"
+        ) from error
 
 
 class _LazyDocuments(Sequence[SourceDocument]):
@@ -45,11 +58,12 @@ class SpooledDocuments(_LazyDocuments):
         documents: The first documents.
 
     Raises:
-        OSError: If the file cannot be written, for example because the disk is full.
+        StoreError: If the file cannot be written, for example because the disk is full.
     """
 
     def __init__(self, documents: Iterable[SourceDocument] = ()) -> None:
-        self._file = tempfile.TemporaryFile(prefix="e2graphrag-")  # noqa: SIM115 - closed below
+        with _temporary_errors():
+            self._file = tempfile.TemporaryFile(prefix="e2graphrag-")  # noqa: SIM115 - closed below
         weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()
         self._starts = array("q")
@@ -75,7 +89,7 @@ class SpooledDocuments(_LazyDocuments):
     def _write(self, document: SourceDocument) -> tuple[int, int]:
         """Return where a document was written, and its length in bytes."""
         encoded = canonical_json([document.id, document_fields(document)]).encode()
-        with self._lock:
+        with self._lock, _temporary_errors():
             start = self._end
             self._file.seek(start)
             self._file.write(encoded)
@@ -83,7 +97,7 @@ class SpooledDocuments(_LazyDocuments):
         return start, len(encoded)
 
     def _at(self, row: int) -> SourceDocument:
-        with self._lock:
+        with self._lock, _temporary_errors():  # a seek writes what is in the buffer
             self._file.seek(self._starts[row])
             encoded = self._file.read(self._sizes[row])
         return document_from_fields(*json.loads(encoded))

@@ -66,7 +66,6 @@ from e2graphrag_integrations.options import (
 )
 from e2graphrag_integrations.pages import SOURCE_ID
 from e2graphrag_integrations.portability.reopening import (
-    absolute_path,
     check_exists,
     picklable_arguments,
 )
@@ -606,7 +605,7 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
             NotPicklableError: If an argument cannot be pickled and a search needs it.
         """
         rag = self.rag
-        path, manifest = absolute_path(rag.path), rag.store.manifest()
+        path, manifest = rag.store.absolute_path, rag.store.manifest()
         what = f"{type(self).__name__}({path!r})"
         arguments, not_recorded = picklable_arguments(what, self._opened_with(), manifest)
         return self._reopen, (path, arguments, rag.content(), rag.not_recorded or not_recorded)
@@ -650,8 +649,8 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
         """
         self.build()
         target = _local_file(path, creates=True)
-        own_path = self.rag.path
-        if Path(own_path).is_file() and target.exists() and target.samefile(own_path):
+        own = self.rag.store.file
+        if own is not None and own.is_file() and target.exists() and target.samefile(own):
             return
         self.rag.copy_to(target)
 

@@ -104,7 +104,6 @@ from e2graphrag_integrations.options import (
     grouped,
 )
 from e2graphrag_integrations.portability.reopening import (
-    absolute_path,
     check_exists,
     picklable_arguments,
     reduces_itself,
@@ -292,7 +291,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         with on_error(undo):
             if struct.encoded and (content := struct.content):
                 rag.restore(content, ())
-            struct.location = absolute_path(rag.path)
+            struct.location = rag.store.absolute_path
             struct.attach(rag)
             if not rag.made_with and transformations is None:
                 warn_about_ignored_settings(rag.settings.chunk_size, has_chunk_size=is_sized)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files import replace_file
-from e2graphrag_integrations._utils.new_path import move_to_new
+from e2graphrag_integrations._utils.files import delete_if_unused
+from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_seconds
 from e2graphrag_integrations.errors import InvalidInputError, StoreError
@@ -22,6 +21,7 @@ from e2graphrag_integrations.settings import checked_path
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.location import drop_index, index_exists, shown_path
 from e2graphrag_integrations.store.rows import checked_row, row_to_header
+from e2graphrag_integrations.store.sqlite import check_no_log
 from e2graphrag_integrations.store.store import Store
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +58,8 @@ def copy_index(
         InvalidInputError: If the source does not exist, the target does, or `lock_timeout` is no
             number of seconds.
         CorruptStoreError: If a row of the source is damaged.
-        StoreError: If the source cannot be read, or the target cannot be written.
+        StoreError: If the source cannot be read, the target cannot be written, or a deleted index
+            at its path is open.
         MissingDependencyError: If psycopg is needed and not installed.
     """
     origin, destination = checked_path(source), checked_path(target)
@@ -90,19 +91,26 @@ def copy_store(store: Store, target: str, *, replace: bool = False, timeout: flo
     if is_postgres_url(target):
         _copy_to_database(store, target, timeout)
         return
-    temporary = f"{target}.new-{uuid.uuid4().hex}"
-    try:
-        with contextlib.closing(Store(temporary)) as copy:
-            _copy_rows(store, copy)
-        if replace:
-            replace_file(Path(temporary), Path(target))
-        else:
-            move_to_new(Path(temporary), Path(target))
-    except OSError as error:
-        raise StoreError(f"{target} could not be written: {error}") from error
-    finally:
-        for leftover in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
-            Path(leftover).unlink(missing_ok=True)
+    with new_index(target, replace=replace) as copy:
+        _copy_rows(store, copy)
+
+
+@contextlib.contextmanager
+def new_index(target: str, *, replace: bool = False) -> Iterator[Store]:
+    """Yield an index that gets its name after the block; nothing is left after an error.
+
+    Raises:
+        InvalidInputError: If the target exists, unless it is replaced.
+        StoreError: If the target cannot be written, or is open.
+    """
+    check_no_log(target)
+    with new_path(Path(target), replace=replace) as temporary:
+        try:
+            with contextlib.closing(Store(temporary)) as store:
+                yield store
+        finally:
+            for suffix in ("-wal", "-shm"):
+                delete_if_unused(Path(f"{temporary}{suffix}"))
 
 
 def _copy_to_database(store: Store, target: str, timeout: float) -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
-import uuid
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,8 +22,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.decoding import check_format_version
-from e2graphrag_integrations._utils.files import rename_new
-from e2graphrag_integrations._utils.new_path import move_to_new
+from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.edits import EntityEdits
@@ -37,7 +34,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
-from e2graphrag_integrations.portability.copying import copy_store
+from e2graphrag_integrations.portability.copying import copy_store, new_index
 from e2graphrag_integrations.portability.graph_formats import FILE_FORMATS
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.settings import Settings
@@ -97,25 +94,17 @@ def export_folder(store: Store, folder: str | Path) -> None:
             "or write a graph with export_graph (e2graphrag export graph), which knows "
             f"{', '.join(FILE_FORMATS)}"
         )
-    if target.exists():
-        raise InvalidInputError(f"{target} already exists: choose a new folder")
-    temporary = target.with_name(f"{target.name}.new-{uuid.uuid4().hex}")
     try:
-        temporary.mkdir()
-        with store.read_transaction():
+        with new_path(target) as temporary, store.read_transaction():
+            temporary.mkdir()
             headers, nodes = store.document_headers(), list(store.all_nodes())
             check_row_counts(store.path, headers, nodes)
             rows = _write_vectors(store, nodes, temporary / _VECTORS)
             _write_lines(temporary, _lines(store, headers, nodes, rows))
-        rename_new(temporary, target)
     except KeyError as error:
         raise CorruptStoreError(
             f"{store.path}: a row references missing content; run verify()"
         ) from error
-    except OSError as error:
-        raise StoreError(f"{target} could not be written: {error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_vectors(store: Store, nodes: Sequence[StoredNode], path: Path) -> dict[bytes, int]:
@@ -192,26 +181,20 @@ def import_folder(folder: str | Path, path: str | Path, *, lock_timeout: float =
     source, target = Path(folder), str(path)
     if target == MEMORY or index_exists(target):
         raise InvalidInputError(f"{shown_path(target)} already exists: choose a new file")
-    temporary = MEMORY if is_postgres_url(target) else f"{target}.new-{uuid.uuid4().hex}"
+    in_database = is_postgres_url(target)
     try:
         with (source / _LINES).open("rb") as file:
             _check_digest(file, source)
             file.seek(0)
-            with contextlib.closing(Store(temporary)) as store:
+            with contextlib.closing(Store(MEMORY)) if in_database else new_index(target) as store:
                 _import_lines(store, source, file)
                 problems = verify_store(store).problems
                 if problems:
                     raise InvalidInputError(f"{source} is not a valid export: {problems[0]}")
-                if temporary == MEMORY:
+                if in_database:
                     copy_store(store, target, timeout=lock_timeout)
-        if temporary != MEMORY:
-            move_to_new(Path(temporary), Path(target))
     except OSError as error:
         raise InvalidInputError(f"{source} cannot be read as an export: {error}") from error
-    finally:
-        if temporary != MEMORY:
-            for file_name in (temporary, f"{temporary}-wal", f"{temporary}-shm"):
-                Path(file_name).unlink(missing_ok=True)
 
 
 def _check_digest(file: BinaryIO, source: Path) -> None:

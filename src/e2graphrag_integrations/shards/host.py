@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import IndexGoneError, UnknownDocumentError
+from e2graphrag_integrations.errors import IndexGoneError
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport, VerifyReport
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
@@ -288,16 +287,8 @@ class ShardHost:
 
     def delete(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents; those that do not exist are left out."""
-        report = DeleteReport()
-        for id_ in ids:
-            with suppress(UnknownDocumentError):
-                one = self._rag.delete([id_])
-                report = DeleteReport(
-                    report.documents + one.documents,
-                    report.chunks + one.chunks,
-                    report.summaries + one.summaries,
-                )
-        return report
+        known = self._rag.queued_ids().union(self._rag.store.hashes_and_languages(ids)[0])
+        return self._rag.delete(id_ for id_ in ids if id_ in known)
 
     def put_tag_set(self, tag_set: TagSet) -> None:
         """Set the tags."""

@@ -40,6 +40,7 @@ from e2graphrag_integrations.options import (
     Options,
     WriteOptions,
 )
+from e2graphrag_integrations.portability.reopening import absolute_path
 from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import (
     DeleteReport,
@@ -129,7 +130,7 @@ def open_shards(
     strategy = HybridStrategy() if strategy is None else strategy
     check_strategy(strategy)
     actors = (ThreadShards() if engine is None else engine).start(
-        [ShardSpec(one, arguments) for one in locations]
+        [ShardSpec(absolute_path(one), arguments) for one in locations]
     )
     calls = ShardCalls(actors, [shown_path(one) for one in locations])
     with on_error(lambda _: calls.close()):

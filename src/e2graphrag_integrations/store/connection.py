@@ -31,7 +31,9 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
     Raises:
         NotAnIndexError: If the file is too short to be an SQLite file.
     """
-    target = path
+    # Absolute, because SQLite may read "file:notes.e2g" as a URI.
+    target = path if path == MEMORY else str(Path(path).absolute())
+    is_uri = False
     if 0 < file_size(path) < _HEADER_BYTES:
         # SQLite would treat the file as an empty database and overwrite it.
         raise NotAnIndexError(
@@ -39,15 +41,15 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
         )
     if is_read_only(path):
         # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
-        target = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+        target, is_uri = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1", True
     elif path != MEMORY and not create:
-        target = f"{Path(path).absolute().as_uri()}?mode=rw"
+        target, is_uri = f"{Path(path).absolute().as_uri()}?mode=rw", True
     return sqlite3.connect(
         target,
         timeout=timeout,
         isolation_level=None,
         check_same_thread=False,
-        uri=target != path,
+        uri=is_uri,
     )
 
 
@@ -60,18 +62,35 @@ def file_identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def file_version(path: str) -> object:
+    """Return a value that changes whenever another process writes to an index file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - as above
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, log_file(path).exists()
+
+
+def log_file(path: str) -> Path:
+    """Return the write-ahead log of an index file, which exists while the file is open.
+
+    SQLite follows symbolic links: the log is beside the file, not beside the link.
+    """
+    return Path(f"{os.path.realpath(path)}-wal")
+
+
 def file_size(path: str) -> int:
     """Return the size of the index file and its write-ahead log in bytes; 0 if in memory."""
-    files = () if path == MEMORY else (Path(path), Path(f"{path}-wal"))
+    files = () if path == MEMORY else (Path(path), log_file(path))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
 def is_read_only(path: str) -> bool:
     """Return whether the file exists, cannot be written, and is not open in any process."""
     file = Path(path)
-    if path == MEMORY or not file.exists() or Path(f"{path}-wal").exists():
+    if path == MEMORY or not file.exists() or log_file(path).exists():
         return False
-    return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
+    return not (os.access(file, os.W_OK) and os.access(log_file(path).parent, os.W_OK))
 
 
 def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +13,7 @@ from typing import Any, Self
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.files import replace_file
+from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
@@ -28,7 +27,9 @@ from e2graphrag_integrations.store.connection import (
     connect,
     file_identity,
     file_size,
+    file_version,
     is_read_only,
+    log_file,
     translate_error,
 )
 from e2graphrag_integrations.store.database import LeaseHolder, Transaction
@@ -49,6 +50,9 @@ _CHECKPOINT_TIMEOUT = 1000
 """Maximum milliseconds that `vacuum` waits for readers before it keeps the write-ahead log."""
 
 
+_LONGEST_SUFFIX = "-journal"
+"""Longest suffix of the files that must be beside an index."""
+
 _REPLACE_TIMEOUT = 5.0
 """Seconds to wait for a lock on a file that a copy will replace."""
 
@@ -65,6 +69,8 @@ class SQLiteDatabase:
             creates the file if there is none.
 
     Attributes:
+        path: The path as given, for messages.
+        location: The absolute path, because the working directory may change; ":memory:" remains.
         index_lock: Excludes other writers during an operation that spans many transactions.
         reference_error: The error of a statement that references a missing row.
 
@@ -86,6 +92,7 @@ class SQLiteDatabase:
         identity: tuple[int, int] | None = None,
     ) -> None:
         self.path = str(path)
+        self.location = self.path if self.path == MEMORY else str(Path(path).absolute())
         self._timeout = timeout
         self._write_lock = process_rlock()
         # A file has a second connection for reads, so that readers do not wait while a writer
@@ -97,6 +104,7 @@ class SQLiteDatabase:
         self._connection: sqlite3.Connection | None = None
         self._read_connection: sqlite3.Connection | None = None
         self._identity = identity
+        self._read_version: object = None  # of a read-only file: SQLite expects no changes
         self._is_closed = False
         self._owner = self._process = os.getpid()
         self._locked_for_fork: list[Any] = []
@@ -118,7 +126,10 @@ class SQLiteDatabase:
         else:
             self._connection = self._connect_again()
         self._prepare(self._connection, may_create=may_create)
-        self._read_connection = self._connection if self.path == MEMORY else self._connect_again()
+        if self.path == MEMORY:
+            self._read_connection = self._connection
+        else:
+            self._reader()
 
     def _prepare(self, db: sqlite3.Connection, *, may_create: bool = True) -> None:
         db.execute("PRAGMA foreign_keys = ON")
@@ -152,11 +163,6 @@ class SQLiteDatabase:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @property
-    def location(self) -> str:
-        """The absolute path of the file; ":memory:" remains."""
-        return self.path if self.path == MEMORY else str(Path(self.path).absolute())
-
-    @property
     def is_closed(self) -> bool:
         """Whether the database is closed."""
         return self._is_closed
@@ -169,7 +175,7 @@ class SQLiteDatabase:
     @property
     def snapshot_folder(self) -> Path | None:
         """The folder next to the file; None for an in-memory database."""
-        return None if self.path == MEMORY else Path(f"{self.path}.snapshot")
+        return None if self.path == MEMORY else Path(f"{self.location}.snapshot")
 
     def check_writable(self) -> None:
         """Reject a write in a forked process, and to a file that is gone.
@@ -195,14 +201,26 @@ class SQLiteDatabase:
     def _reader(self) -> sqlite3.Connection:
         """Return the connection for reads. Needs the read lock."""
         self._check_usable()
-        if self._read_connection is None:  # closed before a fork
-            self._read_connection = self._connect_again()
-        return self._read_connection
+        db = self._read_connection
+        if db is not None and not self._is_outdated(db):
+            return db
+        if db is not None:
+            db.close()
+        self._read_connection = None
+        self._read_version = file_version(self.location) if is_read_only(self.location) else None
+        self._read_connection = db = self._connect_again()
+        return db
+
+    def _is_outdated(self, db: sqlite3.Connection) -> bool:
+        """Return whether somebody who may write has changed a file that is read-only here."""
+        if self._read_version is None or db.in_transaction:
+            return False
+        return self._read_version != file_version(self.location)
 
     def _connect_again(self) -> sqlite3.Connection:
         self._check_identity()
         try:
-            connection = connect(self.path, self._timeout)
+            connection = connect(self.location, self._timeout)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.DatabaseError as error:
@@ -262,7 +280,7 @@ class SQLiteDatabase:
         """Raise if the path now has a different file: reads would be stale and writes lost."""
         if self.path == MEMORY:
             return
-        found = file_identity(self.path)
+        found = file_identity(self.location)
         if found is None:
             raise IndexGoneError(
                 f"{self.path} was deleted or moved while it was open: put the file back, or close "
@@ -362,7 +380,7 @@ class SQLiteDatabase:
     def size(self) -> int:
         """Return the size of the database in bytes."""
         if self.path != MEMORY:
-            return file_size(self.path)
+            return file_size(self.location)
         [(pages,)] = self.read("PRAGMA page_count")
         [(page_size,)] = self.read("PRAGMA page_size")
         return int(pages) * int(page_size)
@@ -372,7 +390,7 @@ class SQLiteDatabase:
         if self.path == MEMORY:
             return self
         self._check_identity()
-        return type(self)(self.path, identity=self._identity)
+        return type(self)(self.location, identity=self._identity)
 
     def vacuum(self) -> None:
         """Rewrite the file without its free pages, and merge the write-ahead log into it."""
@@ -413,19 +431,13 @@ class SQLiteDatabase:
         Raises:
             StoreError: If the copy cannot be written.
         """
-        temporary = Path(f"{path}.new-{uuid.uuid4().hex}")
         try:
-            with self._read_lock:
+            with new_path(Path(path), replace=True) as temporary, self._read_lock:
                 db = self._reader()
                 self._check_identity()
-                db.execute("VACUUM INTO ?", (str(temporary),))
-            replace_file(temporary, Path(path))
+                db.execute("VACUUM INTO ?", (str(temporary.absolute()),))
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_error(error, str(path)) from error
-        except OSError as error:
-            raise StoreError(f"{path} could not be written: {error}") from error
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def close(self, *, merge_log: bool = True) -> None:
         """Merge the write-ahead log into the file, then close the file; idempotent.
@@ -437,29 +449,42 @@ class SQLiteDatabase:
             if self._process != os.getpid():
                 self.after_fork_in_child()
             self._is_closed = True
-            if self._connection is not None and merge_log:
+            if self._connection is not None and merge_log and not self._is_replaced():
                 # A damaged file cannot be merged.
                 with contextlib.suppress(sqlite3.DatabaseError, UnicodeDecodeError):
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._close_connections()
 
     def _close_connections(self) -> None:
+        # SQLite finds the log by its name, and would delete that of the new file.
+        end = leak if self._is_replaced() else sqlite3.Connection.close
         for connection in {self._read_connection, self._connection}:
             if connection is not None:
-                connection.close()
+                end(connection)
         self._connection = self._read_connection = None
+
+    def _is_replaced(self) -> bool:
+        """Return whether another file now has the path."""
+        return file_identity(self.location) not in (None, self._identity)
 
 
 def _check_place(path: str) -> None:
     """Check that there may be a file at a path.
 
     Raises:
-        InvalidInputError: If the path is a folder, or if its parent folder does not exist.
+        InvalidInputError: If the path is a folder, its parent folder does not exist, or its name is
+            too long.
     """
     if Path(path).is_dir():
         raise InvalidInputError(f"{path} is a folder: pass the path of a file")
     if not Path(path).absolute().parent.is_dir():
         raise InvalidInputError(f"the folder {Path(path).absolute().parent} does not exist")
+    try:
+        Path(f"{path}{_LONGEST_SUFFIX}").stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be used: {error}") from error
 
 
 def check_replaceable(path: str) -> None:
@@ -471,6 +496,9 @@ def check_replaceable(path: str) -> None:
         StoreError: If it cannot be read.
     """
     _check_place(path)
+    if not Path(path).exists():
+        check_no_log(path)
+        return
     if not file_size(path):
         return
     try:
@@ -480,3 +508,20 @@ def check_replaceable(path: str) -> None:
         raise translate_error(error, path) from error
     if application != APPLICATION_ID:
         raise NotAnIndexError(f"{path} is an SQLite file but not an e2graphrag index")
+    check_no_log(path)  # that of a process which was killed is gone now
+
+
+def check_no_log(path: str) -> None:
+    """Check that nobody has the file at a path open, so that another file can take its place.
+
+    SQLite would take the log of the old file for that of the new one.
+
+    Raises:
+        StoreError: If somebody has.
+    """
+    log = log_file(path)
+    if log.exists():
+        raise StoreError(
+            f"cannot write {path}, because it is open: close it in this and all other processes "
+            f"(if no process has it open, delete {log}), or choose another path"
+        )

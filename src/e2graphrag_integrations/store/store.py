@@ -159,7 +159,12 @@ class Store:
     def file(self) -> Path | None:
         """The index file; None if the index is in memory or in Postgres."""
         is_file = isinstance(self.database, SQLiteDatabase) and self.path != MEMORY
-        return Path(self.path) if is_file else None
+        return Path(self.database.location) if is_file else None
+
+    @property
+    def absolute_path(self) -> str:
+        """The absolute path of the index file; ":memory:", and a URL without password, remain."""
+        return self.path if self.file is None else str(self.file)
 
     def check_writable(self) -> None:
         """Reject a write in a forked process.

@@ -68,7 +68,7 @@ def drop_stale_reports(db: Transaction, path: str) -> None:
     if not index:
         return
     missing = _missing(db, {chunk for chunks in index.values() for chunk in chunks})
-    stale = [key for key, chunks in index.items() if not missing.isdisjoint(chunks)]
+    stale = {key for key, chunks in index.items() if not missing.isdisjoint(chunks)}
     if stale:
         rows = ((bytes.fromhex(key),) for key in stale)
         db.executemany("DELETE FROM content WHERE key = ?", rows)
