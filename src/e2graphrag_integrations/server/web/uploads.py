@@ -223,8 +223,8 @@ async def receive_upload(request: Request, limits: Limits, form: type[F]) -> Upl
     except MultiPartException as error:
         if error.message.startswith("Too many files"):
             message = f"Too many files: an upload may have {limits.upload_files:,}"
-            values = {"most": limits.upload_files}
-            raise Problem(413, "TooLargeError", message, "too_many_files", values) from error
+            most = {"most": limits.upload_files}
+            raise Problem(413, "TooLargeError", message, "too_many_files", most) from error
         if error.message.startswith("Part exceeded"):
             message = f"a field of the form has more than {_MAX_FIELD:,} bytes"
             raise Problem(413, "TooLargeError", message, "form") from error
