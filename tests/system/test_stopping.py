@@ -15,6 +15,7 @@ from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     IndexingError,
+    InvalidInputError,
     StoppedError,
     StoreLockedError,
 )
@@ -61,6 +62,40 @@ def test_close_stops_an_add_with_an_async_summarizer(open_index):
     assert not adding.is_alive()
     assert isinstance(outcome[0], StoppedError)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "write", [lambda rag: rag.add(numbered(5, "b")), lambda rag: rag.delete("a")]
+)
+def test_a_write_in_a_callback_of_a_write_is_refused_rather_than_waiting_for_it(open_index, write):
+    refused = []
+
+    def summarize(prompt: str) -> str:
+        try:
+            write(rag)
+        except InvalidInputError as error:
+            refused.append(str(error))
+        return "A summary."
+
+    rag = open_index(summarizer=summarize, **FOUR)
+    adding, _ = start_in_thread(lambda: rag.add(numbered(13)))
+    adding.join(10)
+    assert not adding.is_alive()
+    assert "call it after that operation" in refused[0]
+    assert rag.add(numbered(5, "b")).documents == 1
+
+
+def test_closing_in_a_callback_of_a_write_stops_it_and_closes_afterwards(open_index):
+    def summarize(prompt: str) -> str:
+        rag.close()
+        return "A summary."
+
+    rag = open_index(summarizer=summarize, **FOUR)
+    adding, outcome = start_in_thread(lambda: rag.add(numbered(26)))
+    adding.join(10)
+    assert not adding.is_alive()
+    assert isinstance(outcome[0], StoppedError)
+    assert rag.store.is_closed
 
 
 async def test_canceled_aadd_makes_no_further_calls(open_index):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +36,23 @@ from e2graphrag_integrations.summarizers.retry import RetryPolicy
 
 _POLL_SECONDS = 0.05
 """Seconds between checks for a stop request while an operation waits."""
+
+
+@dataclass(eq=False)
+class _Operation:
+    """An operation that is writing.
+
+    Attributes:
+        index: The index; None after the end, because a context may outlive the operation.
+        thread: The thread that holds the lock of the index.
+    """
+
+    index: OpenIndex | None
+    thread: int = field(default_factory=threading.get_ident)
+
+
+_OPERATIONS: ContextVar[tuple[_Operation, ...]] = ContextVar("e2graphrag_operations", default=())
+"""The operations in whose threads the current code runs, such as a callback of the user."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +168,11 @@ class OpenIndex:
                 "an operation that is writing needs this event loop, so waiting for it here would "
                 "deadlock: await it first, or await aadd(), aupdate() or adelete()"
             )
+        if self._is_in_operation():
+            raise InvalidInputError(
+                "a callback of an operation that is writing called this, so waiting for it here "
+                "would deadlock: call it after that operation"
+            )
         with self.stoppable(run.stop):
             try:
                 with self._exclude_threads(run), lock(run.stop.no_new_work.is_set):
@@ -201,9 +225,13 @@ class OpenIndex:
             _check_stop(run)
         loops = [run.runner.loop] if isinstance(run.runner, CallerLoop) else []
         self._busy_loops += loops
+        operation = _Operation(self)
+        _OPERATIONS.set((*_running_operations(), operation))
         try:
             yield
         finally:
+            operation.index = None
+            _OPERATIONS.set(_running_operations())
             for loop in loops:
                 self._busy_loops.remove(loop)
             if self._closing and not self.store.is_closed:
@@ -231,7 +259,7 @@ class OpenIndex:
         """Stop all operations and close the file; see `E2GraphRAG.close`."""
         self._closing = True
         self.stop()
-        if not self._needs_this_loop():
+        if not self._needs_this_loop() and not self._is_in_operation():
             with self._thread_lock:
                 self._close()
 
@@ -246,6 +274,17 @@ class OpenIndex:
             return asyncio.get_running_loop() in self._busy_loops
         except RuntimeError:
             return False
+
+    def _is_in_operation(self) -> bool:
+        """Return whether an operation waits for this code, which another of its threads runs."""
+        return any(
+            one.index is self and one.thread != threading.get_ident()
+            for one in _running_operations()
+        )
+
+
+def _running_operations() -> tuple[_Operation, ...]:
+    return tuple(one for one in _OPERATIONS.get() if one.index is not None)
 
 
 def check_recorded(where: str, not_recorded: Sequence[str]) -> None:
