@@ -78,8 +78,8 @@ def test_gold_answers_that_are_not_in_the_index_name_their_lines_before_anything
         "the index does not contain all gold answers: line 3 ('oak'): unknown gold id "
         "'nowhere'; line 5 ('oak'): gold_ids contains ids of documents and of nodes: use ids of "
         "one kind; line 9 ('oak'): unknown document 'nowhere' in gold_spans; line 9 ('oak'): the "
-        "document 'tree' has no text at 900-950. The ids of nodes change with their document: mark "
-        "the answers again as spans"
+        "document 'tree' has no text at 900-950. If it is the id of a node, its document "
+        "has changed: mark the answer as a span"
     )
     assert calls == []
     with pytest.raises(EvaluationError, match=r"question 1 \('oak'\): unknown .* and 2 more"):

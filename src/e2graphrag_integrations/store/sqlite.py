@@ -13,7 +13,6 @@ from typing import Any, Self
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations.errors import (
     ClosedError,
     CorruptStoreError,
@@ -431,6 +430,8 @@ class SQLiteDatabase:
         Raises:
             StoreError: If the copy cannot be written.
         """
+        from e2graphrag_integrations._utils.new_path import new_path
+
         try:
             with new_path(Path(path), replace=True) as temporary, self._read_lock:
                 db = self._reader()
