@@ -190,13 +190,14 @@ bench-homonyms: $(STAMP)
 bench-memory: $(STAMP)
 	$(BIN)/python benchmarks/memory.py --out benchmarks/results/memory.json
 
-# Kills processes that index and that persist, 200 times each, and that embed again, 100 times, and forks a writing one 80
-# times (20 minutes).
+# Kills processes that index and that persist, 200 times each, and that embed again, 100 times, forks a writing one 80 times,
+# and kills actors, nodes and coordinators of shards on Ray, 100 times (half an hour).
 bench-crash: $(STAMP)
 	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 --forks 80 \
 		--out benchmarks/results/crash.json
 	$(BIN)/python benchmarks/crash_reembed.py --stub ../shared/tools/openai_stub.py --kills 100 \
 		--out benchmarks/results/crash_reembed.json
+	$(BIN)/python benchmarks/crash_shards.py --kills 100 --out benchmarks/results/crash_shards.json
 
 # Eight processes read while two write.
 bench-concurrency: $(STAMP)

@@ -41,6 +41,7 @@ from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.search import ShardedBM25, ShardedSearch, ShardRequests
 from e2graphrag_integrations.shards.store import ShardedStore
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.index_state import count_documents
 from e2graphrag_integrations.store.records import StaleSnapshotError
 from e2graphrag_integrations.store.store import Store
 
@@ -269,11 +270,8 @@ class _UnfinishedInShards(UnfinishedDocuments):
         self._checked_at = generation
         if self.recount() and not self._has_warned:
             self._has_warned = True
-            logger.warning(
-                "%s: answers lack %d documents that are not indexed yet: call resume()",
-                self._path,
-                self.count,
-            )
+            waiting = count_documents(self.count)
+            logger.warning("%s: answers lack %s in the queue: call resume()", self._path, waiting)
 
     def recount(self) -> int:
         """Return the number of documents that wait now."""
