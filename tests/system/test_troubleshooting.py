@@ -100,6 +100,11 @@ def ask_deleted_index() -> None:
         rag.retrieve("Who met Bob?")
 
 
+def copy_over_open_index() -> None:
+    with index() as rag, index("copy.e2g"):
+        rag.copy_to("copy.e2g")
+
+
 def add_twice() -> None:
     with index() as rag:
         rag.add(SourceDocument(LETTER.id, "Carol met Dave."))
@@ -179,6 +184,7 @@ CAUSES: list[Callable[[], None]] = [
     lambda: read_data(b"Bob", "a.txt", encoding="klingon"),
     write_beside_another_writer,
     ask_deleted_index,
+    copy_over_open_index,
     add_twice,
     lambda: write(LONG, summarizer=lambda _: "A letter.", llm_id="one", max_llm_calls=1),
     lambda: write(LONG, summarizer=failing_summarizer, retry=RetryPolicy(attempts=1)),
