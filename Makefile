@@ -191,7 +191,7 @@ bench-memory: $(STAMP)
 	$(BIN)/python benchmarks/memory.py --out benchmarks/results/memory.json
 
 # Kills processes that index and that persist, 200 times each, and that embed again, 100 times, forks a writing one 80 times,
-# and kills actors, nodes and coordinators of shards on Ray, 100 times (half an hour).
+# and kills actors, nodes and coordinators of shards on Ray, 100 times (an hour and a half).
 bench-crash: $(STAMP)
 	$(BIN)/python benchmarks/crash.py --stub ../shared/tools/openai_stub.py --kills 200 --forks 80 \
 		--out benchmarks/results/crash.json

@@ -141,7 +141,10 @@ class RayActors:
         return results
 
     def _send(self, shard: int, request: Request, turn: int) -> tuple[Any, Any]:
-        replicas = self.actors[shard]
+        actors = self.actors
+        if not actors:
+            raise ClosedError("the index in shards is closed: open it again")
+        replicas = actors[shard]
         actor = replicas[0 if request.writes else turn % len(replicas)]
         return actor, getattr(actor, request.method).remote(*request.arguments)
 
