@@ -45,7 +45,10 @@ _MAX_SHOWN_PAGES = 6
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of a JSON value, so that a user who changes it does not change the index."""
+    """Return a copy of a JSON value, so that a user who changes it does not change the index.
+
+    Unlike `deepcopy`, it needs no record of what was copied, because JSON has no cycles.
+    """
     if isinstance(value, dict):
         return {key: copied(one) for key, one in value.items()}
     return [copied(one) for one in value] if isinstance(value, list) else value

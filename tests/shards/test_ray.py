@@ -8,10 +8,12 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument
 from e2graphrag_integrations.errors import (
+    ClosedError,
     InvalidInputError,
     NotPicklableError,
     ShardUnavailableError,
 )
+from e2graphrag_integrations.shards.calls import Request
 from e2graphrag_integrations.shards.index import open_shards
 from e2graphrag_integrations.shards.ray import RayShards
 from e2graphrag_integrations.shards.shards_file import create_shards
@@ -66,6 +68,9 @@ def test_actors_that_die_return_and_nothing_is_lost(tmp_path):
             assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
             assert shards.document_ids == one.document_ids
             assert shards.verify().problems == ()
+            actors = shards._shards._actors
+        with pytest.raises(ClosedError, match="closed"):  # a question that met the end
+            actors.ask({0: Request("directory")})
 
         (tmp_path / "x.1.e2g").rename(tmp_path / "hidden")
         with pytest.raises(ShardUnavailableError, match=r"x\.1\.e2g"):

@@ -342,7 +342,7 @@ class _Translator:
             return _ALL if operator == FilterOperator.NE else _NONE
         if operator in (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY):
             value = _or_bool(value)
-        elif operator in _OF_ONE_OF and _is_bool(value):
+        elif operator in _OF_ONE_OF and _can_mean_bool(value):
             name, value = _OF_ONE_OF[operator], _or_bool([value])
         return {key: {name: value}}
 
@@ -357,10 +357,10 @@ class _Translator:
 
 def _or_bool(values: Sequence[Any]) -> Sequence[Any]:
     """Return values with true for 1 and false for 0: a `MetadataFilter` cannot contain a bool."""
-    return [*values, *(bool(one) for one in values if _is_bool(one))]
+    return [*values, *(bool(one) for one in values if _can_mean_bool(one))]
 
 
-def _is_bool(value: object) -> bool:
+def _can_mean_bool(value: object) -> bool:
     return isinstance(value, int | float) and value in (0, 1)
 
 

@@ -74,7 +74,7 @@ def file_version(path: str) -> object:
 def log_file(path: str) -> Path:
     """Return the write-ahead log of an index file, which exists while the file is open.
 
-    SQLite follows symbolic links: the log is beside the file, not beside the link.
+    SQLite follows symbolic links: the log is in the folder of the file, not in that of the link.
     """
     return Path(f"{os.path.realpath(path)}-wal")
 
