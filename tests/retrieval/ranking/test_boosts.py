@@ -288,7 +288,7 @@ def test_unknown_tags_and_documents_raise(rag, boost, error, message):
     ("value", "boost"),
     [
         (value, {"half_life_days": 30, "date_field": "key"})
-        for value in ("31.12.2025", "2025-02-30", 2025, True, ["2025-01-01"])
+        for value in ("31.12.2025", "2025-02-30", "2025-W01", True, ["2025-01-01"])
     ]
     + [(value, {"boost_field": "key"}) for value in ("3", -1, True, [1], 1e300)],
     ids=str,
@@ -301,6 +301,13 @@ def test_values_that_do_not_parse_raise_with_document_and_value(open_index, valu
     with pytest.raises(InvalidInputError) as caught:
         rag.retrieve(QUESTION, boost=boost)
     assert f"document 'bad' has key={value!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [2025, "2025", "2025-01", "2025-01-01", "20250101"])
+def test_a_year_and_a_month_have_the_age_of_their_first_day(open_index, value):
+    rag = open_index()
+    rag.add(SourceDocument("dated", "A map.", metadata={"date": value}))
+    assert factors(rag, {"half_life_days": 10, "now": "2025-01-11"}) == {"dated": 1.5}
 
 
 @pytest.mark.parametrize("value", [None, "", " "])

@@ -12,6 +12,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, exclusive_sums
 from e2graphrag_integrations._utils.failures import CodedText
+from e2graphrag_integrations._utils.moments import INVALID, first_moment
 from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
 from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import PAGE_ID
@@ -32,12 +33,8 @@ _MAX_VALUE = 1e9
 _DATE = "date"
 """The default metadata key of dates."""
 
-_DAY = 86_400.0
-"""Seconds per day."""
-
-_INVALID = math.inf
-"""Represents a metadata value that cannot be used. It raises only if a filter admits a node with
-this value."""
+_DAY = 86_400_000.0
+"""Milliseconds per day."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,8 @@ class Boosts:
         boost_field: Metadata key of a number of at least 0, such as a priority.
         boost_scale: `linear`, or `log` for values such as counts.
         half_life_days: Age in days at which the preference for recent nodes has halved.
-        date_field: Metadata key of an ISO 8601 date or time; without a time zone, it is UTC.
+        date_field: Metadata key of a date: ISO 8601 text, which may be a year, a month, a day or a
+            time, or a year as an integer. The age counts from its beginning, in UTC without a zone.
         recency_weight: Strength of the preference for recent nodes: a node of today has the factor
             `1 + recency_weight`, and a very old one 1.
         now: The date from which ages are counted; None means now. A later date has age 0.
@@ -290,7 +288,7 @@ class BoostFactors:
         """Return the value of a key in each record as a number, or NaN if it is missing."""
         records = self._snapshot.records
         numbers = records.numbers(key, convert)
-        invalid = used[numbers[used] == _INVALID]
+        invalid = used[numbers[used] == INVALID]
         if len(invalid):
             record = records.values[int(invalid[0])]
             document = record.get(PAGE_ID, record[records.id_key])
@@ -323,19 +321,12 @@ def _means_under(records: MetadataRecords, rows: IntArray, column: Floats) -> Fl
 
 def _value(value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= _MAX_VALUE else _INVALID
+    return float(value) if is_number and 0 <= value <= _MAX_VALUE else INVALID
 
 
 def _date(value: Any) -> float:
-    """Return the days between 1970 and a date in ISO 8601; NaN if it is blank."""
-    try:
-        if not value.strip():
-            return math.nan
-        moment = datetime.fromisoformat(value.strip())
-    except (AttributeError, TypeError, ValueError):
-        return _INVALID
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return moment.timestamp() / _DAY
+    """Return the days between 1970 and the beginning of a date; NaN if it is blank."""
+    return first_moment(value) / _DAY
 
 
 def _iso(moment: date | str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from e2graphrag_integrations._utils.moments import parse_period
 from e2graphrag_integrations._utils.validation import closest_or_all, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.retrieval.validity.moments import parse_period
 from e2graphrag_integrations.types import SUPERSEDES
 
 Moment = dt.date | str | int

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.moments import INVALID, end_moment, first_moment
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID
 from e2graphrag_integrations.retrieval.filters.pages import all_pass, any_passes
-from e2graphrag_integrations.retrieval.validity.moments import INVALID, end_moment, first_moment
 from e2graphrag_integrations.retrieval.validity.options import Validity
 from e2graphrag_integrations.retrieval.validity.versions import FindVersions, Versions
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords

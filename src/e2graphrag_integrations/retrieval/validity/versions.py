@@ -21,8 +21,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.moments import first_moment
 from e2graphrag_integrations.pages import PAGE_ID
-from e2graphrag_integrations.retrieval.validity.moments import first_moment
 from e2graphrag_integrations.retrieval.validity.options import Validity
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.snapshot.snapshot import Snapshot

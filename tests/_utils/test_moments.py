@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.retrieval.validity.moments import (
+from e2graphrag_integrations._utils.moments import (
     INVALID,
     Period,
     end_moment,
@@ -33,6 +33,7 @@ def milliseconds(*date: int) -> int:
         ("2024-02", (2024, 2, 1), (2024, 3, 1)),
         ("2024-12", (2024, 12, 1), (2025, 1, 1)),
         (" 2024-02-29\n", (2024, 2, 29), (2024, 3, 1)),
+        ("20240229", (2024, 2, 29), (2024, 3, 1)),
         (dt.date(2024, 2, 29), (2024, 2, 29), (2024, 3, 1)),
         ("1066-10-14", (1066, 10, 14), (1066, 10, 15)),
     ],
@@ -69,8 +70,8 @@ def test_blank_values_are_no_date(value):
     "value",
     [
         *("yesterday", "2024-13", "2024-02-30", "24-05-01", "05/01/2024", "2024-5", "2024-W07"),
-        *("2024-05-01T25:00", "2024-05-01Tnoon", "20240501", 0, 10_000, 1_714_521_600, 10**30),
-        *(2024.0, True, ["2024"], {"year": 2024}, "2024-05-01\0"),
+        *("2024-05-01T25:00", "2024-05-01Tnoon", "2024-W07-1T10:00"),
+        *(0, 10_000, 1_714_521_600, 10**30, 2024.0, True, ["2024"], {"year": 2024}, "2024-05-01\0"),
     ],
     ids=repr,
 )

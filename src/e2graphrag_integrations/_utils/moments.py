@@ -13,7 +13,7 @@ INVALID = math.inf
 
 _DAY = 86_400_000
 _EPOCH = dt.date(1970, 1, 1).toordinal()
-_ISO = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)(?P<time>[T ].+)?)?)?")
+_YEAR_OR_MONTH = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d\d))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ def parse_period(value: Any) -> Period | None:
     """Return the period that a date means; None if it is missing or blank.
 
     Args:
-        value: A date or a datetime; ISO 8601 text: a year, a month, a day, or a day with a time; or
-            a year as an integer. A time without a zone is in UTC, as are all days.
+        value: A date or a datetime; ISO 8601 text: a year, a month, a day, or a day with a time,
+            but no week; or a year as an integer. A time without a zone is in UTC, as are all days.
 
     Raises:
         ValueError: If it is none of these.
@@ -49,18 +49,17 @@ def parse_period(value: Any) -> Period | None:
         return _period_of(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return _days(dt.date(value, 1, 1), _ordinal_after(value, 12))
-    match = _ISO.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
+    text = value.strip() if isinstance(value, str) else ""
+    if not text or "W" in text:  # Python reads a week as its Monday
         raise ValueError("not a date")
-    return _period_of(dt.datetime.fromisoformat(match[0])) if match["time"] else _parsed(match)
-
-
-def _parsed(match: re.Match[str]) -> Period:
-    year, month, day = int(match["year"]), int(match["month"] or 1), int(match["day"] or 1)
-    first_day = dt.date(year, month, day)
-    if match["day"]:
-        return _days(first_day, first_day.toordinal() + 1)
-    return _days(first_day, _ordinal_after(year, month if match["month"] else 12))
+    if match := _YEAR_OR_MONTH.fullmatch(text):
+        year, month = int(match["year"]), int(match["month"] or 1)
+        last = month if match["month"] else 12
+        return _days(dt.date(year, month, 1), _ordinal_after(year, last))
+    try:
+        return _period_of(dt.date.fromisoformat(text))
+    except ValueError:
+        return _period_of(dt.datetime.fromisoformat(text))
 
 
 def _period_of(value: dt.date) -> Period:
