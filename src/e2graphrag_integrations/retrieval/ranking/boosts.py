@@ -109,7 +109,7 @@ class Boosts:
             raise _refusal("no_field", "boost_scale has no effect without boost_field")
         if self.now is not None:
             is_date = isinstance(self.now, date | str)
-            if not is_date or not math.isfinite(_date(_iso(self.now))):
+            if not is_date or not math.isfinite(_date(self.now)):
                 raise _refusal(
                     "now",
                     "now={value} must be a date, or an ISO 8601 date such as '2024-05-01'",
@@ -200,7 +200,7 @@ class BoostFactors:
             self._records[f"field {boosts.boost_field}"] = np.where(np.isnan(values), 1.0, values)
         if boosts.half_life_days is not None:
             dates = self._numbers(boosts.date_field, _date, used)
-            today = _date(_iso(datetime.now(UTC) if boosts.now is None else boosts.now))
+            today = _date(datetime.now(UTC) if boosts.now is None else boosts.now)
             ages = np.maximum(0.0, today - dates) / boosts.half_life_days
             recency = 1 + boosts.recency_weight * 0.5**ages
             name = f"recency of {boosts.date_field}"

@@ -18,7 +18,7 @@ Moment = dt.date | str | int
 
 @dataclass(frozen=True)
 class Validity:
-    """What held at a date, and the metadata keys that say so.
+    """The date at which answers hold, and the metadata keys with dates and versions.
 
     A fact holds at a date if `valid_from <= date` and `date <= valid_to`. A missing or blank key
     leaves that side open, so documents without dates always hold. A day, month or year counts as a

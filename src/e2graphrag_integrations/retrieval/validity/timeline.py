@@ -1,4 +1,4 @@
-"""What a question sees of the dates: the nodes that hold, and which are older versions."""
+"""Which nodes hold at the date of a question, and which are older versions."""
 
 from __future__ import annotations
 
