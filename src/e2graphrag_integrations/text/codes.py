@@ -41,9 +41,19 @@ _ALNUM = rf"[^\W_{UNSPACED}{_HANGUL}]"
 """A character of a code. Chinese and Japanese words and Korean particles adjoin codes."""
 
 _ALONE, _ENDS = rf"(?<!_)(?<!{_ALNUM})", rf"(?!_|{_ALNUM})"
+_CAPITAL_ALONE = rf"[A-Z](?<!_[A-Z])(?<!{_ALNUM}[A-Z])"
 _HYPHENS = "\u2010\u2011-"
 
-_HINT = re.compile(rf"[\d@_年点點时時]|://|\w\.\w|[A-Z][{_HYPHENS}][A-Z]|[a-z][A-Z]")
+# A search skips to the first character of a pattern only if that is one class of characters, so
+# patterns for whole texts begin with one, and look back after it.
+_HINT = re.compile(
+    rf"""
+    [\d@_年点點时時:.A-Z{_HYPHENS}]
+    (?: (?<=[\d@_年点點时時]) | (?<=:)// | (?<=\w\.)\w
+      | (?<=[A-Z][{_HYPHENS}])[A-Z] | (?<=[a-z][A-Z]) )
+    """,
+    re.VERBOSE,
+)
 """Every code matches it, and most words of prose do not."""
 
 _TOKEN = re.compile(r"\S+")
@@ -64,7 +74,7 @@ _CODE = re.compile(
     re.VERBOSE,
 )
 _SPACED = re.compile(
-    rf"{_ALONE}([A-Z][A-Za-z]{{1,14}})\ (\d{{1,6}}[A-Za-z]?){_ENDS}(?![.,/:{_HYPHENS}]{_ALNUM})"
+    rf"({_CAPITAL_ALONE}[A-Za-z]{{1,14}}+)\ (\d{{1,6}}[A-Za-z]?){_ENDS}(?![.,/:{_HYPHENS}]{_ALNUM})"
 )
 """A name before a number, such as `RTX 4090`."""
 
@@ -79,6 +89,9 @@ _GROUPED = re.compile(
 )
 """A number in groups, such as that of a telephone or a card, or of an account (IBAN), or the postal
 code of an address in Britain or Canada."""
+
+_GROUPED_HINT = re.compile(r"[\ -](?:(?<=[\dA-Z)].)\d|(?<=[A-Z]\d\d\ )[A-Z])")
+"""What each number in groups contains."""
 
 _UNIT = re.compile(r"(\d+(?:[.,]\d+)?)[^\W\d_]{1,3}")
 """A number and its unit, as in `62.5kg`."""
@@ -287,6 +300,8 @@ def _forms(match: re.Match[str]) -> list[str]:
 
 def _groups(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
     """Yield the numbers in groups, except dates, in order."""
+    if _GROUPED_HINT.search(text) is None:
+        return
     for match in _GROUPED.finditer(text):
         is_date = any(one.start < match.end() and match.start() < one.end for one in dates)
         # Hyphens alone are part of a number: 12-34-567 is not 123-45-67.

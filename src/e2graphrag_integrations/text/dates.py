@@ -35,29 +35,37 @@ MONTHS = MappingProxyType(
 )
 """The number of each month, by its name in lower case."""
 
-_MONTH = "|".join(sorted(MONTHS, key=lambda name: (-len(name), name)))
+_BY_LENGTH = sorted(MONTHS, key=lambda name: (-len(name), name))
+_MONTH = "|".join(
+    f"{first}(?:{'|'.join(one[1:] for one in _BY_LENGTH if one[0] == first)})"
+    for first in sorted({one[0] for one in MONTHS})
+)
+"""Their names by first letter, because a search tries one alternative after the other."""
+
 _OF = r"(?:of\s+|de\s+|d['’])?"
 
 _DATE = re.compile(
     rf"""
+      (?=[\d〇零一二三四五六七八九])(?:
       (?<![\d.-])(?P<y1>\d{{4}})(?P<mark>[-/.])(?P<m1>\d{{1,2}})(?P=mark)(?P<d1>\d{{1,2}})(?![\d-]|\.\d)
     | (?<![\d.])(?P<d2>\d{{1,2}})\.\ ?(?P<m2>\d{{1,2}})\.\ ?(?P<y2>\d{{4}})(?![\d]|\.\d)
     | (?<![\d/])(?P<a3>\d{{1,2}})/(?P<b3>\d{{1,2}})/(?P<y3>\d{{4}})(?![\d/])
     | (?P<y4>\d{{4}})\s*[年년]\s*(?P<m4>\d{{1,2}})\s*[月월](?:\s*(?P<d4>\d{{1,2}})\s*[日号號일])?
     | (?<!\d)(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s+{_OF}
       (?P<m5>{_MONTH})\.?,?\s+{_OF}(?P<y5>\d{{4}})(?!\d)
-    | \b(?P<m6>{_MONTH})\.?\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)
-    | \b(?P<m7>{_MONTH})\.?,?\s+{_OF}(?P<y7>\d{{4}})(?!\d)
     | (?<![\d.-])(?P<y8>(?:19|20)\d\d)-(?P<m8>\d\d)(?![\d-])
     | (?P<y10>[〇零一二三四五六七八九]{{4}})年\s*(?P<m10>十?[一二三四五六七八九十])月
       (?:\s*(?P<d10>[一二三]?十?[一二三四五六七八九十])[日号號])?
     | (?<!\d)(?P<y9>(?:19|20)\d\d)(?P<m9>0[1-9]|1[0-2])(?P<d9>0[1-9]|[12]\d|3[01])(?!\d)
-    | (?<![\d./-])(?P<m0>0?[1-9]|1[0-2])/(?P<y0>(?:19|20)\d\d)(?![\d/])
+    | (?<![\d./-])(?P<m0>0?[1-9]|1[0-2])/(?P<y0>(?:19|20)\d\d)(?![\d/]))
+    | \b(?:(?P<m6>{_MONTH})\.?\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)
+    | (?P<m7>{_MONTH})\.?,?\s+{_OF}(?P<y7>\d{{4}})(?!\d))
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _YEAR_IN_DATE = re.compile(
-    r"(?<!\d)\d{4}(?!\d)|(?<!\d)(?:19|20)\d{6}(?!\d)|[〇零一二三四五六七八九]{4}年"
+    r"[\d〇零一二三四五六七八九](?:(?<!\d\d)(?<=\d)(?:\d{3}|(?<=1)9\d{6}|(?<=2)0\d{6})(?!\d)"
+    r"|(?<!\d)[〇零一二三四五六七八九]{3}年)"
 )
 _PLACES = ("0", "1", "2", "4", "5", "6", "7", "8", "9", "10")
 _MONTHS_ONLY = frozenset("078")
@@ -118,7 +126,7 @@ def find_han_days(text: str) -> Iterator[Date]:
     >>> [one.forms for one in find_han_days("九月六日, 9月6日, 9월 6일, 九月份")]
     [('--09-06',), ('--09-06',), ('--09-06',), ('--09',)]
     """
-    if _HAN_DAY_HINT.search(text) is None:
+    if text.isascii() or _HAN_DAY_HINT.search(text) is None:
         return
     for match in _HAN_DAY.finditer(text):
         if form := _form_of_han_day(match):
@@ -157,7 +165,7 @@ def _form(year: str, month: str, day: str | None) -> str:
     return date.isoformat() if day else date.isoformat()[: len("2024-03")]
 
 
-_TIME_HINT = re.compile(r"\d ?[ap]\.?m|\d ?Uhr|\dh\d|\d:\d|[点點时時시]", re.IGNORECASE)
+_TIME_HINT = re.compile(r"[\d点點时時시](?:(?<!\d)|\ ?(?i:[ap]\.?m|Uhr)|(?i:h)\d|:\d)")
 _TIME = re.compile(
     rf"""
       (?<![\d.:/-])(?P<h1>0?[1-9]|1[0-2])(?:[:.](?P<m1>[0-5]\d))?\ ?(?P<half>[ap])\.?m\b\.?

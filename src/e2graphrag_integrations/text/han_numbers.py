@@ -49,7 +49,7 @@ _AMOUNT = re.compile(
     """,
     re.VERBOSE,
 )
-_AMOUNT_HINT = re.compile("[十百千万萬亿億]|[〇零一二三四五六七八九]{4}年")
+_AMOUNT_HINT = re.compile("[十百千万萬亿億年](?:(?<!年)|(?<=[〇零一二三四五六七八九]{4}年))")
 _ADJACENT_DIGITS = re.compile("[一二三四五六七八九两兩]{2}")
 
 
@@ -73,7 +73,7 @@ def find_amounts(text: str) -> Iterator[Amount]:
     >>> [one.digits for one in find_amounts("三百二十万, 320万, 3.2百万, 两万五, 一九九八年")]
     ['3200000', '3200000', '3200000', '25000', '1998']
     """
-    if _AMOUNT_HINT.search(text) is None:
+    if text.isascii() or _AMOUNT_HINT.search(text) is None:
         return
     for match in _AMOUNT.finditer(text):
         if digits := _digits_of(match):

@@ -213,22 +213,25 @@ def _runs(text: str, start: int, end: int) -> Iterator[tuple[list[Span], tuple[s
 
 def _kinds(line: str) -> set[tuple[str, int]]:
     """Return the separators that a line may have, with the number of cells between them."""
-    if not line.strip():
+    start = line.lstrip()[:1]
+    if not start:
         return set()
-    if _RECORD.fullmatch(line):
+    if start in "{<" and _RECORD.fullmatch(line):
         return {("record", 1)}
     kinds = {("time", 1)} if _TIME.match(line) else set()
-    if not any(one in line for one in _SEPARATORS):
+    separators = [one for one in _SEPARATORS if one in line]
+    if not separators:
         return kinds
     plain = _plain(line)
-    if "|" in plain and _RULE.fullmatch(plain):
+    if "|" in separators and _RULE.fullmatch(plain):
         return {("|", plain.count("|") + 1)}
-    return kinds | {(one, plain.count(one) + 1) for one in _SEPARATORS if one in plain}
+    return kinds | {(one, count + 1) for one in separators if (count := plain.count(one))}
 
 
 def _plain(line: str) -> str:
     """Return a line in which only separators of cells look like separators."""
-    return _THOUSANDS.sub("", _QUOTED.sub("q", line))
+    unquoted = _QUOTED.sub("q", line) if '"' in line else line
+    return _THOUSANDS.sub("", unquoted) if "," in unquoted else unquoted
 
 
 def _checked(

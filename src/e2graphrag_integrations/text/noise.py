@@ -13,8 +13,12 @@ from dataclasses import dataclass
 
 from e2graphrag_integrations.text.letters import IDEOGRAPHIC
 
-_BREAK = r"(?<=[^\W\d_])[-\u2010\u00ad][ \t]*\r?\n[ \t]*(?=[^\W\d_])"
-_NOISE = re.compile(rf"{_BREAK}|[\u00ad\u200b\u2060\ufeff]")
+_LINE_END = r"[ \t]*\r?\n[ \t]*(?=[^\W\d_])"
+_BREAK = rf"(?<=[^\W\d_])[-\u2010\u00ad]{_LINE_END}"
+# A search skips to the first character of a pattern only if that is one class of characters.
+_NOISE = re.compile(
+    rf"[-\u2010\u00ad\u200b\u2060\ufeff](?:(?<=[^\W\d_][-\u2010\u00ad]){_LINE_END}|(?<![-\u2010]))"
+)
 _BROKEN = re.compile(rf"[^\W\d_]+{_BREAK}[^\W\d_]+")
 
 

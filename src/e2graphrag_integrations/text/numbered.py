@@ -104,7 +104,7 @@ _LETTER = r"[^\W\d_]"
 _CAPITAL = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
 _LONGEST_WORD = 15
 _WORD = rf"{_LETTER}{{2,{_LONGEST_WORD}}}"
-_TITLE = rf"{_CAPITAL}{_LETTER}{{1,{_LONGEST_WORD - 1}}}"
+_TITLE = rf"{_CAPITAL}{_LETTER}{{1,{_LONGEST_WORD - 1}}}+"
 _END = r"(?![\w'’(]|[.,:-]\w)"
 
 
@@ -132,7 +132,9 @@ _ORDERED = re.compile(
     rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
     rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"
 )
-_MAY_BE_ORDERED = re.compile(r"[EFNST][A-Za-z]{4,10}(?=[ -][A-Z])|\d{1,3}(?:st|nd|rd|th)\b")
+_MAY_BE_ORDERED = re.compile(
+    r"[EFNST\d](?:(?<=\d)\d{0,2}(?:st|nd|rd|th)\b|(?<=[A-Z])[A-Za-z]{4,10}+(?=[ -][A-Z]))"
+)
 """What `_ORDERED` begins with. It is slow where nothing matches."""
 
 _ORDERED_ANYWHERE = re.compile(
@@ -198,10 +200,16 @@ def find_numbered(text: str) -> Iterator[Numbered]:
             end = found.end("spelled")
             if parts := _ordered(found):
                 yield _numbered(found, *(one + _value(found) for one in parts))
-    for match in _SECTION.finditer(text):
-        yield _numbered(match, f"{_SIGN}{match['number']}")
     for match in _ITEM.finditer(text):
         yield _numbered(match, f"item{int(match['number'])}")
+    if not text.isascii():
+        yield from _after_signs(text)
+
+
+def _after_signs(text: str) -> Iterator[Numbered]:
+    """Yield the sections after `§` and the parts after 第."""
+    for match in _SECTION.finditer(text):
+        yield _numbered(match, f"{_SIGN}{match['number']}")
     for match in _HAN.finditer(text):
         yield _numbered(match, _han_form(match))
 
