@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
+from e2graphrag_integrations.text.broken_words import on_one_line
 from e2graphrag_integrations.text.letters import UNSPACED, inner_offsets, simplified
-from e2graphrag_integrations.text.noise import on_one_line
 from e2graphrag_integrations.text.words import has_unspaced
 
 if TYPE_CHECKING:

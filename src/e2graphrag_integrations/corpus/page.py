@@ -30,7 +30,7 @@ from e2graphrag_integrations.pages import (
     user_metadata,
 )
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.text.joining import JoinedChunks, join_chunks, overlap
+from e2graphrag_integrations.text.joined_chunks import JoinedChunks, join_chunks, overlap
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 PAGE_SEPARATOR = "\n\n"

@@ -12,8 +12,8 @@ from e2graphrag_integrations._utils.concurrency import SingleThread, use_one_thr
 from e2graphrag_integrations._utils.validation import check_int, check_protocol, wrap_errors
 from e2graphrag_integrations.errors import EmbeddingError
 from e2graphrag_integrations.protocols import Embedder, FloatArray, TokenCounter
+from e2graphrag_integrations.text.broken_words import clean_text
 from e2graphrag_integrations.text.chunking import chunk_spans
-from e2graphrag_integrations.text.noise import clean_text
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens, token_spans
 from e2graphrag_integrations.types import Span
 

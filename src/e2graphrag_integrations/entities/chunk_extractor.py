@@ -16,7 +16,7 @@ from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.spacy_extractor import extract_checked
 from e2graphrag_integrations.entities.subjects import SUBJECT_RULES, split_subjects, with_subjects
 from e2graphrag_integrations.protocols import EntityExtractor, object_fingerprint
-from e2graphrag_integrations.text.noise import CleanText, clean
+from e2graphrag_integrations.text.broken_words import CleanText, clean
 from e2graphrag_integrations.types import Mention, Sentences
 
 EXTRACTOR_KEY = re.compile(r"extractor(?:_([a-z]{2,3}))?")

@@ -14,8 +14,8 @@ from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import Embedder, TokenCounter, object_fingerprint
+from e2graphrag_integrations.text.broken_words import join_sentences, on_one_line
 from e2graphrag_integrations.text.chunking import truncate
-from e2graphrag_integrations.text.noise import join_sentences, on_one_line
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.text.tokens import ApproximateTokenCounter, count_tokens
 from e2graphrag_integrations.text.words import count_words, has_unspaced, longest_terms

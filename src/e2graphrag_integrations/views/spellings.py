@@ -10,8 +10,8 @@ from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityView
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
+from e2graphrag_integrations.text.broken_words import on_one_line
 from e2graphrag_integrations.text.headings import section_name
-from e2graphrag_integrations.text.noise import on_one_line
 
 _SAMPLE = 8
 """Maximum number of chunks, evenly spread, whose mentions of an entity are compared."""

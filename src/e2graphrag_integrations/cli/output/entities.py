@@ -13,7 +13,7 @@ from e2graphrag_integrations.cli.output.terminal import (
     print_styled,
     print_table,
 )
-from e2graphrag_integrations.text.noise import on_one_line
+from e2graphrag_integrations.text.broken_words import on_one_line
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.entities.edits import EntityEdits

@@ -33,7 +33,7 @@ from e2graphrag_integrations.retrieval.filters.where import Where, metadata_filt
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.tables.community_reports import ReportSource
-from e2graphrag_integrations.text.noise import join_sentences, on_one_line
+from e2graphrag_integrations.text.broken_words import join_sentences, on_one_line
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.types import Sentences, Span
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from e2graphrag_integrations._utils.display import block, heading, table
-from e2graphrag_integrations.text.noise import on_one_line
+from e2graphrag_integrations.text.broken_words import on_one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from e2graphrag_integrations.retrieval.entities.entity_editing import (
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.broken_words import on_one_line
 from e2graphrag_integrations.text.letters import simplified
-from e2graphrag_integrations.text.noise import on_one_line
 from e2graphrag_integrations.text.sentences import sentence_spans
 from e2graphrag_integrations.types import Span
 

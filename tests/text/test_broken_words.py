@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
-from e2graphrag_integrations.text.noise import clean, join_sentences, on_one_line
+from e2graphrag_integrations.text.broken_words import clean, join_sentences, on_one_line
 from strategies import examples, quick, texts
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.text.joining import join_chunks, overlap
+from e2graphrag_integrations.text.joined_chunks import join_chunks, overlap
 from strategies import examples
 
 TEXT = "Anna met Bert in Oslo.  Bert gave Anna a map.\n\nLater Cleo followed Bert to Rome."
