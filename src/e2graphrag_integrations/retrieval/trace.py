@@ -147,7 +147,9 @@ class RankedLists(Mapping[str, tuple[Ranked, ...]]):
         if listing is None:
             return np.empty(0, dtype=np.int64)
         listed = listing.rows if listing.owners is None else listing.owners[listing.rows]
-        scores, own = np.round(listing.scores, _DIGITS), np.isin(listed, rows)
+        # For integers, NumPy's own choice allocates their range, which may be that of all nodes.
+        own = np.isin(listed, rows, kind="sort")
+        scores = np.round(listing.scores, _DIGITS)
         equal: IntArray = listed[np.isin(scores, scores[own]) & ~own]
         return equal
 

@@ -121,15 +121,22 @@ class NodeSearch(ABC):
 
     def windows_of(self, nodes: IntArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all windows of some nodes, and for each window, the position of its node."""
-        first = np.searchsorted(self.window_nodes, nodes)
-        sizes = self.window_counts(nodes)
+        first, end = self._ranges_of_windows(nodes)
+        sizes = end - first
         return concatenated_ranges(first, sizes), np.repeat(np.arange(len(nodes)), sizes)
 
     def window_counts(self, nodes: IntArray) -> IntArray:
         """Return the number of windows of each of some nodes, shape (nodes,)."""
-        first, end = (np.searchsorted(self.window_nodes, nodes, side) for side in ("left", "right"))
+        first, end = self._ranges_of_windows(nodes)
         counts: IntArray = end - first
         return counts
+
+    def _ranges_of_windows(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """Return where the windows of each of some nodes begin and end, shape (nodes,)."""
+        return (
+            np.searchsorted(self.window_nodes, nodes),
+            np.searchsorted(self.window_nodes, nodes, "right"),
+        )
 
     def search(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
@@ -354,7 +361,7 @@ class DenseIndex(NodeSearch):
             best, scores = self._rerank_exactly(found, query, count)
             # A window in these lists that was not fetched may tie with the last one.
             exhausted = len(found) < fetch or fetch == usable
-            if exhausted or not np.isin(rows[quantized == quantized[-1]], best).any():
+            if exhausted or set(best).isdisjoint(rows[quantized == quantized[-1]]):
                 return best, scores
             fetch = min(usable, fetch * _FETCH_FACTOR)
 

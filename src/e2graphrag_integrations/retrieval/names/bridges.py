@@ -349,7 +349,7 @@ def _names_in(
     is_named = snapshot.subjects.is_subject[entities]
     is_named[in_graph] |= named[entities[in_graph]]
     is_name &= is_named
-    is_name &= ~np.isin(entities, np.asarray(sorted(known), dtype=np.int64))
+    is_name &= ~np.isin(entities, np.asarray(sorted(known), dtype=np.int64), kind="sort")
     return entities[is_name], places[is_name]
 
 

@@ -105,8 +105,7 @@ def _links_from(chunk: int, snapshot: Snapshot) -> Iterator[tuple[float, int, li
     entities = snapshot.personalized_pagerank.entities_of(chunk)
     others = set(entities[subjects.is_subject[entities]].tolist()).difference(own)
     for entity in sorted(others):
-        targets = _chunks_about(entity, snapshot)
-        if 0 < len(targets) <= _MAX_DOCUMENTS:
+        if targets := _chunks_about(entity, snapshot):
             yield 1 / len(targets), entity, targets
     for name in sorted(name for name in own if name < len(snapshot.graph.names)):
         chunks, _ = snapshot.graph.chunks(name)
@@ -132,16 +131,25 @@ def _within(chunks: IntArray, sections: Sequence[Section]) -> NDArray[np.bool_]:
 
 
 def _chunks_about(entity: int, snapshot: Snapshot) -> list[IntArray]:
-    """Return the chunks of each document about a name, and of each section in other documents."""
+    """Return the chunks of each document about a name, and of each section in other documents.
+
+    There are none if the name is too common.
+    """
     subjects, chunk_documents = snapshot.subjects, snapshot.chunk_documents
-    titled = subjects.documents.get(entity, [])
-    bounds = [np.searchsorted(chunk_documents, [other, other + 1]) for other in titled]
-    bounds += [
-        np.asarray([section.first, section.end])
+    titled = np.asarray(subjects.documents.get(entity, ()), dtype=chunk_documents.dtype)
+    if len(titled) > _MAX_DOCUMENTS:
+        return []
+    known = set(titled.tolist())
+    sections = [
+        (section.first, section.end)
         for section in subjects.sections.get(entity, ())
-        if int(chunk_documents[section.first]) not in titled
+        if int(chunk_documents[section.first]) not in known
     ]
-    return [np.arange(first, end) for first, end in bounds]
+    if len(titled) + len(sections) > _MAX_DOCUMENTS:
+        return []
+    first, end = (np.searchsorted(chunk_documents, titled, side) for side in ("left", "right"))
+    bounds = [*zip(first.tolist(), end.tolist(), strict=True), *sections]
+    return [np.arange(*one) for one in bounds]
 
 
 def _count_distinct(documents: IntArray) -> int:

@@ -275,14 +275,20 @@ class Relevance:
 
         The other nodes have the window 0.
         """
-        nodes, windows, _ = self.nodes
+        nodes, windows = self._best_window_by_node
         best, found = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
         if len(nodes):
-            order = np.argsort(nodes)
-            places = order[np.minimum(np.searchsorted(nodes, rows, sorter=order), len(nodes) - 1)]
+            places = np.minimum(np.searchsorted(nodes, rows), len(nodes) - 1)
             found = nodes[places] == rows
             best[found] = windows[places[found]]
         return best, found
+
+    @lazy
+    def _best_window_by_node(self) -> tuple[IntArray, IntArray]:
+        """The nodes of `nodes`, ascending, and their windows."""
+        rows, windows, _ = self.nodes
+        order = np.argsort(rows)
+        return rows[order], windows[order]
 
     def of_chunks(self, chunks: IntArray) -> NDArray[np.float64]:
         """Return the highest unsmoothed relevance of any window of each chunk, shape (n,)."""
