@@ -23,6 +23,9 @@ _WORD = re.compile(r"\w+")
 _PLAIN = re.compile("[\x00-\x7f‘’“”–—]*")
 """Texts whose words begin where those of their normal form do."""
 
+_ARTICLES = frozenset({"a", "an", "the"})
+"""Words that a normal form may leave out at its beginning."""
+
 _MAX_WORDS = 8
 """Maximum number of words of a title that is found in a text."""
 
@@ -79,17 +82,29 @@ class TextTitles:
         if not self.forms:
             return None
         words = [match.span() for match in _WORD.finditer(text)]
-        # A normal form begins with a word of a plain text. Computing one for each of all parts
-        # takes longer than ranking.
-        is_plain = _PLAIN.fullmatch(text) is not None
-        may_begin = [not is_plain or text[a:b].casefold() in self.first_words for a, b in words]
+        may_begin = self._may_begin(text, words)
         for length in range(min(_MAX_WORDS, len(words)), 0, -1):
             for first in range(len(words) - length + 1):
-                if any(may_begin[first : first + length]):
+                if may_begin[first]:
                     start, end = words[first][0], words[first + length - 1][1]
                     if normal_form(text[start:end]) in self.forms:
                         return start, end
         return None
+
+    def _may_begin(self, text: str, words: Sequence[tuple[int, int]]) -> list[bool]:
+        """Return whether a title may begin with each word.
+
+        The normal form of a plain text begins with its first word that is no article. Computing one
+        for each of all parts takes longer than ranking.
+        """
+        if not _PLAIN.fullmatch(text):
+            return [True] * len(words)
+        found: list[bool] = []
+        for start, end in reversed(words):
+            word = text[start:end].casefold()
+            follows = bool(found) and found[-1]
+            found.append(word in self.first_words or (word in _ARTICLES and follows))
+        return found[::-1]
 
 
 class TitleForms:
