@@ -20,6 +20,16 @@ _HEADER_BYTES = 100
 """Size of the header that every non-empty SQLite file starts with."""
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that closes itself when its index is dropped, as one in a LlamaIndex index is.
+
+    From Python 3.13 on, `sqlite3` warns of a connection that nobody closed.
+    """
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Connection:
     """Connect to the index file, in read-only mode if the file cannot be written.
 
@@ -50,6 +60,7 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
         isolation_level=None,
         check_same_thread=False,
         uri=is_uri,
+        factory=_Connection,
     )
 
 
