@@ -225,11 +225,11 @@ def test_content_that_does_not_match_the_suffix_is_rejected(tmp_path: Path, name
 
 
 def test_recursion_error_in_a_parser_is_reported_as_unreadable_file(tmp_path: Path, monkeypatch):
-    def recurse(*_: object, **__: object) -> None:
-        recurse()
+    def recurse(source: object) -> None:
+        recurse(source)
 
     (tmp_path / "a.pdf").touch()
-    monkeypatch.setattr("pypdf.PdfReader", recurse)
+    monkeypatch.setattr("pypdf.PdfReader", lambda source, **_: recurse(source))
     with pytest.raises(UnreadableFileError, match="recursion"):
         read_file(tmp_path / "a.pdf")
 

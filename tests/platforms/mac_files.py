@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import glob
 import io
 import os
 import shutil
@@ -53,6 +54,10 @@ class Mac:
             for module in (io, builtins):
                 stack.enter_context(mock.patch.object(module, "open", self._found(module.open, 1)))
             stack.enter_context(mock.patch.object(os, "scandir", self._scandir(os.scandir)))
+            if (globber := getattr(glob, "_StringGlobber", None)) is not None:  # Python 3.13
+                for name in ("lstat", "scandir"):
+                    function = staticmethod(getattr(os, name))
+                    stack.enter_context(mock.patch.object(globber, name, function))
             connect = self._connect(sqlite3.connect)
             stack.enter_context(mock.patch.object(sqlite3, "connect", connect))
             stack.enter_context(mock.patch.object(shutil, "_use_fd_functions", new=False))
@@ -111,12 +116,15 @@ class _Entries:
     def __init__(self, entries: Any, folder: Any) -> None:
         self._entries, self._folder = entries, folder
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        entry = next(self._entries)
         if isinstance(self._folder, int | bytes):
-            return iter(self._entries)
-        folder = os.fspath(self._folder)
-        join = os.path.join
-        return (_Entry(entry, join(folder, entry.name)) for entry in self._entries)
+            return entry
+        path = os.path.join(os.fspath(self._folder), entry.name)  # noqa: PTH118 - may be bytes
+        return _Entry(entry, path)
 
     def __enter__(self) -> Self:
         return self

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Self
 
 
-@contextlib.contextmanager
 def on_error(
     undo: Callable[[BaseException], object], kind: type[BaseException] = BaseException
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Call a function if the block raises; the error continues.
 
     Args:
         undo: Called with the error.
         kind: Class of the errors for which it is called. The default includes interrupts.
     """
-    # An ExitStack would refer to the error of `undo` from that error's own traceback. This cycle
-    # keeps whatever the block had open, such as a lock, until the garbage collector runs.
-    try:
-        yield
-    except kind as error:
-        undo(error)
-        raise
+    return _OnError(undo, kind)
+
+
+class _OnError(AbstractContextManager[None]):
+    """Has no frames that refer to an error from its own traceback.
+
+    An ExitStack has, and a generator from Python 3.13 on. Such a cycle keeps whatever the block had
+    open, such as a lock, until the garbage collector runs.
+    """
+
+    def __init__(self, undo: Callable[[BaseException], object], kind: type[BaseException]) -> None:
+        self._undo, self._kind = undo, kind
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, self._kind):
+            self._undo(error)
 
 
 REDACTED = "[redacted]"
