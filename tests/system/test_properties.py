@@ -157,4 +157,8 @@ def test_document_filter_equals_an_index_of_only_those_documents(texts, question
         hybrid_alone = filtered_index.retrieve(question, k=50)
     assert result.nodes == expected.nodes
     # BM25 counts words over all documents, so the hybrid returns the same nodes in another order.
-    assert {n.node_id for n in hybrid.nodes} == {n.node_id for n in hybrid_alone.nodes}
+    # The order decides which of two nodes repeats the other and is left out.
+    found, alone = ({node.node_id for node in one.nodes} for one in (hybrid, hybrid_alone))
+    repeats, others = (one.trace.cuts.get("duplicates", 0) for one in (hybrid, hybrid_alone))
+    assert len(found) + repeats == len(alone) + others
+    assert found == alone or repeats + others
