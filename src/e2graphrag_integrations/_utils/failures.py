@@ -22,9 +22,9 @@ def on_error(
 
 
 class _OnError(AbstractContextManager[None]):
-    """Has no frames that refer to an error from its own traceback.
+    """A class, because an ExitStack, and a generator from Python 3.13 on, leave a cycle of errors.
 
-    An ExitStack has, and a generator from Python 3.13 on. Such a cycle keeps whatever the block had
+    If `undo` fails, its error refers to frames that refer to it. They keep whatever the block had
     open, such as a lock, until the garbage collector runs.
     """
 

@@ -36,7 +36,10 @@ _MIN_BEGINNING, _MIN_END = 0.4, 0.51
 Chinese, the last word of a name is often generic, such as 公路."""
 
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
-_ARTICLE = re.compile("(?:the|an?) ", re.IGNORECASE)
+ARTICLES = frozenset({"a", "an", "the"})
+"""Words that a normal form leaves out at its beginning."""
+
+_ARTICLE = re.compile(f"(?:{'|'.join(sorted(ARTICLES))}) ", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 

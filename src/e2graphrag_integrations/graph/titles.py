@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
-from e2graphrag_integrations.entities.normalize import normal_form
+from e2graphrag_integrations.entities.normalize import ARTICLES, normal_form
 from e2graphrag_integrations.text.headings import is_junk_title, section_name
 from e2graphrag_integrations.types import HEADING, SECTION_LABELS, Mention
 
@@ -22,9 +22,6 @@ _PARENTHESIS = re.compile(r"[()（）]")
 _WORD = re.compile(r"\w+")
 _PLAIN = re.compile("[\x00-\x7f‘’“”–—]*")
 """Texts whose words begin where those of their normal form do."""
-
-_ARTICLES = frozenset({"a", "an", "the"})
-"""Words that a normal form may leave out at its beginning."""
 
 _MAX_WORDS = 8
 """Maximum number of words of a title that is found in a text."""
@@ -94,8 +91,8 @@ class TextTitles:
     def _may_begin(self, text: str, words: Sequence[tuple[int, int]]) -> list[bool]:
         """Return whether a title may begin with each word.
 
-        The normal form of a plain text begins with its first word that is no article. Computing one
-        for each of all parts takes longer than ranking.
+        The normal form of a plain text begins with its first word that is not an article. Computing
+        one for each of all parts takes longer than ranking.
         """
         if not _PLAIN.fullmatch(text):
             return [True] * len(words)
@@ -103,7 +100,7 @@ class TextTitles:
         for start, end in reversed(words):
             word = text[start:end].casefold()
             follows = bool(found) and found[-1]
-            found.append(word in self.first_words or (word in _ARTICLES and follows))
+            found.append(word in self.first_words or (word in ARTICLES and follows))
         return found[::-1]
 
 

@@ -63,6 +63,7 @@ _DATE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+# This and `_TIME_HINT` begin with one class of characters, as `_HINT` in `codes` does.
 _YEAR_IN_DATE = re.compile(
     r"[\d〇零一二三四五六七八九](?:(?<!\d\d)(?<=\d)(?:\d{3}|(?<=1)9\d{6}|(?<=2)0\d{6})(?!\d)"
     r"|(?<!\d)[〇零一二三四五六七八九]{3}年)"

@@ -49,6 +49,7 @@ _AMOUNT = re.compile(
     """,
     re.VERBOSE,
 )
+# Begins with one class of characters, as `_HINT` in `codes` does.
 _AMOUNT_HINT = re.compile("[十百千万萬亿億年](?:(?<!年)|(?<=[〇零一二三四五六七八九]{4}年))")
 _ADJACENT_DIGITS = re.compile("[一二三四五六七八九两兩]{2}")
 
