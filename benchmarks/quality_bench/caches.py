@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class DiskCache:
         self._connection = sqlite3.connect(
             path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
         )
+        # From Python 3.13 on, a connection that nobody closed is a warning.
+        weakref.finalize(self, self._connection.close)
         self._lock = threading.Lock()  # the indexing pipeline embeds in several threads
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
