@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.dates import find_times
+from e2graphrag_integrations.text.dates import find_spoken_times, find_times
 from e2graphrag_integrations.text.words import terms_of
 
 
@@ -64,9 +64,38 @@ def test_other_numbers_are_no_times(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("half past eight", "8:30"),
+        ("a quarter to nine", "8:45"),
+        ("quarter past one", "1:15"),
+        ("a quarter to one", "12:45"),
+        ("ten past six", "6:10"),
+        ("twenty-five minutes to two", "1:35"),
+        ("5 o'clock", "5:00"),
+        ("twelve o’clock", "12:00"),
+        ("noon", "12:00"),
+        ("midnight", "0:00"),
+    ],
+)
+def test_a_time_in_words_is_that_in_digits(text, form):
+    assert [one.forms for one in find_spoken_times(f"it leaves at {text}, or so")] == [(form,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["five to ten men", "afternoon", "half past thirteen", "past ten", "quarter to the poor"],
+)
+def test_other_words_are_no_times(text):
+    assert list(find_spoken_times(text)) == []
+
+
+@pytest.mark.parametrize(
     ("text", "question"),
     [
         ("It leaves at 15:10.", "What leaves at 3:10 pm?"),
+        ("It leaves at half past eight.", "What leaves at 8:30?"),
+        ("It leaves at 12:00.", "What leaves at 12 pm?"),
         ("It leaves at 3:10 p.m.", "What leaves at 15:10?"),
         ("It came to $6,610, paid at once.", "What cost 6610 dollars?"),
         ("It came to 8.660 €.", "What cost 8660 euros?"),

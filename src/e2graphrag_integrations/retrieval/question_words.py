@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from e2graphrag_integrations.languages.detection import stop_words
 from e2graphrag_integrations.languages.language import CHINESE, ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index
+from e2graphrag_integrations.text.english_numbers import with_digits
 from e2graphrag_integrations.text.spellings import with_joined_words
 from e2graphrag_integrations.text.words import (
     FUNCTION_WORDS,
@@ -116,7 +117,7 @@ def search_terms(question: str) -> list[str]:
     >>> search_terms("曹操是谁"), search_terms("Who is he?")
     (['曹', '操', '曹操'], ['who', 'is', 'he'])
     """
-    question = with_joined_words(question)
+    question = with_digits(with_joined_words(question))
     return terms_of(_without_functions(question)) or terms_of(question)
 
 

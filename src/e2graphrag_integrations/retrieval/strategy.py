@@ -23,6 +23,7 @@ from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.search.bm25 import Weights
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.text.codes import QuestionCode, question_codes
 from e2graphrag_integrations.types import Mention, Span
 
 if TYPE_CHECKING:
@@ -162,6 +163,11 @@ class Query:
     def terms(self) -> list[str]:
         """The terms to search for, without question words in Chinese."""
         return search_terms(self.search_text)
+
+    @lazy
+    def codes(self) -> list[QuestionCode]:
+        """The codes in the question."""
+        return question_codes(self.search_text)
 
     @property
     def question_in_context(self) -> str:

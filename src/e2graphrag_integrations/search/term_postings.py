@@ -93,10 +93,11 @@ def read_postings(texts: Iterable[str]) -> TermPostings:
         cleaned = clean_text(text)
         terms = terms_of(cleaned)
         lengths.append(len(terms))  # without the terms that follow, which repeat words
+        codes = code_terms(cleaned, terms)
         if not cleaned.isascii():
             terms += plain_terms(terms)
         terms += [PLAIN + one for one in joined_words(cleaned)]
-        terms += code_terms(cleaned)
+        terms += codes
         terms += row_pairs(cleaned)
         if is_table_of_contents(text):
             terms.append(CONTENTS)

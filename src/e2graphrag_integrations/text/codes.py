@@ -12,21 +12,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 from e2graphrag_integrations.text.dates import (
+    SPOKEN_WORDS,
     Date,
     Time,
     find_dates,
     find_han_days,
+    find_spoken_times,
     find_times,
     is_month,
 )
-from e2graphrag_integrations.text.han_numbers import Amount, find_amounts
+from e2graphrag_integrations.text.english_numbers import TELLING_WORDS, find_spelled, lower
+from e2graphrag_integrations.text.han_numbers import find_amounts
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.measures import (
+    UNIT_WORDS,
+    Measure,
+    find_han_measures,
+    find_measures,
+    find_spelled_measures,
+)
 from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
+from e2graphrag_integrations.text.periods import Period, find_periods
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"
@@ -55,6 +67,9 @@ _HINT = re.compile(
     re.VERBOSE,
 )
 """Every code matches it, and most words of prose do not."""
+
+_IN_WORDS = TELLING_WORDS | SPOKEN_WORDS | UNIT_WORDS
+"""Without one of these words, a text has no number, measure or time in words."""
 
 _TOKEN = re.compile(r"\S+")
 _REACH = 8
@@ -138,10 +153,19 @@ _MIN_NUMBER = 4
 """Minimum number of digits of a plain number in a question that may be written with commas."""
 
 _MIN_AMOUNT = 3
-"""Minimum number of digits of a number in Chinese characters in a question."""
+"""The same for a number in words, or with a word for a million."""
 
 _HUMPS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z0-9]+)+")
 _HUMP = re.compile(r"[A-Z]?[a-z0-9]+")
+
+
+class _Span(Protocol):
+    """Characters of a text, half-open."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +181,14 @@ class QuestionCode:
     terms: tuple[str, ...]
 
 
-def code_terms(text: str) -> list[str]:
+def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
     """Return the terms of the codes in a text, each once and in the order of the alphabet.
 
     Identifiers also have the terms of their words.
+
+    Args:
+        text: The text.
+        words: Its terms (`terms_of`), if they are known, which saves time.
 
     >>> code_terms("Upgrade to v2.10.1 by 5 March 2024")
     ['#2.10.1', '#2024-03', '#2024-03-05']
@@ -175,6 +203,7 @@ def code_terms(text: str) -> list[str]:
     terms.update(form for match in _FRACTION.finditer(text) for form in _marked(_fraction(match)))
     terms.update(one.digits for one in find_amounts(text))
     terms.update(term for one in find_han_days(text) for term in _terms_of_han_day(one))
+    terms.update(_terms_of_numbers(lower(text), words))
     if _HINT.search(text) is None:
         return sorted(terms)
     dates = list(find_dates(text))
@@ -204,21 +233,37 @@ def question_codes(question: str) -> list[QuestionCode]:
     >>> [one.terms for one in question_codes("What does clause 12.3 say?")]
     [('#clause12.3', '#12.3')]
     """
-    dates, times = list(find_dates(question)), list(find_times(question))
+    dates = list(find_dates(question))
+    lowered = lower(question)
+    times = [*find_times(question), *find_spoken_times(lowered)]
+    measures = [
+        *find_measures(lowered),
+        *find_spelled_measures(lowered),
+        *find_han_measures(lowered),
+    ]
+    periods = list(find_periods(lowered))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
     found += [one for one in find_han_days(question) if not _overlaps(one, dates)]
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
     codes += [
         QuestionCode(question[one.start : one.end], (one.digits,))
         for one in find_amounts(question)
-        if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, dates)
+        if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, [*dates, *measures])
     ]
     codes += [
         QuestionCode(one.group(), _marked(_fraction(one))) for one in _FRACTION.finditer(question)
     ]
+    codes += [
+        QuestionCode(question[one.start : one.end], _terms_of_asked_measure(one))
+        for one in measures
+        if not _overlaps(one, dates)
+    ]
+    codes += [
+        QuestionCode(question[one.start : one.end], _terms_of_asked_period(one)) for one in periods
+    ]
     groups = list(_groups(question, dates))
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
-    for match in _codes(question, [*dates, *times]):
+    for match in _codes(question, [*dates, *times, *measures, *periods]):
         if any(one.start() <= match.start() < one.end() for one in groups):
             continue
         raw, forms = match.group(), _forms(match)
@@ -245,8 +290,8 @@ def _is_label(word: str) -> bool:
     return word.casefold() not in FUNCTION_WORDS | _TIMES and not is_month(word)
 
 
-def _codes(text: str, moments: Sequence[Date | Time]) -> Iterator[re.Match[str]]:
-    """Yield what may be a code, except dates and times, in order."""
+def _codes(text: str, others: Sequence[_Span]) -> Iterator[re.Match[str]]:
+    """Yield what may be a code, except what begins within others, in order."""
     end = 0
     for token in _TOKEN.finditer(text):
         if token.end() <= end or _HINT.search(text, *token.span()) is None:
@@ -255,7 +300,7 @@ def _codes(text: str, moments: Sequence[Date | Time]) -> Iterator[re.Match[str]]
             if match.start() >= token.end():
                 break
             end = match.end()
-            if not any(one.start <= match.start() < one.end for one in moments):
+            if not any(one.start <= match.start() < one.end for one in others):
                 yield match
 
 
@@ -284,7 +329,46 @@ def _terms_of_han_day(day: Date) -> Iterator[str]:
         yield MARK + form[: len("--03")]
 
 
-def _overlaps(one: Date | Amount, others: Sequence[Date]) -> bool:
+def _terms_of_numbers(lowered: str, words: Iterable[str] | None) -> Iterator[str]:
+    """Yield the terms of numbers in words, measures, and parts of days and years."""
+    measures = [find_measures(lowered), find_han_measures(lowered)]
+    if words is None or not _IN_WORDS.isdisjoint(words):
+        measures.append(find_spelled_measures(lowered))
+        yield from (one.digits for one in find_spelled(lowered))
+        yield from (MARK + form for one in find_spoken_times(lowered) for form in one.forms)
+    yield from (term for found in measures for one in found for term in _terms_of_measure(one))
+    yield from (term for one in find_periods(lowered) for term in _terms_of_period(lowered, one))
+
+
+def _terms_of_measure(measure: Measure) -> Iterator[str]:
+    yield from map(_term, measure.forms)
+    if measure.is_scaled:
+        yield _term(measure.number)
+
+
+def _terms_of_asked_measure(measure: Measure) -> tuple[str, ...]:
+    number = measure.number
+    is_telling = len(number) >= (_MIN_AMOUNT if measure.is_scaled else _MIN_NUMBER)
+    return _marked([*measure.forms, *([number] if is_telling else [])])
+
+
+def _terms_of_period(text: str, period: Period) -> Iterator[str]:
+    """Yield the terms of a quarter or half: with its year or without one, and of any year.
+
+    One that is written out also has its short name as a word.
+    """
+    name = period.name
+    yield from _marked((f"{period.year or '-'}-{name}", f"-{name}"))
+    if name not in text[period.start : period.end]:
+        yield name
+
+
+def _terms_of_asked_period(period: Period) -> tuple[str, ...]:
+    name = period.name
+    return _marked((f"{period.year}-{name}", f"--{name}") if period.year else (f"-{name}",))
+
+
+def _overlaps(one: _Span, others: Sequence[_Span]) -> bool:
     return any(other.start < one.end and one.start < other.end for other in others)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from e2graphrag_integrations.text.english_numbers import CARDINAL, NUMBER_WORDS
 from e2graphrag_integrations.text.han_numbers import HAN_DIGITS, HAN_NUMBER, value_of_han
 
 _MONTHS = """
@@ -72,8 +73,9 @@ _PLACES = ("0", "1", "2", "4", "5", "6", "7", "8", "9", "10")
 _MONTHS_ONLY = frozenset("078")
 """The groups of the pattern without a day."""
 
-_BEFORE_YEAR, _AFTER_YEAR = 32, 16
-"""Maximum number of characters of a date before and after its year."""
+_BEFORE_PLACE, _AFTER_PLACE = 32, 16
+"""Maximum number of characters of a date before and after its year; also of a time in words before
+and after a word such as `past`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,8 @@ def find_dates(text: str) -> Iterator[Date]:
         return
     end = 0
     for year in _YEAR_IN_DATE.finditer(text):  # the pattern is slow where there is no date
-        start = max(end, year.start() - _BEFORE_YEAR)
-        for match in _DATE.finditer(text, start, year.end() + _AFTER_YEAR):
+        start = max(end, year.start() - _BEFORE_PLACE)
+        for match in _DATE.finditer(text, start, year.end() + _AFTER_PLACE):
             end = match.end()
             forms = tuple(dict.fromkeys(filter(None, _date_forms(match))))
             if forms:
@@ -182,6 +184,20 @@ _TIME = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_SPOKEN = re.compile(
+    rf"""
+      (?<!\w)
+      (?:(?P<half>half)|(?P<quarter>quarter)|(?P<minutes>{CARDINAL}|\d\d?)(?P<unit>\ minutes)?)
+      \ (?:past|(?P<before>(?<!half\ )to))\ (?P<hour>{CARDINAL}|\d\d?)(?!\w|[:.]\d)
+    | (?<![\w:.])(?P<clock>{CARDINAL}|\d\d?)\ o['’]clock(?!\w)
+    | (?<!\w)(?P<name>noon|midnight)(?!\w)
+    """,
+    re.VERBOSE,
+)
+_SPOKEN_PLACE = re.compile("o['’]clock|noon|midnight|past|quarter to|minutes to")
+SPOKEN_WORDS = frozenset({"clock", "noon", "midnight", "past", "quarter", "minutes"})
+"""One of these words is in each time in words."""
+
 _AFTERNOON = frozenset("中午 下午 午後 오후 傍晚 晚上".split())
 _NOON = 12
 _HOURS = 24
@@ -212,12 +228,28 @@ def find_times(text: str) -> Iterator[Time]:
     >>> [one.forms for one in find_times("at 08:05 or 08:05:30, but not 1:2 or 3 Amps")]
     [('8:05',), ('8:05:30', '8:05')]
     """
-    if _TIME_HINT.search(text) is None:
-        return
-    for match in _TIME.finditer(text):
-        forms = _time_forms(match)
-        if forms:
-            yield Time(match.start(), match.end(), forms)
+    if _TIME_HINT.search(text) is not None:
+        for match in _TIME.finditer(text):
+            forms = _time_forms(match)
+            if forms:
+                yield Time(match.start(), match.end(), forms)
+
+
+def find_spoken_times(lowered: str) -> Iterator[Time]:
+    """Yield the times in English words in a text in lower case, in order.
+
+    >>> [one.forms for one in find_spoken_times("half past eight, a quarter to nine, noon")]
+    [('8:30',), ('8:45',), ('12:00',)]
+    """
+    end = 0
+    for place in _SPOKEN_PLACE.finditer(lowered):  # the pattern is slow where there is no time
+        start = max(end, place.start() - _BEFORE_PLACE)
+        match = _SPOKEN.search(lowered, start, place.end() + _AFTER_PLACE)
+        if match is not None:
+            end = match.end()
+            form = _form_of_spoken(match)
+            if form:
+                yield Time(match.start(), end, (form,))
 
 
 def _time_forms(match: re.Match[str]) -> tuple[str, ...]:
@@ -237,3 +269,27 @@ def _time_forms(match: re.Match[str]) -> tuple[str, ...]:
     if match["seconds"]:
         return (f"{hour % _HOURS}:{minute:02}{match['seconds']}", *forms)
     return tuple(forms)
+
+
+def _form_of_spoken(match: re.Match[str]) -> str:
+    """Return the form of a time in words; "" if it does not exist."""
+    if match["name"]:
+        return "12:00" if match["name"] == "noon" else "0:00"
+    hour = _value_of_word(match["clock"] or match["hour"])
+    minute = 0
+    if match["hour"]:
+        minute = (
+            30 if match["half"] else 15 if match["quarter"] else _value_of_word(match["minutes"])
+        )
+        if match["before"]:
+            if not (match["quarter"] or match["unit"]):
+                return ""  # as in "five to ten people"
+            hour, minute = hour - 1 or _NOON, _MINUTES - minute
+    exists = 0 < hour <= _NOON and 0 <= minute < _MINUTES
+    return f"{hour}:{minute:02}" if exists else ""
+
+
+def _value_of_word(number: str) -> int:
+    if number.isdecimal():
+        return int(number)
+    return sum(NUMBER_WORDS[one] for one in re.split("[ -]", number))

@@ -16,39 +16,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from e2graphrag_integrations.text.dates import MONTHS
+from e2graphrag_integrations.text.english_numbers import (
+    CARDINAL,
+    NUMBER_WORDS,
+    ORDINAL,
+    ORDINALS,
+    one_of,
+)
 from e2graphrag_integrations.text.han_numbers import HAN_NUMBER, value_of_han
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
-
-_UNITS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-sixteen seventeen eighteen nineteen
-""".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINAL_UNITS = """
-zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth
-fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
-""".split()
-_ORDINAL_TENS = (*(f"{ten[:-1]}ieth" for ten in _TENS),)
-_VALUES = MappingProxyType(
-    {word: n for n, word in chain(enumerate(_UNITS), enumerate(_ORDINAL_UNITS))}
-    | {word: 10 * n for n, word in chain(enumerate(_TENS, 2), enumerate(_ORDINAL_TENS, 2))}
-)
-"""The English words for numbers, except those of two words."""
-
-
-def _one_of(*words: str) -> str:
-    """Return the pattern of one of some words, of which longer ones come first."""
-    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
-
-
-_CARDINAL = rf"(?:(?:{_one_of(*_TENS)})[ -](?:{_one_of(*_UNITS[1:10])})|{_one_of(*_UNITS, *_TENS)})"
-_ORDINALS = (
-    *_ORDINAL_UNITS[1:],
-    *_ORDINAL_TENS,
-    *(f"{ten}{mark}{unit}" for ten in _TENS for unit in _ORDINAL_UNITS[1:10] for mark in " -"),
-)
-_ORDINAL = f"(?:{_one_of(*_ORDINALS)})"
 
 _ROMAN = r"(?=[CLXVI])C{0,3}(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})"
 """A Roman numeral below 400, beyond which most are words or abbreviations."""
@@ -117,10 +94,10 @@ def _number(roman: str, spelled: str) -> str:
 
 # Without a lookbehind, such a pattern is several times as fast.
 _NUMBERED = re.compile(
-    rf"(?P<word>{_TITLE})" + _number(_ROMAN, rf"(?=[A-Z])(?i:{_ORDINAL}|{_CARDINAL})")
+    rf"(?P<word>{_TITLE})" + _number(_ROMAN, rf"(?=[A-Z])(?i:{ORDINAL}|{CARDINAL})")
 )
 _NUMBERED_ANYWHERE = re.compile(
-    rf"(?P<word>{_WORD})" + _number(f"(?i:{_ROMAN})", rf"(?i:{_ORDINAL}|{_CARDINAL})")
+    rf"(?P<word>{_WORD})" + _number(f"(?i:{_ROMAN})", rf"(?i:{ORDINAL}|{CARDINAL})")
 )
 _CAPITALS = re.compile(r"[CLXVI]{2,8}(?![\w'’-])")
 """What may be a Roman numeral after a word in lower case, as in "type II"."""
@@ -129,7 +106,7 @@ _AFTER_WORD = re.compile(
     rf"(?<!\w)(?P<word>[a-zß-öø-ÿ]{{2,{_LONGEST_WORD}}}) (?P<roman>{_ROMAN})\Z"
 )
 _ORDERED = re.compile(
-    rf"(?P<spelled>{_one_of(*map(str.title, _ORDINALS), *map(str.upper, _ORDINALS))}"
+    rf"(?P<spelled>{one_of(*map(str.title, ORDINALS), *map(str.upper, ORDINALS))}"
     rf"|\d{{1,3}}(?:st|nd|rd|th))\ (?P<words>{_TITLE}(?:\ {_TITLE})?)"
 )
 _MAY_BE_ORDERED = re.compile(
@@ -138,7 +115,7 @@ _MAY_BE_ORDERED = re.compile(
 """What `_ORDERED` begins with. It is slow where nothing matches."""
 
 _ORDERED_ANYWHERE = re.compile(
-    rf"(?P<spelled>(?i:{_ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
+    rf"(?P<spelled>(?i:{ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
     rf"\ (?P<words>{_WORD}(?:\ {_WORD})?)"
 )
 _ITEM = re.compile(
@@ -342,8 +319,8 @@ def _value_of(number: str) -> int:
     if number[0].isdigit():
         return int(_NO_DIGIT.sub("", number))
     words = _BETWEEN.split(number)
-    if words[0] in _VALUES:
-        return sum(_VALUES[one] for one in words)
+    if words[0] in NUMBER_WORDS:
+        return sum(NUMBER_WORDS[one] for one in words)
     digits = [_ROMAN_DIGITS[one] for one in number]
     return sum(-a if a < b else a for a, b in pairwise([*digits, 0]))
 

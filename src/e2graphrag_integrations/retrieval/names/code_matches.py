@@ -20,7 +20,7 @@ from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.codes import MARK, START, QuestionCode, question_codes
+from e2graphrag_integrations.text.codes import MARK, START, QuestionCode
 
 _MAX_CODES = 32
 """Maximum number of codes of a question that are looked up."""
@@ -64,7 +64,7 @@ class CodeMatches:
 
     def __init__(self, query: Query, snapshot: Snapshot, allowed: NDArray[np.bool_] | None) -> None:
         self._total = len(snapshot.chunk_nodes) if allowed is None else int(allowed.sum())
-        codes = question_codes(query.search_text)[:_MAX_CODES] if query.mode != "global" else []
+        codes = query.codes[:_MAX_CODES] if query.mode != "global" else []
         found = (_match(one, snapshot, allowed) for one in codes)
         self.found: Sequence[CodeMatch] = [one for one in found if one is not None]
         self.specificity = max((self._specificity_of(one) for one in self.found), default=0.0)

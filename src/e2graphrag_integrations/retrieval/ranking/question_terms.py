@@ -19,6 +19,7 @@ from e2graphrag_integrations.retrieval.question_words import (
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats
+from e2graphrag_integrations.text.english_numbers import other_spelling_of_number, with_digits
 from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.numbered import other_numeral
 from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
@@ -97,17 +98,35 @@ class QuestionTerms:
         is_in_english = is_english(self.bm25)
         forms: dict[str, tuple[str, ...]] = {}
         for word in dict.fromkeys(self.words):
-            found = tuple(one for one in self._forms_of(word, is_in_english) if one not in own)
+            related = (*self._forms_of(word, is_in_english), *self._codes_of.get(word, ()))
+            found = tuple(one for one in related if one not in own)
             if found:
                 forms[word] = found
         return forms
+
+    @lazy
+    def _codes_of(self) -> Mapping[str, tuple[str, ...]]:
+        """The codes in the index that are written with a word, by word.
+
+        A text with "noon" has the code of 12:00, but none of its words.
+        """
+        codes: dict[str, tuple[str, ...]] = {}
+        for code in self.query.codes:
+            term = next(filter(self.bm25.doc_freq, code.terms), None)
+            if term is not None:
+                for word in terms_of(with_digits(code.text)):
+                    codes[word] = (*codes.get(word, ()), term)
+        return codes
 
     def _forms_of(self, word: str, is_in_english: bool) -> tuple[str, ...]:
         doc_freq = self.bm25.doc_freq
         spellings: tuple[str, ...] = ()
         if not is_function_word(word):
             spellings = other_spellings(word, is_known=bool(doc_freq(word)))
-        related = (*spellings, *(inflections(word) if is_in_english else ()))
+        if is_in_english:
+            related = (*spellings, other_spelling_of_number(word), *inflections(word))
+        else:
+            related = spellings
         found = tuple(filter(doc_freq, related))
         if found or doc_freq(word):
             return found

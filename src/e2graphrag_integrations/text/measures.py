@@ -1,0 +1,316 @@
+"""Measures and amounts of money: `5 km`, `14 percent`, `$3.2M`, `minus five degrees`.
+
+A number and its unit say together what neither says alone, and both have several spellings. All
+have one form: the number in digits and a short name of the unit, such as `5km` or `3200000usd`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import NamedTuple
+
+from e2graphrag_integrations.text.english_numbers import SPELLED, one_of, value_of_spelled
+from e2graphrag_integrations.text.han_numbers import HAN_DIGITS, value_of_han
+
+_UNITS = """
+mm: mm, millimeter, millimeters, millimetre, millimetres
+cm: cm, centimeter, centimeters, centimetre, centimetres
+m: m, meter, meters, metre, metres
+km: km, kms, kilometer, kilometers, kilometre, kilometres
+ft: ft, foot, feet
+inch: inch, inches
+yd: yd, yds, yard, yards
+mi: mi, mile, miles
+m2: m2, m², sqm, square meter, square meters, square metre, square metres
+km2: km2, km², square kilometer, square kilometers, square kilometre, square kilometres
+ft2: ft2, ft², sqft, sq ft, square foot, square feet
+m3: m3, m³, cubic meter, cubic meters, cubic metre, cubic metres
+ha: ha, hectare, hectares
+acre: acre, acres
+ml: ml, milliliter, milliliters, millilitre, millilitres
+l: l, liter, liters, litre, litres
+gal: gallon, gallons
+mg: mg, milligram, milligrams
+g: g, gram, grams, gramme, grammes
+kg: kg, kgs, kilo, kilos, kilogram, kilograms, kilogramme, kilogrammes
+t: t, ton, tons, tonne, tonnes
+oz: oz, ounce, ounces
+lb: lb, lbs, pound, pounds
+gbp: £, gbp, pound, pounds
+usd: $, us$, usd, dollar, dollars
+eur: €, eur, euro, euros
+jpy: ¥, jpy, yen
+chf: chf, franc, francs
+inr: ₹, inr, rupee, rupees
+pct: %, percent, per cent, pct
+c: °c, ° c, degrees celsius, degree celsius, degrees centigrade
+f: °f, ° f, degrees fahrenheit, degree fahrenheit
+deg: °, degree, degrees, °c, ° c, °f, ° f, degrees celsius, degrees centigrade, degrees fahrenheit
+kw: kw, kilowatt, kilowatts
+mw: mw, megawatt, megawatts
+gw: gw, gigawatt, gigawatts
+kwh: kwh, kilowatt-hours, kilowatt hours
+v: volt, volts
+hz: hz, hertz
+khz: khz, kilohertz
+mhz: mhz, megahertz
+ghz: ghz, gigahertz
+kb: kb, kilobyte, kilobytes
+mb: mb, megabyte, megabytes
+gb: gb, gigabyte, gigabytes
+tb: tb, terabyte, terabytes
+mph: mph, miles per hour
+kmh: km/h, kph, kmh, kilometers per hour, kilometres per hour, km per hour
+"""
+"""The name of each unit, and its spellings in lower case. A spelling may mean two units."""
+
+
+_HAN_UNITS = """
+mm: 毫米
+cm: 厘米, 公分
+m: 米, 公尺
+km: 公里, 千米
+m2: 平方米, 平米
+km2: 平方公里
+m3: 立方米
+ha: 公顷
+ml: 毫升
+l: 升
+g: 克
+kg: 公斤, 千克
+t: 吨, 噸
+c: 摄氏度, ℃, 攝氏度
+deg: 摄氏度, ℃, 攝氏度, 度
+pct: %, ％, パーセント, 퍼센트
+cny: 元, 元人民币, 块钱, 人民币
+usd: 美元, ドル, 달러
+eur: 欧元, ユーロ, 유로
+gbp: 英镑
+jpy: 日元, 円
+krw: 韩元, 원
+"""
+"""The same for Chinese, Japanese and Korean."""
+
+
+def _read_units(lines: str) -> Mapping[str, tuple[str, ...]]:
+    units: dict[str, tuple[str, ...]] = {}
+    for line in lines.strip().splitlines():
+        name, _, spellings = line.partition(": ")
+        for spelling in spellings.split(", "):
+            units[spelling] = (*units.get(spelling, ()), name)
+    return MappingProxyType(units)
+
+
+_NAMES = _read_units(_UNITS)
+"""The names of the units that a spelling may mean."""
+
+_HAN_NAMES = _read_units(_HAN_UNITS)
+
+_SCALES: Mapping[str, int] = MappingProxyType(
+    {
+        "hundred": 10**2,
+        "thousand": 10**3,
+        "million": 10**6,
+        "millions": 10**6,
+        "billion": 10**9,
+        "billions": 10**9,
+        "trillion": 10**12,
+        "k": 10**3,
+        "m": 10**6,
+        "mn": 10**6,
+        "mio": 10**6,
+        "mln": 10**6,
+        "b": 10**9,
+        "bn": 10**9,
+        "mrd": 10**9,
+        "tn": 10**12,
+        "millionen": 10**6,
+        "milliarde": 10**9,
+        "milliarden": 10**9,
+        "milliard": 10**9,
+        "milliards": 10**9,
+        "millones": 10**6,
+        "milhões": 10**6,
+        "milioni": 10**6,
+        "miliardi": 10**9,
+    }
+)
+_ONLY_MONEY = frozenset({"m", "b"})
+"""Scales that are units of other things, unless a currency comes before the number."""
+
+_CURRENCY = re.compile(r"(?:[$£€¥₹]|(?<![a-z])(?:us\$|usd|eur|gbp|chf|inr|jpy))[ \u00a0]?\Z")
+_LONGEST_CURRENCY = 4
+_MINUS = re.compile(r"(?:(?<!\w)[-−–]|\bminus )\Z")
+_LONGEST_MINUS = 7
+_DEGREES = frozenset({"c", "f", "deg"})
+"""Units of which a number may be negative."""
+
+_SPACE = "[ \u00a0\u202f-]?"
+_UNIT = rf"(?P<unit>{one_of(*map(re.escape, _NAMES))})(?!\w)"
+_LONG_UNIT = one_of(
+    *(one for one in _NAMES if one.replace(" ", "").isalpha() and len(one) >= len("foot"))
+)
+
+# Begins with one class of characters, as `_HINT` in `codes` does.
+_IN_DIGITS = re.compile(
+    r"\d(?<![0-9a-z_.,:/]\d)(?:[\d.,'’]*\d)?"
+    rf"(?:{_SPACE}(?P<scale>{one_of(*_SCALES)})\b\.?)?(?:{_SPACE}{_UNIT})?"
+)
+_NUMBER = re.compile(r"[\d.,'’]+")
+_IN_WORDS = re.compile(rf"\b(?P<number>{SPELLED})[ -](?P<unit>{_LONG_UNIT})\b")
+_UNIT_IN_WORDS = re.compile(rf"[ -](?<=[a-z].)(?:{_LONG_UNIT})\b")
+
+UNIT_WORDS = frozenset(
+    one.split()[0] for one in _NAMES if one.replace(" ", "").isalpha() and len(one) >= len("foot")
+)
+"""The words with which a unit begins that may follow a number in words."""
+
+_BELOW_ZERO = re.compile("(?:零下|(?<!\\w)[-−])\\Z")
+_GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
+_DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
+_MAX_DIGITS = 15
+
+
+_HAN = f"[{HAN_DIGITS}万萬亿億]{{1,14}}(?:[点點][〇零一二三四五六七八九]{{1,6}})?"
+_IN_HAN = re.compile(
+    rf"""
+      (?:\d(?<![0-9a-z_.,:/]\d)[\d.,]*\s?(?P<scale>[百千]??[万萬]??[亿億]??)|(?P<han>{_HAN}))
+      \s?(?P<unit>{one_of(*_HAN_NAMES)})
+    | (?P<part>百分之)(?:(?P<digits>\d+(?:\.\d+)?)|(?P<percent>{_HAN}))
+    """,
+    re.VERBOSE,
+)
+_HAN_HINT = re.compile(
+    f"[{''.join(sorted({one[0] for one in _HAN_NAMES if one != '%'} | {'百'}))}]"
+)
+
+
+class Measure(NamedTuple):
+    """A number with a unit or a scale in a text.
+
+    Attributes:
+        start, end: Its characters, half-open.
+        forms: Its forms with each unit that it may have; the number alone, if it has none.
+        number: The number in digits.
+        is_scaled: Whether digits alone do not say the number, as in `3.2 million`.
+    """
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+    number: str
+    is_scaled: bool
+
+
+def find_measures(lowered: str) -> Iterator[Measure]:
+    """Yield the numbers with a unit, a currency or a scale in a text in lower case.
+
+    >>> [one.forms for one in find_measures("5 kilometers, $3.2m, 14 %, 250k")]
+    [('5km',), ('3200000usd',), ('14pct',), ('250000',)]
+    >>> list(find_measures("3 in 4 of 2024, rooms 5 and 6"))
+    []
+    """
+    for match in _IN_DIGITS.finditer(lowered):
+        if (found := _measure_in_digits(match)) is not None:
+            yield found
+
+
+def find_spelled_measures(lowered: str) -> Iterator[Measure]:
+    """Yield the numbers in words with a unit in a text in lower case.
+
+    >>> [one.forms for one in find_spelled_measures("five kilometers, half a million dollars")]
+    [('5km',), ('500000usd',)]
+    """
+    if _UNIT_IN_WORDS.search(lowered) is None:  # the other pattern is slow
+        return
+    for match in _IN_WORDS.finditer(lowered):
+        value = value_of_spelled(match["number"])
+        if value is not None:
+            span = match.span()
+            yield _measure(*span, Decimal(value), _NAMES[match["unit"]], is_scaled=True)
+
+
+def find_han_measures(text: str) -> Iterator[Measure]:
+    """Yield the numbers with a unit in Chinese, Japanese or Korean in a text.
+
+    >>> [one.forms for one in find_han_measures("四十二公里, 3.2万元, 百分之十二, 零下5℃")]
+    [('42km',), ('32000cny',), ('12pct',), ('-5c', '-5deg')]
+    """
+    if text.isascii() or _HAN_HINT.search(text) is None:
+        return
+    for match in _IN_HAN.finditer(text):
+        written = match["han"] or match["percent"]
+        value = _value_of_han(written) if written else _value_of_digits(match)
+        if value is None:
+            continue
+        names = ("pct",) if match["part"] else _HAN_NAMES[match["unit"]]
+        if _BELOW_ZERO.search(text, max(0, match.start() - 2), match.start()):
+            value = -value if "deg" in names else value
+        yield _measure(*match.span(), value, names, is_scaled=bool(written or match["scale"]))
+
+
+def _value_of_han(number: str) -> Decimal:
+    whole, _, decimals = number.replace("點", "点").partition("点")
+    digits = f".{value_of_han('一' + decimals)}".replace(".1", ".", 1) if decimals else ""
+    return Decimal(f"{value_of_han(whole)}{digits}")
+
+
+def _value_of_digits(match: re.Match[str]) -> Decimal | None:
+    value = _value(_NUMBER.match(match["digits"] or match.group()))
+    if value is None:
+        return None
+    for one in match["scale"] or "":
+        value *= value_of_han(f"一{one}")
+    return value
+
+
+def _measure_in_digits(match: re.Match[str]) -> Measure | None:
+    text, start = match.string, match.start()
+    money = _CURRENCY.search(text, max(0, start - _LONGEST_CURRENCY), start)
+    scale, unit = match["scale"], match["unit"]
+    if scale in _ONLY_MONEY and money is None:
+        scale, unit = None, None if unit else scale
+    names = _NAMES.get(unit or "", ())
+    if money is not None:
+        names = _NAMES[money.group().strip()]
+    elif not (scale or names):
+        return None
+    value = _value(_NUMBER.match(text, start))
+    if value is None:
+        return None
+    value *= _SCALES[scale] if scale else 1
+    minus = _MINUS.search(text, max(0, start - _LONGEST_MINUS), start)
+    if minus is not None and _DEGREES.isdisjoint(names):
+        minus = None
+    before = money or minus
+    return _measure(
+        start if before is None else before.start(),
+        match.end(),
+        value if minus is None else -value,
+        names,
+        is_scaled=scale is not None,
+    )
+
+
+def _measure(
+    start: int, end: int, value: Decimal, names: tuple[str, ...], *, is_scaled: bool
+) -> Measure:
+    number = f"{value.normalize():f}"
+    forms = tuple(number + name for name in names) or (number,)
+    return Measure(start, end, forms, number, is_scaled)
+
+
+def _value(number: re.Match[str] | None) -> Decimal | None:
+    """Return the value of a number with a point or a comma; None if it is none."""
+    written = "" if number is None else number.group().rstrip(".,'’")
+    if len(written) > _MAX_DIGITS:
+        return None
+    if _GROUPED.fullmatch(written):
+        marks = ",'’" if written.count(".") < 2 else "."  # noqa: PLR2004 - one may be decimal
+        return Decimal(re.sub(f"[{marks}]", "", written).replace(",", "."))
+    if _DECIMAL.fullmatch(written):
+        return Decimal(written.replace(",", "."))
+    return None

@@ -1,0 +1,96 @@
+"""Quarters and halves of years: `Q3 2024`, `the first half of 2024`, `2024年第三季度`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import NamedTuple
+
+_NUMBERS = MappingProxyType(
+    {
+        written: number
+        for number, line in enumerate(
+            ("1 1st first 一 上", "2 2nd second 二 下", "3 3rd third 三", "4 4th fourth 四"), 1
+        )
+        for written in line.split()
+    }
+)
+_ORDINAL = "|".join(one for one in _NUMBERS if one.isascii() and len(one) > 1)
+_YEAR = r"(?:(?:19|20)\d\d|['’]\d\d)(?!\d)"
+_OF = r"(?:\ ?[/,-]\ ?|\ (?:of\ )?(?:the\ )?(?:fiscal\ )?(?:year\ |fy\ ?)?)"
+
+_PERIOD = re.compile(
+    rf"""
+      (?<![\w.])(?P<kind1>[qh])(?P<n1>[1-4])(?!\w)(?:{_OF}?(?P<y1>{_YEAR}|(?<=fy)\d\d(?!\d)))?
+    | (?<![\w.-])(?P<n2>[1-4])(?P<kind2>[qh])\ ?(?P<y2>(?:20)?\d\d)(?!\w)
+    | (?<![\w.-])(?P<y3>(?:19|20)\d\d)[\ /-]?(?P<kind3>[qh])(?P<n3>[1-4])(?!\w)
+    | (?<!\w)(?P<n4>{_ORDINAL})[\ -](?P<kind4>quarter|half)(?!\w)(?:{_OF}(?P<y4>{_YEAR}))?
+    | (?<!\w)(?P<n5>[1-4])\.\ (?P<kind5>quartal|halbjahr)(?!\w)(?:\ (?P<y5>{_YEAR}))?
+    | (?:(?P<y6>(?:19|20)\d\d)\ ?[年년]\ ?)?(?:第\ ?)?
+      (?P<n6>[1-4一二三四])\ ?(?P<kind6>季度|四半期|분기)
+    | (?P<y7>(?:19|20)\d\d)\ ?年\ ?(?P<n7>[上下])(?P<kind7>半年)
+    """,
+    re.VERBOSE,
+)
+_PLACES = "1234567"
+_WORDS = re.compile("quart|hal[fb]|季度|半期|분기|半年")
+_SHORT = re.compile("[1-4](?:(?<=[qh].)|[qh])")
+"""What a period without one of these words contains."""
+
+_PLACE = re.compile(f"{_SHORT.pattern}|{_WORDS.pattern}")
+_BEFORE, _AFTER = 12, 40
+"""Maximum number of characters of a period before such a place and after its start."""
+
+_HALVES = ("h", "half", "halbjahr", "半年")
+_LAST_HALF = 2
+
+
+class Period(NamedTuple):
+    """A part of a year in a text.
+
+    Attributes:
+        start, end: Its characters, half-open.
+        name: It without the year, such as `q3`.
+        year: Its year, or "".
+    """
+
+    start: int
+    end: int
+    name: str
+    year: str
+
+
+def find_periods(lowered: str) -> Iterator[Period]:
+    """Yield the quarters and halves of years in a text in lower case, in order.
+
+    >>> [f"{one.year} {one.name}" for one in find_periods("q3 2024, 3q24, third quarter of 2024")]
+    ['2024 q3', '2024 q3', '2024 q3']
+    >>> [f"{one.year} {one.name}" for one in find_periods("in h1, in the second half of '23")]
+    [' h1', '2023 h2']
+    """
+    # Three searches for strings are faster than one for a pattern.
+    has_word = "half" in lowered or "quart" in lowered or "halb" in lowered
+    if not has_word and not lowered.isascii():
+        has_word = _WORDS.search(lowered) is not None
+    if not has_word and _SHORT.search(lowered) is None:
+        return
+    end = 0
+    for place in _PLACE.finditer(lowered):  # the pattern is slow where there is no period
+        start = max(end, place.start() - _BEFORE)
+        match = _PERIOD.search(lowered, start, place.start() + _AFTER)
+        if match is not None:
+            end = match.end()
+            if (period := _period(match)) is not None:
+                yield period
+
+
+def _period(match: re.Match[str]) -> Period | None:
+    place = next(one for one in _PLACES if match[f"n{one}"])
+    kind = "h" if match[f"kind{place}"] in _HALVES else "q"
+    number = _NUMBERS[match[f"n{place}"]]
+    if kind == "h" and number > _LAST_HALF:
+        return None
+    year = (match[f"y{place}"] or "").lstrip("'’")
+    complete = f"20{year}" if len(year) == len("24") else year
+    return Period(*match.span(), f"{kind}{number}", complete)
