@@ -27,7 +27,7 @@ from e2graphrag_integrations._utils.arrays import check_array_size
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.files import OUTDATED, discard_folder, rename_new
 
-FORMAT = 10
+FORMAT = 11
 """Version of the file format and the arrays. Folders with a different version are rebuilt."""
 
 _META = "meta.json"
@@ -40,6 +40,9 @@ _BLOCK_ROWS = 1 << 14
 
 _BLOCK = 1 << 20
 """Number of bytes read at a time."""
+
+_COLUMNS = 512
+"""Number of 8-byte numbers in a row of a block: a page of memory."""
 
 _LARGE, _LARGE_STEP = 1 << 28, 1 << 24
 """Of a file with more than 256 MiB, such as the vectors of a million windows, only one block of
@@ -108,7 +111,7 @@ def save_arrays(
             _save(array_file(temporary, name), array)
         for name, (arrays_of_part, meta_of_part) in parts.items():
             save_arrays(temporary / name, arrays_of_part, meta_of_part)
-        checksums = {name: _crc(array_file(temporary, name)) for name in arrays}
+        checksums = {name: _checksum(array_file(temporary, name)) for name in arrays}
         text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
@@ -183,8 +186,8 @@ def _content(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _matches(path: Path, crc: int) -> bool:
-    return _crc(path) == crc
+def _matches(path: Path, checksum: int) -> bool:
+    return _checksum(path) == checksum
 
 
 def _read(
@@ -195,9 +198,9 @@ def _read(
         return None
     try:
         arrays = {}
-        for name, crc in content["arrays"].items():
+        for name, checksum in content["arrays"].items():
             file = array_file(folder, name)
-            if not is_valid(file, crc):
+            if not is_valid(file, checksum):
                 return None
             arrays[name] = _load(file)
             pause()
@@ -252,13 +255,24 @@ def _load(path: Path) -> NDArray[Any]:
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray))
 
 
-def _crc(path: Path) -> int:
+def _checksum(path: Path) -> int:
     """Return the checksum of a file, or of a part of each `_LARGE_STEP` bytes of a large one."""
     size = path.stat().st_size
     step = _BLOCK if size <= _LARGE else _LARGE_STEP
-    crc = 0
+    checksum = 0
     with path.open("rb") as file:
         for start in range(0, size, step):
             file.seek(start)
-            crc = zlib.crc32(file.read(_BLOCK), crc)
-    return crc
+            checksum = zlib.crc32(_sums(file.read(_BLOCK)), checksum)
+    return checksum
+
+
+def _sums(block: bytes) -> bytes:
+    """Return the sums of the rows and columns of a block, and the bytes after the last row.
+
+    Any wrong number changes two sums, and so do two numbers that are exchanged. Adding takes a
+    fifth of the time of a CRC, which would be a third of the first question to a large index.
+    """
+    end = len(block) - len(block) % (_COLUMNS * 8)
+    numbers = np.frombuffer(block, np.uint64, end // 8).reshape(-1, _COLUMNS)
+    return b"".join((numbers.sum(axis=0), numbers.sum(axis=1), block[end:]))
