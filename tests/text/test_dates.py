@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from e2graphrag_integrations.text.dates import find_dates, find_han_days
+from e2graphrag_integrations.text.codes import code_terms, question_codes
+from e2graphrag_integrations.text.dates import find_dates, find_days, find_han_days
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,23 @@ def test_a_day_without_a_year_is_found_in_east_asian_languages(text, form):
 @pytest.mark.parametrize("text", ["三个月", "三月后", "13月", "2月30日", "岁月"])
 def test_other_characters_are_no_days(text):
     assert list(find_han_days(f"在{text}见面")) == []
+
+
+DAYS = "March 3; 3 March; Mar. 3rd; the 3rd of March; 3. März; 3 de marzo; march the 3rd".split(
+    "; "
+)
+
+
+@pytest.mark.parametrize("asked", DAYS)
+@pytest.mark.parametrize("written", [*DAYS, "March 3, 2024"])
+def test_a_day_without_its_year_is_found_in_each_notation(asked, written):
+    [code] = question_codes(f"Which fair is on {asked}?")
+    assert code.terms == ("#--03-03",)
+    assert "#--03-03" in code_terms(f"The book fair is on {written}.")
+
+
+@pytest.mark.parametrize(
+    "text", ["March 33", "in March", "May 5.5", "3 mares", "march 3:10", "8.3 mar"]
+)
+def test_other_numbers_are_no_days(text):
+    assert list(find_days(text.lower())) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.english_numbers import (
     find_spelled,
-    other_spelling_of_number,
+    other_spellings_of_number,
     value_of_spelled,
     with_digits,
 )
@@ -81,9 +81,23 @@ def test_any_text_is_read(text):
 
 @pytest.mark.parametrize("number", range(2, 20))
 def test_a_word_and_its_digits_are_spellings_of_each_other(number):
-    assert other_spelling_of_number(UNITS[number]) == str(number)
-    assert other_spelling_of_number(str(number)) == UNITS[number]
+    assert other_spellings_of_number(UNITS[number]) == (str(number),)
+    assert UNITS[number] in other_spellings_of_number(str(number))
+
+
+@pytest.mark.parametrize(
+    ("word", "others"),
+    [
+        ("21st", {"21"}),
+        ("4th", {"fourth", "4"}),
+        ("first", {"1st"}),
+        ("1990s", {"nineties", "90s"}),
+        ("twenties", {"20s", "1920s"}),
+    ],
+)
+def test_ordinals_days_and_decades_have_other_spellings(word, others):
+    assert {*other_spellings_of_number(word)} == others
 
 
 def test_a_pronoun_and_a_number_of_several_words_have_no_other_spelling():
-    assert [other_spelling_of_number(one) for one in ("one", "1", "42", "cat")] == [""] * 4
+    assert [other_spellings_of_number(one) for one in ("one", "1", "42", "cat")] == [()] * 4

@@ -52,3 +52,10 @@ def test_a_word_is_not_a_form_of_itself_and_forms_are_distinct():
         forms = inflections(word)
         assert word not in forms
         assert len(set(forms)) == len(forms)
+
+
+def test_an_abbreviation_and_its_word_find_each_other():
+    assert "st" in inflections("street")
+    assert "street" in inflections("st")
+    assert {"min", "mins"} <= {*inflections("minutes")}
+    assert "september" in inflections("sept")

@@ -10,6 +10,7 @@ from e2graphrag_integrations.text.codes import code_terms, question_codes
 from e2graphrag_integrations.text.measures import (
     find_han_measures,
     find_measures,
+    find_sizes,
     find_spelled_measures,
 )
 from e2graphrag_integrations.text.words import terms_of
@@ -92,9 +93,15 @@ def test_a_pound_is_money_or_a_mass():
     assert forms_in("40 pounds") == ["40lb", "40gbp"]
 
 
+@pytest.mark.parametrize("spelling", ["20 x 30 cm", "20x30cm", "20×30", "20 by 30 inches"])
+def test_a_size_is_found_in_each_notation(spelling):
+    [code] = [one for one in question_codes("What is 20 x 30 cm?") if "x" in one.terms[0]]
+    assert code.terms[0] in code_terms(f"It is {spelling}.")
+
+
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])))
 def test_any_text_is_read(text):
-    for find in (find_measures, find_spelled_measures, find_han_measures):
+    for find in (find_measures, find_spelled_measures, find_han_measures, find_sizes):
         for one in find(text):
             assert 0 <= one.start < one.end <= len(text)
             assert one.forms

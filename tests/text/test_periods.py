@@ -52,6 +52,11 @@ def test_a_quarter_without_a_year_is_one_of_any_year():
     assert not terms_found("What fell in Q2?", "in Q3")
 
 
+def test_the_half_of_something_else_is_no_code_of_a_question():
+    assert question_codes("What happens in the first half of the book?") == []
+    assert terms_found("What fell in H1?", "in the first half of 2023")
+
+
 @pytest.mark.parametrize(
     "text", ["h3 heading", "q5", "a quarter of them", "half of it", "seq1", "h2o", "b1h2", "四季"]
 )

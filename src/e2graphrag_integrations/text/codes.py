@@ -18,10 +18,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from e2graphrag_integrations.text.dates import (
+    MONTHS,
     SPOKEN_WORDS,
     Date,
     Time,
     find_dates,
+    find_days,
     find_han_days,
     find_spoken_times,
     find_times,
@@ -35,6 +37,7 @@ from e2graphrag_integrations.text.measures import (
     Measure,
     find_han_measures,
     find_measures,
+    find_sizes,
     find_spelled_measures,
 )
 from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
@@ -68,8 +71,8 @@ _HINT = re.compile(
 )
 """Every code matches it, and most words of prose do not."""
 
-_IN_WORDS = TELLING_WORDS | SPOKEN_WORDS | UNIT_WORDS
-"""Without one of these words, a text has no number, measure or time in words."""
+_IN_WORDS = TELLING_WORDS | SPOKEN_WORDS | UNIT_WORDS | MONTHS.keys()
+"""Without one of these words, a text has no number, measure, time or day in words."""
 
 _TOKEN = re.compile(r"\S+")
 _REACH = 8
@@ -202,7 +205,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
             terms.update(START + form for form in part.forms)
     terms.update(form for match in _FRACTION.finditer(text) for form in _marked(_fraction(match)))
     terms.update(one.digits for one in find_amounts(text))
-    terms.update(term for one in find_han_days(text) for term in _terms_of_han_day(one))
+    terms.update(term for one in find_han_days(text) for term in _terms_of_day(one))
     terms.update(_terms_of_numbers(lower(text), words))
     if _HINT.search(text) is None:
         return sorted(terms)
@@ -240,10 +243,12 @@ def question_codes(question: str) -> list[QuestionCode]:
         *find_measures(lowered),
         *find_spelled_measures(lowered),
         *find_han_measures(lowered),
+        *find_sizes(lowered),
     ]
     periods = list(find_periods(lowered))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
-    found += [one for one in find_han_days(question) if not _overlaps(one, dates)]
+    days = [*find_days(lowered), *find_han_days(question)]
+    found += [one for one in days if not _overlaps(one, dates)]
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
     codes += [
         QuestionCode(question[one.start : one.end], (one.digits,))
@@ -259,11 +264,13 @@ def question_codes(question: str) -> list[QuestionCode]:
         if not _overlaps(one, dates)
     ]
     codes += [
-        QuestionCode(question[one.start : one.end], _terms_of_asked_period(one)) for one in periods
+        QuestionCode(question[one.start : one.end], _terms_of_asked_period(one))
+        for one in periods
+        if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
     groups = list(_groups(question, dates))
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
-    for match in _codes(question, [*dates, *times, *measures, *periods]):
+    for match in _codes(question, [*dates, *days, *times, *measures, *periods]):
         if any(one.start() <= match.start() < one.end() for one in groups):
             continue
         raw, forms = match.group(), _forms(match)
@@ -323,7 +330,7 @@ def _terms_of_moment(moment: Date | Time) -> Iterator[str]:
             yield MARK + form[: len("2024-03")]
 
 
-def _terms_of_han_day(day: Date) -> Iterator[str]:
+def _terms_of_day(day: Date) -> Iterator[str]:
     for form in day.forms:
         yield MARK + form
         yield MARK + form[: len("--03")]
@@ -331,10 +338,11 @@ def _terms_of_han_day(day: Date) -> Iterator[str]:
 
 def _terms_of_numbers(lowered: str, words: Iterable[str] | None) -> Iterator[str]:
     """Yield the terms of numbers in words, measures, and parts of days and years."""
-    measures = [find_measures(lowered), find_han_measures(lowered)]
+    measures = [find_measures(lowered), find_han_measures(lowered), find_sizes(lowered)]
     if words is None or not _IN_WORDS.isdisjoint(words):
         measures.append(find_spelled_measures(lowered))
         yield from (one.digits for one in find_spelled(lowered))
+        yield from (term for one in find_days(lowered) for term in _terms_of_day(one))
         yield from (MARK + form for one in find_spoken_times(lowered) for form in one.forms)
     yield from (term for found in measures for one in found for term in _terms_of_measure(one))
     yield from (term for one in find_periods(lowered) for term in _terms_of_period(lowered, one))

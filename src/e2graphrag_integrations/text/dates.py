@@ -136,6 +136,27 @@ def find_han_days(text: str) -> Iterator[Date]:
             yield Date(match.start(), match.end(), (form,))
 
 
+_DAY = re.compile(
+    rf"""
+      (?<![\w.,:/-])(?P<d1>\d\d?)(?:st|nd|rd|th|\.)?\ {_OF}(?P<m1>{_MONTH})(?!\w)
+    | (?<!\w)(?P<m2>{_MONTH})\.?\ (?:the\ )?(?P<d2>\d\d?)(?:st|nd|rd|th)?(?!\w|[:.,]\d)
+    """,
+    re.VERBOSE,
+)
+
+
+def find_days(lowered: str) -> Iterator[Date]:
+    """Yield the days with the name of a month in a text in lower case, without their years.
+
+    >>> [one.forms for one in find_days("march 3, 3 mar., the 3rd of march 2024, 3. märz")]
+    [('--03-03',), ('--03-03',), ('--03-03',), ('--03-03',)]
+    """
+    for match in _DAY.finditer(lowered):
+        form = _form("2024", match["m1"] or match["m2"], match["d1"] or match["d2"])
+        if form:
+            yield Date(*match.span(), (form.replace("2024", "-", 1),))
+
+
 def _form_of_han_day(match: re.Match[str]) -> str:
     day = match["d1"] or match["d2"]
     form = _form("2024", match["m1"] or match["m2"], day)  # a leap year has all days

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -132,13 +131,13 @@ def value_of_spelled(number: str) -> int | None:
     return _value(_SEPARATOR.split(number))
 
 
-def other_spelling_of_number(word: str) -> str:
-    """Return a number of one word in digits, and the reverse; "" if there is none.
+def other_spellings_of_number(word: str) -> tuple[str, ...]:
+    """Return a number of one word in digits, and the reverse; also ordinals and decades.
 
-    >>> [other_spelling_of_number(one) for one in ("nine", "9", "third", "3rd", "one", "42")]
-    ['9', 'nine', '3rd', 'third', '', '']
+    >>> [other_spellings_of_number(one) for one in ("nine", "9", "ninth", "nineties", "one", "42")]
+    [('9',), ('nine', '9th'), ('9th',), ('90s', '1990s'), (), ()]
     """
-    return _OTHER.get(word, "")
+    return _OTHER.get(word, ())
 
 
 def _suffix(value: int) -> str:
@@ -146,18 +145,30 @@ def _suffix(value: int) -> str:
     return "th" if value % 100 in teens else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
 
 
-def _pairs() -> Iterator[tuple[str, str]]:
+def _groups() -> Iterator[tuple[str, ...]]:
+    """Yield spellings of one number, each of which finds those beside it."""
     for word, value in _CARDINALS.items():
         if value > 1:  # "one" is mostly a pronoun
             yield word, str(value)
     for word, value in _ORDINALS.items():
         if value:
             yield word, f"{value}{_suffix(value)}"
+    for value in range(2, _DAYS + 1):  # March 9 is the 9th of March
+        yield str(value), f"{value}{_suffix(value)}"
+    for value, word in enumerate(_TENS, 2):
+        yield f"{word[:-1]}ies", f"{value}0s", f"19{value}0s"
 
 
-_OTHER: Mapping[str, str] = MappingProxyType(
-    dict(chain.from_iterable(((word, digits), (digits, word)) for word, digits in _pairs()))
-)
+def _read_others() -> Mapping[str, tuple[str, ...]]:
+    others: dict[str, tuple[str, ...]] = {}
+    for group in _groups():
+        for one in group:
+            others[one] = (*others.get(one, ()), *(other for other in group if other != one))
+    return MappingProxyType(others)
+
+
+_DAYS = 31
+_OTHER = _read_others()
 
 
 def _value(words: Sequence[str]) -> int | None:

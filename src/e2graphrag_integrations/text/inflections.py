@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 _SHORTEST = 3
-"""Minimum number of letters of a word and of its base."""
+"""Minimum number of letters of a word with regular forms, and of its base."""
 
 _CACHED = 4096
 """Number of words whose forms are remembered."""
@@ -42,10 +42,17 @@ _IRREGULAR = (
     "loaf loaves; louse lice; man men; mouse mice; ox oxen; person people; shelf shelves; thief "
     "thieves; tooth teeth; wife wives; wolf wolves; woman women; analysis analyses; crisis crises; "
     "criterion criteria; phenomenon phenomena; "
-    "monday mon; tuesday tue tues; wednesday wed; thursday thu thur thurs; friday fri"
+    "monday mon; tuesday tue tues; wednesday wed; thursday thu thur thurs; friday fri; "
+    "january jan; february feb; march mar; april apr; june jun; july jul; august aug; "
+    "september sep sept; october oct; november nov; december dec; "
+    "street st str; saint st; road rd; avenue ave; boulevard blvd; apartment apt; building bldg; "
+    "minute min mins; second sec secs; hour hr hrs; year yr yrs; "
+    "doctor dr; professor prof; captain capt; lieutenant lt; mount mt; fort ft; "
+    "department dept; government govt; university univ; company co; corporation corp; limited ltd; "
+    "incorporated inc; approximately approx; maximum max; minimum min; telephone tel"
 )
-"""Words with irregular forms, and these forms, separated by semicolons; also the
-abbreviated days of the week that are no other frequent words."""
+"""Words with irregular forms, and these forms, separated by semicolons; also abbreviations that are
+no other frequent words."""
 
 _VOWELS = frozenset("aeiou")
 _UNDOUBLED = frozenset("aeiouhwxy")
@@ -59,10 +66,11 @@ def inflections(word: str) -> tuple[str, ...]:
     >>> inflections("die"), inflections("studies")
     (('dead', 'dying', 'dies', 'died', 'diing'), ('study', 'studied', 'studying'))
     """
-    if len(word) < _SHORTEST or not (word.isascii() and word.isalpha()):
+    if not (word.isascii() and word.isalpha()):
         return ()
-    irregular = _irregular().get(word, [])
-    regular = [form for base in _bases(word) for form in (base, *_forms(base))]
+    bases = _bases(word) if len(word) >= _SHORTEST else []
+    irregular = [form for one in (word, *bases) for form in _irregular().get(one, [])]
+    regular = [form for base in bases for form in (base, *_forms(base))]
     return tuple(form for form in dict.fromkeys([*irregular, *regular]) if form != word)
 
 

@@ -169,6 +169,8 @@ UNIT_WORDS = frozenset(
 """The words with which a unit begins that may follow a number in words."""
 
 _BELOW_ZERO = re.compile("(?:零下|(?<!\\w)[-−])\\Z")
+_SIDE = re.compile(r"\d+(?:[.,]\d+)?")
+_SIZE = re.compile(rf"\d(?<![\w.,]\d)(?:\d*(?:[.,]\d+)?)(?:(?: ?[x×] ?| by ){_SIDE.pattern})+")
 _GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
 _DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 _MAX_DIGITS = 15
@@ -231,6 +233,17 @@ def find_spelled_measures(lowered: str) -> Iterator[Measure]:
         if value is not None:
             span = match.span()
             yield _measure(*span, Decimal(value), _NAMES[match["unit"]], is_scaled=True)
+
+
+def find_sizes(lowered: str) -> Iterator[Measure]:
+    """Yield the sizes in a text in lower case, without their units.
+
+    >>> [one.forms for one in find_sizes("20 x 30 cm, 20 by 30, 2x4x8")]
+    [('20x30',), ('20x30',), ('2x4x8',)]
+    """
+    for match in _SIZE.finditer(lowered):
+        form = "x".join(_SIDE.findall(match.group()))
+        yield Measure(*match.span(), (form,), form, is_scaled=False)
 
 
 def find_han_measures(text: str) -> Iterator[Measure]:

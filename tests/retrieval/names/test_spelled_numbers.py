@@ -70,6 +70,27 @@ KINDS = {
             ("rail", "3.5 meters", "3.5 m"),
         ],
     ),
+    "days": (
+        "The {} fair is on {}.",
+        "Which fair is on {}?",
+        [
+            ("food", "Mar. 4th", "March 4"),
+            ("horse", "the 5th of March", "March 5"),
+            ("toy", "6 Sept", "September 6"),
+            ("boat", "October 2nd", "2 October"),
+            ("art", "2 November", "Nov. 2"),
+        ],
+    ),
+    "addresses": (
+        "{} lives at {}.",
+        "Who lives at {}?",
+        [
+            ("Ann", "5 Elm St", "5 Elm Street"),
+            ("Bob", "7 Elm Street", "7 Elm St."),
+            ("Cid", "12 Oak Avenue", "12 Oak Ave"),
+            ("Dee", "14 Oak Ave.", "14 Oak Avenue"),
+        ],
+    ),
     "counts": (
         "The {} has {} seats.",
         "What has {} seats?",

@@ -19,7 +19,7 @@ from e2graphrag_integrations.retrieval.question_words import (
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.text.english_numbers import other_spelling_of_number, with_digits
+from e2graphrag_integrations.text.english_numbers import other_spellings_of_number, with_digits
 from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.numbered import other_numeral
 from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
@@ -124,7 +124,7 @@ class QuestionTerms:
         if not is_function_word(word):
             spellings = other_spellings(word, is_known=bool(doc_freq(word)))
         if is_in_english:
-            related = (*spellings, other_spelling_of_number(word), *inflections(word))
+            related = (*spellings, *other_spellings_of_number(word), *inflections(word))
         else:
             related = spellings
         found = tuple(filter(doc_freq, related))
