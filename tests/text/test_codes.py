@@ -28,6 +28,7 @@ def found(question, text):
         ("clause 4.2", "4.2(b) The tenant pays."),
         ("rtx 4090", "The RTX-4090 is fast."),
         ("RTX4090?", "An RTX 4090 is fast."),
+        ("who sits in room 103", "Name: Ann\nRoom: 103"),
         ("the rtx-4090", "RTX4090"),
         ("gpt 4.1", "GPT-4.1 answers."),
         ("who is 10.0.0.1", "The router has 10.0.0.1 as its address."),

@@ -92,9 +92,10 @@ _CODE = re.compile(
     re.VERBOSE,
 )
 _SPACED = re.compile(
-    rf"({_CAPITAL_ALONE}[A-Za-z]{{1,14}}+)\ (\d{{1,6}}[A-Za-z]?){_ENDS}(?![.,/:{_HYPHENS}]{_ALNUM})"
+    rf"({_CAPITAL_ALONE}[A-Za-z]{{1,14}}+)(?:\ |:\ ?|\ ?[=#])(\d{{1,6}}[A-Za-z]?){_ENDS}"
+    rf"(?![.,/:{_HYPHENS}]{_ALNUM})"
 )
-"""A name before a number, such as `RTX 4090`."""
+"""A name before a number, such as `RTX 4090` or `Room: 103`."""
 
 _GROUPED = re.compile(
     rf"""
