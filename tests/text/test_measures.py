@@ -27,6 +27,8 @@ SPELLINGS = {
     "3.5m": "3.5 m; 3.5 meters; 3.50 metres; 三点五米",
     "90ft": "90-foot; ninety feet; 90 ft",
     "250000": "250K; 250 thousand",
+    "3kg": "3 kg; 3公斤; 三千克; 三公斤; 3千克",
+    "12min": "12分钟; 十二分钟",
 }
 PAIRS = [(form, one) for form, spellings in SPELLINGS.items() for one in spellings.split("; ")]
 

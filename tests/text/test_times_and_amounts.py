@@ -32,6 +32,8 @@ from e2graphrag_integrations.text.words import terms_of
         ("三点钟", "3:00"),
         ("15時", "15:00"),
         ("24:00", "0:00 24:00"),
+        ("晚上八点一刻", "20:15 8:15"),
+        ("三点三刻", "3:45"),
     ],
 )
 def test_a_time_has_the_same_form_in_each_notation(text, forms):
@@ -95,6 +97,7 @@ def test_other_words_are_no_times(text):
     [
         ("It leaves at 15:10.", "What leaves at 3:10 pm?"),
         ("It leaves at half past eight.", "What leaves at 8:30?"),
+        ("讲座14：30开始。", "什么在下午2点半开始？"),
         ("It leaves at 12:00.", "What leaves at 12 pm?"),
         ("It leaves at 3:10 p.m.", "What leaves at 15:10?"),
         ("It came to $6,610, paid at once.", "What cost 6610 dollars?"),

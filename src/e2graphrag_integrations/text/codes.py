@@ -159,6 +159,7 @@ _MIN_NUMBER = 4
 _MIN_AMOUNT = 3
 """The same for a number in words, or with a word for a million."""
 
+_HALF_WIDTH = {0xFEE0 + ord(one): one for one in "0123456789:%+-./"}
 _HUMPS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z0-9]+)+")
 _HUMP = re.compile(r"[A-Z]?[a-z0-9]+")
 
@@ -200,6 +201,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
     []
     """
     terms: set[str] = set()
+    text = _half_width(text)
     for part in find_numbered(text):
         terms.update(MARK + form for form in part.forms)
         if _begins_line(text, part.start):
@@ -237,6 +239,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     >>> [one.terms for one in question_codes("What does clause 12.3 say?")]
     [('#clause12.3', '#12.3')]
     """
+    question = _half_width(question)
     dates = list(find_dates(question))
     lowered = lower(question)
     times = [*find_times(question), *find_spoken_times(lowered)]
@@ -286,6 +289,11 @@ def question_codes(question: str) -> list[QuestionCode]:
         if terms:
             codes.append(QuestionCode(raw, tuple(dict.fromkeys(terms))))
     return list({one.terms[0]: one for one in reversed(codes)}.values())[::-1]
+
+
+def _half_width(text: str) -> str:
+    """Return a text with digits and colons in half width, each in its place."""
+    return text if text.isascii() else text.translate(_HALF_WIDTH)
 
 
 def _fraction(match: re.Match[str]) -> tuple[str]:

@@ -195,12 +195,13 @@ _TIME = re.compile(
       (?<![\d.:/-])(?P<h1>0?[1-9]|1[0-2])(?:[:.](?P<m1>[0-5]\d))?\ ?(?P<half>[ap])\.?m\b\.?
     | (?<![\d.:/-])(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2>[0-5]\d))?\ ?Uhr\b
     | (?<![\w.:/-])(?P<h3>[01]?\d|2[0-4])h(?P<m3>[0-5]\d)\b
-    | (?<![\w.:/-])(?P<h4>[01]?\d|2[0-4]):(?P<m4>[0-5]\d)(?P<seconds>:[0-5]\d)?(?![\w:]|[.-]\d)
+    | (?<![0-9a-z_.:/-])(?P<h4>[01]?\d|2[0-4]):(?P<m4>[0-5]\d)(?P<seconds>:[0-5]\d)?
+      (?![0-9a-z_:]|[.-]\d)
     | (?P<part>凌晨|清晨|早上|早晨|上午|午前|오전|中午|下午|午後|오후|傍晚|晚上)
       \s*(?P<h5>\d{{1,2}}|{HAN_NUMBER})\s?[点點时時시]
-      (?:\s?(?P<m5>\d{{1,2}}|{HAN_NUMBER})\s?[分분]?|(?P<thirty>半|반))?
+      (?:(?P<quarters>[一三])刻|\s?(?P<m5>\d{{1,2}}|{HAN_NUMBER})\s?[分분]?|(?P<thirty>半|반))?
     | (?<![\d.:/{HAN_DIGITS}])(?P<h6>\d{{1,2}}|{HAN_NUMBER})\s?[点點时時시]
-      (?:[钟鐘整]|\s?(?P<m6>\d{{1,2}}|{HAN_NUMBER})\s?[分분]|(?P<thirty6>半|반))
+      (?:[钟鐘整]|\s?(?P<m6>\d{{1,2}}|{HAN_NUMBER})\s?[分분]|(?P<thirty6>半|반)|(?P<quarters6>[一三])刻)
     | (?<![\d.:/])(?P<h7>1[3-9]|2[0-4])[点點时時시](?![间間])
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -276,8 +277,11 @@ def find_spoken_times(lowered: str) -> Iterator[Time]:
 def _time_forms(match: re.Match[str]) -> tuple[str, ...]:
     """Return the forms of a time; () if it does not exist."""
     place = next(one for one in "1234567" if match[f"h{one}"])
-    is_half_past = match["thirty"] or match["thirty6"]
-    minute = 30 if is_half_past else value_of_han(match.groupdict().get(f"m{place}") or "0")
+    quarters = match["quarters"] or match["quarters6"]
+    if match["thirty"] or match["thirty6"]:
+        quarters = "二"
+    minute = value_of_han(match.groupdict().get(f"m{place}") or "0")
+    minute = value_of_han(quarters) * _MINUTES // 4 if quarters else minute
     said = hour = value_of_han(match[f"h{place}"])
     is_afternoon = (match["half"] or "").casefold() == "p" or match["part"] in _AFTERNOON
     if is_afternoon and hour < _NOON:

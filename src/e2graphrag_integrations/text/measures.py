@@ -84,6 +84,11 @@ kg: 公斤, 千克
 t: 吨, 噸
 c: 摄氏度, ℃, 攝氏度
 deg: 摄氏度, ℃, 攝氏度, 度
+min: 分钟, 分鐘, 分間, 분
+h: 小时, 小時, 钟头, 時間, 시간
+d: 天, 日間
+w: 周, 个星期, 星期, 週間
+mon: 个月, 個月, か月, 개월
 pct: %, ％, パーセント, 퍼센트
 cny: 元, 元人民币, 块钱, 人民币
 usd: 美元, ドル, 달러
@@ -262,7 +267,11 @@ def find_han_measures(text: str) -> Iterator[Measure]:
         names = ("pct",) if match["part"] else _HAN_NAMES[match["unit"]]
         if _BELOW_ZERO.search(text, max(0, match.start() - 2), match.start()):
             value = -value if "deg" in names else value
-        yield _measure(*match.span(), value, names, is_scaled=bool(written or match["scale"]))
+        found = _measure(*match.span(), value, names, is_scaled=bool(written or match["scale"]))
+        if match["han"] and match["han"].endswith("千") and not {"g", "m"}.isdisjoint(names):
+            thousands = f"{(value / 1000).normalize():f}k{names[0]}"  # 三千克 is 3 kg, too
+            found = found._replace(forms=(*found.forms, thousands))
+        yield found
 
 
 def _value_of_han(number: str) -> Decimal:
