@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from e2graphrag_integrations.languages.detection import stop_words
 from e2graphrag_integrations.languages.language import CHINESE, ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.text.english_numbers import with_digits
+from e2graphrag_integrations.text.numbers.english import with_digits
 from e2graphrag_integrations.text.spellings import with_joined_words
 from e2graphrag_integrations.text.words import (
     FUNCTION_WORDS,

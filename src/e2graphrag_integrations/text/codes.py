@@ -5,7 +5,7 @@ a term of its own, beside the words it consists of. Terms of codes begin with `#
 does, unless they consist of digits alone. Different spellings of a code have one term: `RTX 4090`,
 `rtx-4090` and `RTX4090`, or `2024-03-05` and `March 5, 2024`.
 
-Dates, times (`dates`) and numbered parts (`numbered`) are codes, too.
+Dates, times, measures and numbered parts (`numbers`) are codes, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
-from e2graphrag_integrations.text.dates import (
+from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numbers.dates import (
     MONTHS,
     SPOKEN_WORDS,
     Date,
@@ -29,10 +30,9 @@ from e2graphrag_integrations.text.dates import (
     find_times,
     is_month,
 )
-from e2graphrag_integrations.text.english_numbers import TELLING_WORDS, find_spelled, lower
-from e2graphrag_integrations.text.han_numbers import find_amounts
-from e2graphrag_integrations.text.letters import UNSPACED
-from e2graphrag_integrations.text.measures import (
+from e2graphrag_integrations.text.numbers.english import TELLING_WORDS, find_spelled, lower
+from e2graphrag_integrations.text.numbers.han import find_amounts
+from e2graphrag_integrations.text.numbers.measures import (
     UNIT_WORDS,
     Measure,
     find_han_measures,
@@ -40,8 +40,12 @@ from e2graphrag_integrations.text.measures import (
     find_sizes,
     find_spelled_measures,
 )
-from e2graphrag_integrations.text.numbered import Numbered, find_numbered, numbered_in_question
-from e2graphrag_integrations.text.periods import Period, find_periods
+from e2graphrag_integrations.text.numbers.numbered import (
+    Numbered,
+    find_numbered,
+    numbered_in_question,
+)
+from e2graphrag_integrations.text.numbers.periods import Period, find_periods
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"
@@ -196,7 +200,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         words: Its terms (`terms_of`), if they are known, which saves time.
 
     >>> code_terms("Upgrade to v2.10.1 by 5 March 2024")
-    ['#2.10.1', '#2024-03', '#2024-03-05']
+    ['#--03', '#--03-05', '#2.10.1', '#2024-03', '#2024-03-05']
     >>> code_terms("The cat sat on 2 mats in 1984.")
     []
     """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.text.numbered import (
+from e2graphrag_integrations.text.numbers.numbered import (
     find_numbered,
     numbered_in_question,
     other_numeral,

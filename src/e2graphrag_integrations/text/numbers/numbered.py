@@ -15,16 +15,16 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from e2graphrag_integrations.text.dates import MONTHS
-from e2graphrag_integrations.text.english_numbers import (
+from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numbers.dates import MONTHS
+from e2graphrag_integrations.text.numbers.english import (
     CARDINAL,
     NUMBER_WORDS,
     ORDINAL,
     ORDINALS,
     one_of,
 )
-from e2graphrag_integrations.text.han_numbers import HAN_NUMBER, value_of_han
-from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numbers.han import HAN_NUMBER, value_of_han
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 _ROMAN = r"(?=[CLXVI])C{0,3}(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})"

@@ -12,8 +12,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
 
-from e2graphrag_integrations.text.english_numbers import SPELLED, one_of, value_of_spelled
-from e2graphrag_integrations.text.han_numbers import HAN_DIGITS, value_of_han
+from e2graphrag_integrations.text.numbers.english import SPELLED, one_of, value_of_spelled
+from e2graphrag_integrations.text.numbers.han import HAN_DIGITS, value_of_han
 
 _UNITS = """
 mm: mm, millimeter, millimeters, millimetre, millimetres

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from e2graphrag_integrations.text.english_numbers import CARDINAL, NUMBER_WORDS
-from e2graphrag_integrations.text.han_numbers import HAN_DIGITS, HAN_NUMBER, value_of_han
+from e2graphrag_integrations.text.numbers.english import CARDINAL, NUMBER_WORDS
+from e2graphrag_integrations.text.numbers.han import HAN_DIGITS, HAN_NUMBER, value_of_han
 
 _MONTHS = """
 january jan januar janvier enero gennaio janeiro januari января stycznia

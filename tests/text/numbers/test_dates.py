@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.dates import find_dates, find_days, find_han_days
+from e2graphrag_integrations.text.numbers.dates import find_dates, find_days, find_han_days
 
 
 @pytest.mark.parametrize(

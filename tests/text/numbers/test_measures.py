@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.measures import (
+from e2graphrag_integrations.text.numbers.measures import (
     find_han_measures,
     find_measures,
     find_sizes,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.han_numbers import find_amounts, value_of_han
+from e2graphrag_integrations.text.numbers.han import find_amounts, value_of_han
 from e2graphrag_integrations.text.words import terms_of
 
 DIGITS = "零一二三四五六七八九"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2graphrag_integrations.text.english_numbers import (
+from e2graphrag_integrations.text.numbers.english import (
     find_spelled,
     other_spellings_of_number,
     value_of_spelled,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.dates import find_spoken_times, find_times
+from e2graphrag_integrations.text.numbers.dates import find_spoken_times, find_times
 from e2graphrag_integrations.text.words import terms_of
 
 

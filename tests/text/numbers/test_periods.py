@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.periods import find_periods
+from e2graphrag_integrations.text.numbers.periods import find_periods
 
 THIRD = (
     "Q3 2024; Q3/2024; 2024 Q3; 2024-Q3; 3Q24; 3Q 2024; Q3 '24; Q3 FY24; 3rd quarter 2024; "

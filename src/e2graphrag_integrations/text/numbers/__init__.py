@@ -1,0 +1,1 @@
+"""Numbers, dates and measures in several notations and languages."""
