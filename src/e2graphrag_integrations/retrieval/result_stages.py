@@ -133,9 +133,16 @@ def _packed_windows(draft: Draft) -> Draft:
     windows = duplicates.without_repeats(
         hydrate_in_batches(draft.candidates, trace.links, reader, budget * _CHARS_PER_TOKEN)
     )
+    counter = draft.components.counter
+
+    def start_of_part(text: str, tokens: int) -> int:
+        from e2graphrag_integrations.retrieval.results.best_part import best_start
+
+        return best_start(text, tokens, draft.query, draft.snapshot.bm25, counter)
+
     headers = TableHeaders(reader)
     nodes, n_packed = pack_windows(
-        windows, budget, draft.components.counter, reader.texts, headers.of
+        windows, budget, counter, reader.texts, headers.of, best_start=start_of_part
     )
     n_packed += duplicates.dropped
     trace = trace.with_cut("token_budget", len(draft.candidates) - n_packed)

@@ -115,6 +115,23 @@ def test_spans_of_a_shortened_chunk_match_its_text(open_index):
     assert (node.start, node.end) == (0, len(text))
 
 
+TOPICS = "travel meals phones parking childcare clothing bicycles tools laptops uniforms".split()
+
+
+def test_a_budget_below_the_best_window_is_filled_with_its_best_part(open_index):
+    rag = open_index(chunk_size=1000)
+    rules = [
+        f"For {one}, staff receive {7 * n} dollars. Ask room {n}."
+        for n, one in enumerate(TOPICS, 3)
+    ]
+    rag.add(SourceDocument("rules", " ".join(rules)))
+    for topic, rule in zip(TOPICS, rules, strict=True):
+        [node] = rag.retrieve(f"How much do staff receive for {topic}?", token_budget=22).nodes
+        assert node.text.startswith(rule)
+        [span] = node.spans
+        assert " ".join(rules)[span.start : span.end] == node.text
+
+
 def test_a_budget_below_one_sentence_cuts_between_tokens(open_index):
     rag = open_index(chunk_size=100)
     rag.add(SourceDocument("d", "Anna sat down by the fire."))

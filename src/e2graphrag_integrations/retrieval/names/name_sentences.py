@@ -63,6 +63,12 @@ class NameSentences:
         most = max(found.values(), default=0.0)
         return {name: weight / most if most else 1.0 for name, weight in found.items()}
 
+    def weights(self, texts: Iterable[str]) -> list[Mapping[str, float]]:
+        """Return the words of the question in each text, with their weights."""
+        forms = (self._forms.intersection(terms_of(text)) for text in texts)
+        words = ({self._word_of[form] for form in found} for found in forms)
+        return [{word: self._weights[word] for word in found} for found in words]
+
     def _weight(self, terms: Iterable[str]) -> float:
         words = {self._word_of[form] for form in self._forms.intersection(terms)}
         return fsum(self._weights[word] for word in words)

@@ -151,12 +151,15 @@ def pack_windows(
     counter: TokenCounter,
     texts: Mapping[str, str],
     table_header: Callable[[RetrievedNode], RetrievedNode | None] = lambda _: None,
+    *,
+    best_start: Callable[[str, int], int] = lambda *_: 0,
 ) -> tuple[list[RetrievedNode], int]:
     """Return the nodes whose best windows fit the budget, and the number of windows that fit.
 
     Text that an earlier window covers, such as the overlap of two chunks, is not repeated. Windows
     of a chunk that are separated only by white space are joined. A node is ranked by its best
-    window. The first window that does not fit is cut as in `pack_nodes`.
+    window. The first window that does not fit is cut as in `pack_nodes`; if no other fits, its best
+    part is kept.
 
     Args:
         windows: Nodes reduced to one window each, best first; a node may appear several times.
@@ -166,6 +169,7 @@ def pack_windows(
             by an iterator.
         table_header: Returns the header of the table in which a window begins, as a node with one
             span; a node contains it once, and its tokens count.
+        best_start: Returns the offset of the best part of a text of a number of tokens.
     """
 
     def with_header(
@@ -178,7 +182,10 @@ def pack_windows(
             return pieces
         return [header, *pieces]
 
-    return _pack(windows, budget, counter, with_header, lambda pieces: _join_pieces(pieces, texts))
+    def join(pieces: Sequence[RetrievedNode]) -> list[RetrievedNode]:
+        return _join_pieces(pieces, texts)
+
+    return _pack(windows, budget, counter, with_header, join, best_start=best_start)
 
 
 def _pack(
@@ -187,6 +194,8 @@ def _pack(
     counter: TokenCounter,
     split: Callable[[RetrievedNode, Sequence[RetrievedNode]], Sequence[RetrievedNode]],
     join: Callable[[Sequence[RetrievedNode]], list[RetrievedNode]],
+    *,
+    best_start: Callable[[str, int], int] = lambda *_: 0,
 ) -> tuple[list[RetrievedNode], int]:
     """Pack pieces of nodes until one does not fit; return the nodes and how many fit completely.
 
@@ -196,6 +205,7 @@ def _pack(
         counter: Counts the tokens.
         split: Returns the pieces of a node that the packed pieces do not cover.
         join: Combines the packed pieces into nodes.
+        best_start: Returns where the part of the only piece begins if it does not fit.
     """
     pieces: list[RetrievedNode] = []
     headed: set[tuple[str, ...]] = set()
@@ -209,7 +219,10 @@ def _pack(
             cost = overhead + count_tokens(counter, piece.text)
             fits = cost <= remaining
             if not fits:
-                cut = _shorten(piece, remaining - overhead, counter, last_resort=not pieces)
+                tokens = remaining - overhead
+                if not pieces and not piece.level:
+                    piece = _from(piece, best_start(piece.text, tokens))  # noqa: PLW2901 - its best part
+                cut = _shorten(piece, tokens, counter, last_resort=not pieces)
                 pieces.extend([cut] if cut else [])
                 break
             headed.add(piece.entities)
@@ -279,6 +292,14 @@ def _join_node(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> Ret
             spans.append(span)
     parts = [*before.values(), *(text[a - node.start : b - node.start] for a, b in spans)]
     return replace(node, text=GAP.join(parts), spans=(*before, *spans))
+
+
+def _from(node: RetrievedNode, start: int) -> RetrievedNode:
+    """Return a chunk without the text before an offset."""
+    if not start:
+        return node
+    [span] = node.spans
+    return replace(node, text=node.text[start:], spans=(Span(span.start + start, span.end),))
 
 
 def _shorten(
