@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
+from e2graphrag_integrations.text.addresses import find_addresses
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.numbers.dates import (
     MONTHS,
@@ -253,7 +254,7 @@ def question_codes(question: str) -> list[QuestionCode]:
         *find_han_measures(lowered),
         *find_sizes(lowered),
     ]
-    periods = list(find_periods(lowered))
+    periods, addresses = list(find_periods(lowered)), list(find_addresses(lowered))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
     days = [*find_days(lowered), *find_han_days(question)]
     found += [one for one in days if not _overlaps(one, dates)]
@@ -276,9 +277,10 @@ def question_codes(question: str) -> list[QuestionCode]:
         for one in periods
         if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
+    codes += [QuestionCode(question[one.start : one.end], (MARK + one.form,)) for one in addresses]
     groups = list(_groups(question, dates))
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
-    for match in _codes(question, [*dates, *days, *times, *measures, *periods]):
+    for match in _codes(question, [*dates, *days, *times, *measures, *periods, *addresses]):
         if any(one.start() <= match.start() < one.end() for one in groups):
             continue
         raw, forms = match.group(), _forms(match)
@@ -352,6 +354,7 @@ def _terms_of_day(day: Date) -> Iterator[str]:
 def _terms_of_numbers(lowered: str, words: Iterable[str] | None) -> Iterator[str]:
     """Yield the terms of numbers in words, measures, and parts of days and years."""
     measures = [find_measures(lowered), find_han_measures(lowered), find_sizes(lowered)]
+    yield from (MARK + one.form for one in find_addresses(lowered))
     if words is None or not _IN_WORDS.isdisjoint(words):
         measures.append(find_spelled_measures(lowered))
         yield from (one.digits for one in find_spelled(lowered))
