@@ -225,3 +225,14 @@ def test_two_hop_questions_over_plain_notes_find_both_notes(budget):
             ids = {node.document_id for node in rag.retrieve(question, **size).nodes}
             found += ids >= {str(4 * number), str(4 * number + 1)}
     assert found >= len(PEOPLE) - 1
+
+
+def test_a_common_word_that_begins_a_sentence_is_no_bridge():
+    hours = {"sales": "10:00", "design": "12:00", "press": "16:45", "safety": "9:00"}
+    with E2GraphRAG.open(":memory:") as rag:
+        for one, hour in hours.items():
+            weather = " Rain fell on the coast all week." * (one != "safety")
+            rag.add(SourceDocument(one, f"The {one} meeting begins at {hour}.{weather}"))
+        assert next(one for one in rag.entities() if one.name == "rain").named
+        result = rag.retrieve("Which meeting begins at noon?")
+    assert not any("rain" in reason for node in result.nodes for reason in node.reasons)

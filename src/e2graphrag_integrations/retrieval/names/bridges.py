@@ -26,7 +26,7 @@ from e2graphrag_integrations.retrieval.trace import FollowedName
 from e2graphrag_integrations.search.fusion import Floats, reciprocal_rank, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.sentences import sentence_spans
-from e2graphrag_integrations.text.words import terms_of
+from e2graphrag_integrations.text.words import is_common_word, terms_of
 
 NAME = "bridges"
 """Name of the list in the trace and in reasons."""
@@ -350,7 +350,22 @@ def _names_in(
     is_named[in_graph] |= named[entities[in_graph]]
     is_name &= is_named
     is_name &= ~np.isin(entities, np.asarray(sorted(known), dtype=np.int64), kind="sort")
+    is_name &= ~_are_common_words(entities, is_name, snapshot)
     return entities[is_name], places[is_name]
+
+
+def _are_common_words(
+    entities: IntArray, among: NDArray[np.bool_], snapshot: Snapshot
+) -> NDArray[np.bool_]:
+    """Return which of some entities are a common word, as "Rain" at the start of a sentence.
+
+    The subject of a document is none, even if it is such a word.
+    """
+    names, is_subject = snapshot.subjects.names, snapshot.subjects.is_subject
+    are_common = np.zeros(len(entities), dtype=np.bool_)
+    for place in np.flatnonzero(among & ~is_subject[entities]).tolist():
+        are_common[place] = is_common_word(str(names[entities[place]]))
+    return are_common
 
 
 def _specificities(counts: IntArray, total: int) -> Floats:
