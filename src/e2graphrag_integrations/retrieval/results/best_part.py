@@ -13,9 +13,6 @@ from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.text.sentences import sentence_starts
 from e2graphrag_integrations.text.tokens import count_tokens
 
-_MAX_SENTENCES = 200
-"""Number of sentences of a passage that are looked at."""
-
 
 def best_start(text: str, tokens: int, query: Query, bm25: BM25Index, counter: TokenCounter) -> int:
     """Return where the sentences begin that contain most of the question's words, by their IDF.
@@ -30,7 +27,7 @@ def best_start(text: str, tokens: int, query: Query, bm25: BM25Index, counter: T
         bm25: The words of the index.
         counter: Counts the tokens.
     """
-    starts = sentence_starts(text)[:_MAX_SENTENCES]
+    starts = sentence_starts(text)
     sentences = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     words = NameSentences(QuestionTerms(query, bm25, idf_power=0.0), ()).weights(sentences)
     sizes = [count_tokens(counter, sentence) for sentence in sentences]
