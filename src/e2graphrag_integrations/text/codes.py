@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Protocol
 
@@ -85,13 +86,13 @@ _REACH = 8
 
 _CODE = re.compile(
     rf"""
-      (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+      (?P<mail>[\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+)
     | (?P<url>(?:https?://|www\.)[^\s<>"'()\[\]]+)
     | (?P<thousands>(?<![\d.,+])(?<!\d\ )\d{{1,3}}
         (?:(?:,\d{{3}})+|(?:['’]\d{{3}})+|(?:[\ \xa0\u202f]\d{{3}})+)(?:\.\d+)?(?![,.'’]?\d|\ \d))
     | (?P<joined>{_ALNUM}+(?:[./:+{_HYPHENS}]{_ALNUM}+)+(?:\ ?\({_ALNUM}{{1,4}}\))*)
     | (?P<clause>\d+(?:\ ?\({_ALNUM}{{1,4}}\))+)
-    | (?P<name>[A-Za-z_]\w*_\w+)
+    | (?P<name>[A-Za-z_]\w{{0,128}}_\w+)
     | (?P<word>{_ALNUM}+)
     """,
     re.VERBOSE,
@@ -130,6 +131,7 @@ _FRACTION = re.compile("[¼½¾⅐-⅞]")
 
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _BEFORE = re.compile(rf"({_ALNUM}+)[\ .#§]+\Z")
+_LONGEST_BEFORE = 64
 _TIMES = frozenset(
     "around autumn circa early eve fall late mid season spring summer winter year years".split()
 )
@@ -223,11 +225,15 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         terms.update(_terms_of_moment(moment))
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
-    terms.update(_term(form) for match in _groups(text, dates) for form in _forms_of_groups(match))
+    terms.update(
+        _term(form)
+        for match in _groups(text, _covered(text, dates))
+        for form in _forms_of_groups(match)
+    )
     for match in _SPACED.finditer(text):
         if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
             terms.add(MARK + _normal(match[1] + match[2]))
-    for match in _codes(text, moments):
+    for match in _codes(text, _covered(text, moments)):
         forms = _forms(match)
         terms.update(map(_term, forms))
         if forms and _begins_line(text, match.start()):
@@ -246,6 +252,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     """
     question = _half_width(question)
     dates = list(find_dates(question))
+    in_dates = _covered(question, dates)
     lowered = lower(question)
     times = [*find_times(question), *find_spoken_times(lowered)]
     measures = [
@@ -254,15 +261,16 @@ def question_codes(question: str) -> list[QuestionCode]:
         *find_han_measures(lowered),
         *find_sizes(lowered),
     ]
+    in_measures = _covered(question, dates, measures)
     periods, addresses = list(find_periods(lowered)), list(find_addresses(lowered))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
     days = [*find_days(lowered), *find_han_days(question)]
-    found += [one for one in days if not _overlaps(one, dates)]
+    found += [one for one in days if not _overlaps(one, in_dates)]
     codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
     codes += [
         QuestionCode(question[one.start : one.end], (one.digits,))
         for one in find_amounts(question)
-        if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, [*dates, *measures])
+        if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, in_measures)
     ]
     codes += [
         QuestionCode(one.group(), _marked(_fraction(one))) for one in _FRACTION.finditer(question)
@@ -270,7 +278,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     codes += [
         QuestionCode(question[one.start : one.end], _terms_of_asked_measure(one))
         for one in measures
-        if not _overlaps(one, dates)
+        if not _overlaps(one, in_dates)
     ]
     codes += [
         QuestionCode(question[one.start : one.end], _terms_of_asked_period(one))
@@ -278,13 +286,18 @@ def question_codes(question: str) -> list[QuestionCode]:
         if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
     codes += [QuestionCode(question[one.start : one.end], (MARK + one.form,)) for one in addresses]
-    groups = list(_groups(question, dates))
+    groups = list(_groups(question, in_dates))
+    in_groups = bytearray(len(question) + 1)
+    for one in groups:
+        in_groups[one.start() : one.end()] = b"\1" * (one.end() - one.start())
     codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
-    for match in _codes(question, [*dates, *days, *times, *measures, *periods, *addresses]):
-        if any(one.start() <= match.start() < one.end() for one in groups):
+    others = _covered(question, dates, days, times, measures, periods, addresses)
+    for match in _codes(question, others):
+        if in_groups[match.start()]:
             continue
         raw, forms = match.group(), _forms(match)
-        before = _BEFORE.search(question, 0, match.start()) if raw[:1].isdigit() else None
+        start = max(0, match.start() - _LONGEST_BEFORE)
+        before = _BEFORE.search(question, start, match.start()) if raw[:1].isdigit() else None
         named = [before[1]] if before is not None and not before[1].isdigit() else []
         terms = _marked([*(_normal(one + raw) for one in named), *forms])
         if forms:
@@ -312,8 +325,8 @@ def _is_label(word: str) -> bool:
     return word.casefold() not in FUNCTION_WORDS | _TIMES and not is_month(word)
 
 
-def _codes(text: str, others: Sequence[_Span]) -> Iterator[re.Match[str]]:
-    """Yield what may be a code, except what begins within others, in order."""
+def _codes(text: str, others: bytearray) -> Iterator[re.Match[str]]:
+    """Yield what may be a code, except what begins at a masked character, in order."""
     end = 0
     for token in _TOKEN.finditer(text):
         if token.end() <= end or _HINT.search(text, *token.span()) is None:
@@ -322,7 +335,7 @@ def _codes(text: str, others: Sequence[_Span]) -> Iterator[re.Match[str]]:
             if match.start() >= token.end():
                 break
             end = match.end()
-            if not any(one.start <= match.start() < one.end for one in others):
+            if not others[match.start()]:
                 yield match
 
 
@@ -392,8 +405,16 @@ def _terms_of_asked_period(period: Period) -> tuple[str, ...]:
     return _marked((f"{period.year}-{name}", f"--{name}") if period.year else (f"-{name}",))
 
 
-def _overlaps(one: _Span, others: Sequence[_Span]) -> bool:
-    return any(other.start < one.end and one.start < other.end for other in others)
+def _covered(text: str, *parts: Iterable[_Span]) -> bytearray:
+    """Return a mask of the characters in some parts of a text: an attacker may write thousands."""
+    mask = bytearray(len(text) + 1)
+    for one in chain(*parts):
+        mask[one.start : one.end] = b"\1" * (one.end - one.start)
+    return mask
+
+
+def _overlaps(one: _Span, covered: bytearray) -> bool:
+    return 1 in covered[one.start : one.end]
 
 
 def _begins_line(text: str, at: int) -> bool:
@@ -406,12 +427,12 @@ def _forms(match: re.Match[str]) -> list[str]:
     return list(dict.fromkeys(_FORMS[match.lastgroup or ""](match.group())))
 
 
-def _groups(text: str, dates: Sequence[Date]) -> Iterator[re.Match[str]]:
+def _groups(text: str, in_dates: bytearray) -> Iterator[re.Match[str]]:
     """Yield the numbers in groups, except dates, in order."""
     if _GROUPED_HINT.search(text) is None:
         return
     for match in _GROUPED.finditer(text):
-        is_date = any(one.start < match.end() and match.start() < one.end for one in dates)
+        is_date = 1 in in_dates[match.start() : match.end()]
         # Hyphens alone are part of a number: 12-34-567 is not 123-45-67.
         if not is_date and " " in match.group() and _forms_of_groups(match):
             yield match

@@ -52,9 +52,10 @@ ORDINAL = f"(?:{one_of(*ORDINALS)})"
 _SMALL, _LARGE = one_of(*_UNITS[1:], *_TENS), one_of(*SCALES, "hundred", "dozen")
 SPELLED = (
     rf"(?:(?:half\ )?an?\ (?:{_LARGE})\b|(?:{_SMALL})\b)"
-    rf"(?:(?:[ -]|\ and\ )(?:{_SMALL}|{_LARGE})\b)*"
+    rf"(?:(?:[ -]|\ and\ )(?:{_SMALL}|{_LARGE})\b){{0,24}}"
 )
-"""The pattern of a cardinal in lower case, which may have no value: `five twelve hundred`."""
+"""The pattern of a cardinal in lower case, which may have no value: `five twelve hundred`. Without
+a limit, a long list of such words would take time quadratic in its length."""
 
 _RUN = re.compile(rf"\b(?:{SPELLED}(?:(?:[ -]|\ and\ )(?:{one_of(*_ORDINALS)})\b)?)")
 _SEVERAL_WORDS = re.compile(rf"y[ -](?<=ty.)(?:{one_of(*_UNITS[1:], *_TENS, *_ORDINAL_UNITS[1:])})")
