@@ -162,3 +162,11 @@ def test_terms_are_unique_sorted_and_marked(text):
 def test_a_fraction_of_one_character_is_one_of_digits(text, form):
     assert form in code_terms(text)
     assert form in [term for code in question_codes(text) for term in code.terms]
+
+
+def test_the_text_of_a_code_is_that_of_the_question():
+    assert [one.text for one in question_codes("讲座１４：３０还是15:00？")] == [
+        "１４：３０",
+        "15:00",
+    ]
+    assert [one.text for one in question_codes("Ｘ－９和ＡＢ１２３")] == ["Ｘ－９", "ＡＢ１２３"]

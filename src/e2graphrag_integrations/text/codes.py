@@ -166,7 +166,7 @@ _MIN_NUMBER = 4
 _MIN_AMOUNT = 3
 """The same for a number in words, or with a word for a million."""
 
-_HALF_WIDTH = {0xFEE0 + ord(one): one for one in "0123456789:%+-./"}
+_HALF_WIDTH = MappingProxyType({0xFEE0 + ord(one): one for one in "0123456789:%+-./"})
 _HUMPS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z0-9]+)+")
 _HUMP = re.compile(r"[A-Z]?[a-z0-9]+")
 
@@ -250,10 +250,9 @@ def question_codes(question: str) -> list[QuestionCode]:
     >>> [one.terms for one in question_codes("What does clause 12.3 say?")]
     [('#clause12.3', '#12.3')]
     """
-    question = _half_width(question)
-    dates = list(find_dates(question))
+    written, question = question, _half_width(question)
+    dates, lowered = list(find_dates(question)), lower(question)
     in_dates = _covered(question, dates)
-    lowered = lower(question)
     times = [*find_times(question), *find_spoken_times(lowered)]
     measures = [
         *find_measures(lowered),
@@ -266,35 +265,40 @@ def question_codes(question: str) -> list[QuestionCode]:
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
     days = [*find_days(lowered), *find_han_days(question)]
     found += [one for one in days if not _overlaps(one, in_dates)]
-    codes = [QuestionCode(question[one.start : one.end], _marked(one.forms)) for one in found]
-    codes += [
-        QuestionCode(question[one.start : one.end], (one.digits,))
+    groups = [
+        Numbered(*one.span(), tuple(_forms_of_groups(one))) for one in _groups(question, in_dates)
+    ]
+    found += [
+        *groups,
+        *(Numbered(*one.span(), _fraction(one)) for one in _FRACTION.finditer(question)),
+    ]
+    asked: list[tuple[_Span, tuple[str, ...]]] = [(one, _marked(one.forms)) for one in found]
+    asked += [
+        (one, (one.digits,))
         for one in find_amounts(question)
         if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, in_measures)
     ]
-    codes += [
-        QuestionCode(one.group(), _marked(_fraction(one))) for one in _FRACTION.finditer(question)
+    asked += [
+        (one, _terms_of_asked_measure(one)) for one in measures if not _overlaps(one, in_dates)
     ]
-    codes += [
-        QuestionCode(question[one.start : one.end], _terms_of_asked_measure(one))
-        for one in measures
-        if not _overlaps(one, in_dates)
-    ]
-    codes += [
-        QuestionCode(question[one.start : one.end], _terms_of_asked_period(one))
+    asked += [
+        (one, _terms_of_asked_period(one))
         for one in periods
         if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
-    codes += [QuestionCode(question[one.start : one.end], (MARK + one.form,)) for one in addresses]
-    groups = list(_groups(question, in_dates))
-    in_groups = bytearray(len(question) + 1)
-    for one in groups:
-        in_groups[one.start() : one.end()] = b"\1" * (one.end() - one.start())
-    codes += [QuestionCode(one.group(), _marked(_forms_of_groups(one))) for one in groups]
-    others = _covered(question, dates, days, times, measures, periods, addresses)
-    for match in _codes(question, others):
-        if in_groups[match.start()]:
-            continue
+    asked += [(one, (MARK + one.form,)) for one in addresses]
+    codes = [QuestionCode(written[one.start : one.end], terms) for one, terms in asked]
+    covered = _covered(question, dates, days, times, measures, periods, addresses, groups)
+    codes += [
+        QuestionCode(written[start:end], terms)
+        for start, end, terms in _other_codes(question, covered)
+    ]
+    return list({one.terms[0]: one for one in reversed(codes)}.values())[::-1]
+
+
+def _other_codes(question: str, covered: bytearray) -> Iterator[Numbered]:
+    """Yield the codes that begin outside the masked characters of a question, in order."""
+    for match in _codes(question, covered):
         raw, forms = match.group(), _forms(match)
         start = max(0, match.start() - _LONGEST_BEFORE)
         before = _BEFORE.search(question, start, match.start()) if raw[:1].isdigit() else None
@@ -306,8 +310,7 @@ def question_codes(question: str) -> list[QuestionCode]:
             is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
             terms += () if is_year else _marked([raw])
         if terms:
-            codes.append(QuestionCode(raw, tuple(dict.fromkeys(terms))))
-    return list({one.terms[0]: one for one in reversed(codes)}.values())[::-1]
+            yield Numbered(*match.span(), tuple(dict.fromkeys(terms)))
 
 
 def _half_width(text: str) -> str:
@@ -325,7 +328,7 @@ def _is_label(word: str) -> bool:
     return word.casefold() not in FUNCTION_WORDS | _TIMES and not is_month(word)
 
 
-def _codes(text: str, others: bytearray) -> Iterator[re.Match[str]]:
+def _codes(text: str, covered: bytearray) -> Iterator[re.Match[str]]:
     """Yield what may be a code, except what begins at a masked character, in order."""
     end = 0
     for token in _TOKEN.finditer(text):
@@ -335,7 +338,7 @@ def _codes(text: str, others: bytearray) -> Iterator[re.Match[str]]:
             if match.start() >= token.end():
                 break
             end = match.end()
-            if not others[match.start()]:
+            if not covered[match.start()]:
                 yield match
 
 

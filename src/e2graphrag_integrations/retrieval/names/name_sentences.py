@@ -65,13 +65,15 @@ class NameSentences:
 
     def weights(self, texts: Iterable[str]) -> list[Mapping[str, float]]:
         """Return the words of the question in each text, with their weights."""
-        forms = (self._forms.intersection(terms_of(text)) for text in texts)
-        words = ({self._word_of[form] for form in found} for found in forms)
-        return [{word: self._weights[word] for word in found} for found in words]
+        found = (self._words_in(terms_of(text)) for text in texts)
+        return [{word: self._weights[word] for word in words} for words in found]
 
     def _weight(self, terms: Iterable[str]) -> float:
-        words = {self._word_of[form] for form in self._forms.intersection(terms)}
-        return fsum(self._weights[word] for word in words)
+        return fsum(self._weights[word] for word in self._words_in(terms))
+
+    def _words_in(self, terms: Iterable[str]) -> set[str]:
+        """Return the words of the question of which some terms are forms."""
+        return {self._word_of[form] for form in self._forms.intersection(terms)}
 
 
 def _joined(terms: Iterable[str]) -> str:

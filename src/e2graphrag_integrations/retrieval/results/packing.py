@@ -220,9 +220,9 @@ def _pack(
             fits = cost <= remaining
             if not fits:
                 tokens = remaining - overhead
-                if not pieces and not piece.level:
-                    piece = _from(piece, best_start(piece.text, tokens))  # noqa: PLW2901 - its best part
-                cut = _shorten(piece, tokens, counter, last_resort=not pieces)
+                is_alone = not pieces and not piece.level
+                part = _from(piece, best_start(piece.text, tokens)) if is_alone else piece
+                cut = _shorten(part, tokens, counter, last_resort=not pieces)
                 pieces.extend([cut] if cut else [])
                 break
             headed.add(piece.entities)

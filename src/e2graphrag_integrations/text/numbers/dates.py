@@ -132,7 +132,7 @@ def find_han_days(text: str) -> Iterator[Date]:
     if text.isascii() or _HAN_DAY_HINT.search(text) is None:
         return
     for match in _HAN_DAY.finditer(text):
-        if form := _form_of_han_day(match):
+        if form := _form_of_day(match):
             yield Date(match.start(), match.end(), (form,))
 
 
@@ -152,12 +152,12 @@ def find_days(lowered: str) -> Iterator[Date]:
     [('--03-03',), ('--03-03',), ('--03-03',), ('--03-03',)]
     """
     for match in _DAY.finditer(lowered):
-        form = _form("2024", match["m1"] or match["m2"], match["d1"] or match["d2"])
-        if form:
-            yield Date(*match.span(), (form.replace("2024", "-", 1),))
+        if form := _form_of_day(match):
+            yield Date(*match.span(), (form,))
 
 
-def _form_of_han_day(match: re.Match[str]) -> str:
+def _form_of_day(match: re.Match[str]) -> str:
+    """Return a day or month without a year in ISO 8601; "" if it does not exist."""
     day = match["d1"] or match["d2"]
     form = _form("2024", match["m1"] or match["m2"], day)  # a leap year has all days
     return form and f"-{form[len('2024') :]}"

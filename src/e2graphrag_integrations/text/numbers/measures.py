@@ -155,9 +155,10 @@ _DEGREES = frozenset({"c", "f", "deg"})
 
 _SPACE = "[ \u00a0\u202f-]?"
 _UNIT = rf"(?P<unit>{one_of(*map(re.escape, _NAMES))})(?!\w)"
-_LONG_UNIT = one_of(
-    *(one for one in _NAMES if one.replace(" ", "").isalpha() and len(one) >= len("foot"))
+_LONG_NAMES = tuple(
+    one for one in _NAMES if one.replace(" ", "").isalpha() and len(one) >= len("foot")
 )
+_LONG_UNIT = one_of(*_LONG_NAMES)
 
 # Begins with one class of characters, as `_HINT` in `codes` does.
 _IN_DIGITS = re.compile(
@@ -168,9 +169,7 @@ _NUMBER = re.compile(r"[\d.,'’]+")
 _IN_WORDS = re.compile(rf"\b(?P<number>{SPELLED})[ -](?P<unit>{_LONG_UNIT})\b")
 _UNIT_IN_WORDS = re.compile(rf"[ -](?<=[a-z].)(?:{_LONG_UNIT})\b")
 
-UNIT_WORDS = frozenset(
-    one.split()[0] for one in _NAMES if one.replace(" ", "").isalpha() and len(one) >= len("foot")
-)
+UNIT_WORDS = frozenset(one.split()[0] for one in _LONG_NAMES)
 """The words with which a unit begins that may follow a number in words."""
 
 _BELOW_ZERO = re.compile("(?:零下|(?<!\\w)[-−])\\Z")
@@ -276,8 +275,7 @@ def find_han_measures(text: str) -> Iterator[Measure]:
 
 def _value_of_han(number: str) -> Decimal:
     whole, _, decimals = number.replace("點", "点").partition("点")
-    digits = f".{value_of_han('一' + decimals)}".replace(".1", ".", 1) if decimals else ""
-    return Decimal(f"{value_of_han(whole)}{digits}")
+    return Decimal(f"{value_of_han(whole)}.{''.join(str(value_of_han(one)) for one in decimals)}")
 
 
 def _value_of_digits(match: re.Match[str]) -> Decimal | None:

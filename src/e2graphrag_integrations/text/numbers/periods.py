@@ -36,7 +36,7 @@ _PERIOD = re.compile(
 _PLACES = "1234567"
 _WORDS = re.compile("quart|hal[fb]|季度|半期|분기|半年")
 _SHORT = re.compile("[1-4](?:(?<=[qh].)|[qh])")
-"""What a period without one of these words contains."""
+"""The short name that a period has if it has none of these words."""
 
 _PLACE = re.compile(f"{_SHORT.pattern}|{_WORDS.pattern}")
 _BEFORE, _AFTER = 12, 40
