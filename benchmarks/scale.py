@@ -12,7 +12,6 @@ hour. Each step runs in its own process and reports its memory at the end. Queri
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -118,19 +117,24 @@ def open_index(
 
 
 def index(rag: E2GraphRAG, corpus: Corpus) -> dict[str, Any]:
-    """Add all documents in batches."""
+    """Add all documents in batches; the times are of those that no earlier run has added."""
     seconds: list[float] = []
     stages: dict[str, float] = {}
+    chunks = 0
     documents = -(-corpus.chunks // 100)
     for first in range(0, documents, BATCH):
         batch = list(corpus.documents(first, min(documents, first + BATCH)))
         report, duration = timed(lambda batch=batch: rag.add(batch))
+        if not report.chunks:
+            continue
+        chunks += report.chunks
         seconds.append(duration)
         for stage, stage_seconds in report.seconds.items():
             stages[stage] = round(stages.get(stage, 0.0) + stage_seconds, 2)
     return {
+        "chunks": chunks,
         "seconds": round(sum(seconds), 1),
-        "chunks per second": round(corpus.chunks / sum(seconds)),
+        "chunks per second": round(chunks / max(sum(seconds), 1e-9)),
         "stage seconds": stages,
     }
 
@@ -401,9 +405,6 @@ def result_of(step: str, path: Path, size: int, vectors: Path, window: int | Non
     finished = path.with_suffix(f".{step}.json")
     if finished.exists():
         return json.loads(finished.read_text())
-    if step == "index":  # what an interrupted run has added would not be in the time
-        for one in path.parent.glob(f"{path.name}*"):
-            shutil.rmtree(one) if one.is_dir() else one.unlink()
     arguments: list[object] = ["--step", step, path, size, vectors]
     if window is not None:
         arguments += ["--window", window]
@@ -443,8 +444,8 @@ def main() -> None:
     parser.add_argument(
         "--folder",
         type=Path,
-        help="folder in which the indexes remain, so that an interrupted run continues "
-        "after its last finished step; default: a temporary one",
+        help="folder in which the indexes remain, so that an interrupted run continues; "
+        "default: a temporary one",
     )
     parser.add_argument(
         "--step",
