@@ -202,7 +202,8 @@ class ShardCrashTest:
             getattr(self, f"kill_{kind}")()
             self.counts[f"kills: {kind}"] += 1
             self.wait_for_answer()
-            print(f"{number + 1} of {kills}: {kind}", file=sys.stderr, flush=True)
+            hangs = self.counts["hangs"]
+            print(f"{number + 1} of {kills}: {kind}; hangs: {hangs}", file=sys.stderr, flush=True)
         self.stop()
 
     def wait_for_answer(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import tempfile
 import threading
 from contextlib import ExitStack, suppress
@@ -17,6 +18,7 @@ from starlette.testclient import TestClient
 from e2graphrag_integrations import (
     Boosts,
     E2GraphRAG,
+    HybridStrategy,
     IndexSettings,
     Models,
     PaperStrategy,
@@ -226,6 +228,26 @@ def test_questions_during_changes_see_whole_documents(tmp_path):
         for one in asking:
             one.join()
         assert problems == []
+
+
+def test_a_question_during_whose_attempts_documents_change_leaves_them_out(tmp_path):
+    with open_pair(tmp_path, 2) as (shards, _):
+        changing = range(12)
+        versions = itertools.count(2)
+
+        class ChangingStrategy(HybridStrategy):
+            def rank(self, query, snapshot):
+                ranked = super().rank(query, snapshot)
+                version = next(versions)
+                shards.update([document(number, version) for number in changing])
+                return ranked
+
+        result = shards.retrieve("Who met Anna?", k=200, strategy=ChangingStrategy())
+        assert next(versions) > 7, "it was answered without another attempt"
+        assert result.trace.freshness.left_out == len(changing)
+        found = {node.document_id for node in result.nodes}
+        assert found
+        assert found.isdisjoint(f"d{number}" for number in changing)
 
 
 @given(

@@ -57,10 +57,10 @@ def test_actors_that_die_return_and_nothing_is_lost(tmp_path):
         with open_shards(path, engine=RayShards(replicas=2, timeout=300), models=models) as shards:
             shards.add(documents(0, 20))
             assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
-            actors = shards._shards._actors.actors
-            ray.kill(actors[0][0], no_restart=False)  # Ray starts it again
+            replicas = shards._shards._actors.replicas
+            ray.kill(replicas[0].actors[0], no_restart=False)  # Ray starts it again
             assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
-            for actor in [*actors[0], *actors[1]]:
+            for actor in [*replicas[0].actors, *replicas[1].actors]:
                 ray.kill(actor, no_restart=True)
             for each in (shards, one):
                 each.add(documents(20, 24))

@@ -91,7 +91,7 @@ class UnfinishedDocuments:
         self._checked_at = None
 
 
-_ATTEMPTS = 5
+ATTEMPTS = 5
 """Number of retrievals to try without a lock. If a writer changes the file during each attempt, the
 next attempt blocks writers."""
 
@@ -200,7 +200,7 @@ class RetrievalSession:
         if scope is None:  # a scope says nothing about documents outside it
             self._unfinished.check(served.generation.name)
         met_changes = False  # whether the last attempt found a changed document
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 view = self._view(served.generation, scope)
                 asked = without_changed_documents(query, view.seen) if met_changes else query
@@ -220,6 +220,12 @@ class RetrievalSession:
             else:
                 served = self._generations.answered(served)
                 return self._with_freshness(result, served, scope)
+        return self._answer_in_the_end(query, strategy, scope, served)
+
+    def _answer_in_the_end(
+        self, query: Query, strategy: Strategy, scope: Scope | None, served: Served
+    ) -> RetrievalResult:
+        """Return the result of a query during whose attempts documents have changed."""
         with self._store.read_transaction():  # blocks writers
             try:
                 snapshot, base = self._build(self._store, served.generation.base)
@@ -240,7 +246,7 @@ class RetrievalSession:
         Raises:
             CorruptStoreError: If a row is missing or does not match its checksum.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             generation = self._newest()
             try:
                 view = self._view(generation, scope)

@@ -18,13 +18,20 @@ class Request:
 
     Attributes:
         method: Name of the method.
-        arguments: Its positional arguments.
+        arguments: Its positional arguments, without the generation.
+        generation: The generation that it reads, its first argument; empty for the newest one.
         writes: Whether it changes the shard, so that it has no time limit.
     """
 
     method: str
     arguments: tuple[Any, ...] = ()
+    generation: str = ""
     writes: bool = False
+
+    @property
+    def all_arguments(self) -> tuple[Any, ...]:
+        """The arguments, with the generation if there is one."""
+        return (self.generation, *self.arguments) if self.generation else self.arguments
 
 
 class UnavailableError(Exception):

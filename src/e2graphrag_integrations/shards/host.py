@@ -148,6 +148,10 @@ class ShardHost:
         """Return the name of the newest generation."""
         return self._rag.store.generation
 
+    def prepare(self) -> str:
+        """Prepare the newest generation for questions, and return its name."""
+        return self._newest().generation
+
     def directory(self) -> Directory:
         """Return what the coordinator keeps of the newest generation."""
         snapshot = self._newest()

@@ -21,6 +21,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.indexing.ray.engine import connected, import_ray
 from e2graphrag_integrations.shards.calls import Request, ShardActors, UnavailableError
 from e2graphrag_integrations.shards.host import ShardHost, ShardSpec
+from e2graphrag_integrations.shards.replicas import Replicas
 
 _PAUSE = 0.1
 """Seconds between two attempts to ask a shard none of whose actors answers."""
@@ -81,7 +82,7 @@ class RayActors:
     """The actors of all shards in a Ray cluster; see `ShardActors`.
 
     Attributes:
-        actors: The handles of the replicas of each shard.
+        replicas: The actors of each shard.
     """
 
     def __init__(
@@ -94,7 +95,9 @@ class RayActors:
         self._lock = process_lock()
         self._turns = count()
         self._host: Any = ray.remote(ShardHost)
-        self.actors = [[self._start(spec) for _ in range(engine.replicas)] for spec in specs]
+        self.replicas = [
+            Replicas(ray, [self._start(spec) for _ in range(engine.replicas)]) for spec in specs
+        ]
 
     def _start(self, spec: ShardSpec) -> Any:
         options = {
@@ -128,6 +131,7 @@ class RayActors:
                 if isinstance(found, UnavailableError):
                     self._replace_dead(shard, actor)
                     continue
+                self.replicas[shard].note_answer(actor, found)
                 del waiting[shard]
                 if isinstance(found, Exception):
                     errors.append(found)
@@ -141,12 +145,11 @@ class RayActors:
         return results
 
     def _send(self, shard: int, request: Request, turn: int) -> tuple[Any, Any]:
-        actors = self.actors
-        if not actors:
+        replicas = self.replicas
+        if not replicas:
             raise ClosedError("the index in shards is closed: open it again")
-        replicas = actors[shard]
-        actor = replicas[0 if request.writes else turn % len(replicas)]
-        return actor, getattr(actor, request.method).remote(*request.arguments)
+        actor = replicas[shard].choose(request, turn)
+        return actor, getattr(actor, request.method).remote(*request.all_arguments)
 
     def _receive(self, actor: Any, reference: Any, request: Request, until: float) -> Any:
         """Return the result of a request, an error of the index, or `UnavailableError`."""
@@ -167,20 +170,21 @@ class RayActors:
 
     def _replace_dead(self, shard: int, actor: Any) -> None:
         """Start an actor in the place of one that Ray does not start again."""
+        replicas = self.replicas[shard]
+        replicas.note_lost(actor)
         try:
             self._ray.get(actor.__ray_ready__.remote(), timeout=0)
         except self._ray.exceptions.ActorDiedError:
             with self._lock:
-                replicas = self.actors[shard]
-                if actor in replicas:
-                    replicas[replicas.index(actor)] = self._start(self._specs[shard])
+                if actor in replicas.actors:
+                    replicas.note_lost(actor, self._start(self._specs[shard]))
         except (self._ray.exceptions.RayError, TimeoutError):
             return  # it is being started again
 
     def close(self) -> None:
         """Stop all actors; idempotent."""
-        actors, self.actors = self.actors, []
-        for actor in (one for replicas in actors for one in replicas):
+        shards, self.replicas = self.replicas, []
+        for actor in (actor for replicas in shards for actor in replicas.actors):
             with suppress(Exception):
                 self._ray.get(actor.close.remote(), timeout=10)
             with suppress(Exception):

@@ -50,7 +50,7 @@ class ShardRequests:
         try:
             return self.calls.ask(
                 {
-                    shard: Request(method, (self.generations[shard], *arguments))
+                    shard: Request(method, tuple(arguments), self.generations[shard])
                     for shard, (method, *arguments) in requests.items()
                 }
             )

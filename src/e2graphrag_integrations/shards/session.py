@@ -23,7 +23,12 @@ from e2graphrag_integrations.retrieval.generations import Generation, Served
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.scopes import Scope
-from e2graphrag_integrations.retrieval.session import RetrievalSession, UnfinishedDocuments
+from e2graphrag_integrations.retrieval.session import (
+    ATTEMPTS,
+    RetrievalSession,
+    UnfinishedDocuments,
+    without_changed_documents,
+)
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
 from e2graphrag_integrations.search.bm25 import CorpusStatistics
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
@@ -164,6 +169,31 @@ class ShardedSession(RetrievalSession):
         lacking = {shard for shard, name in enumerate(generations) if not name}
         names = tuple(self._shards.names[one] for one in sorted(lacking | self._shards.missing))
         return replace(result, trace=replace(result.trace, missing_shards=names))
+
+    def _answer_in_the_end(
+        self, query: Query, strategy: Strategy, scope: Scope | None, served: Served
+    ) -> RetrievalResult:
+        """Return a result without all documents that change meanwhile.
+
+        Nothing blocks the writers of all shards. Each attempt leaves out more of one generation.
+        """
+        generation, left = self._generations.newest(), ATTEMPTS
+        while True:
+            try:
+                view = self._view(generation, scope)
+                asked = without_changed_documents(query, view.seen)
+                result = self._answer(asked, strategy, view)
+            except StaleSnapshotError as error:
+                if error.documents:
+                    changed = view.rows_in_generation(error.documents)
+                    generation = self._generations.leave_out(generation, changed)
+                elif left:  # a shard no longer has this generation
+                    generation, left = self._generations.newest(), left - 1
+                else:
+                    self._corrupt(error)
+            else:
+                served = replace(served, generation=generation)
+                return self._with_freshness(result, self._generations.answered(served), scope)
 
     def _corrupt(self, error: StaleSnapshotError) -> NoReturn:
         """Raise an error: nothing blocks the writers of all shards during a last attempt."""

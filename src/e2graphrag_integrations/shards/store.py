@@ -250,7 +250,7 @@ class ShardedStore(Store):
 
     def _unchanged(self, method: str, generation: str, ids: Sequence[str]) -> dict[str, Any]:
         requests = {
-            shard: Request(method, (name, list(ids)))
+            shard: Request(method, (list(ids),), name)
             for shard, name in enumerate(generation.split("."))
             if name  # a partial answer does without the others
         }

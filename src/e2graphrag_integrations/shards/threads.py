@@ -65,7 +65,7 @@ class _Threads:
             host = None
             try:
                 host = self._host(shard)
-                return getattr(host, request.method)(*request.arguments)
+                return getattr(host, request.method)(*request.all_arguments)
             except _LOST as error:
                 problem = f"{type(error).__name__}: {error}"
                 self._drop(shard, host)
