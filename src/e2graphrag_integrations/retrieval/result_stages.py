@@ -136,9 +136,12 @@ def _packed_windows(draft: Draft) -> Draft:
     counter = draft.components.counter
 
     def start_of_part(text: str, tokens: int) -> int:
+        from e2graphrag_integrations.retrieval.ranking.question_parts import QuestionParts
+        from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
         from e2graphrag_integrations.retrieval.results.best_part import best_start
 
-        return best_start(text, tokens, draft.query, draft.snapshot.bm25, counter)
+        terms = QuestionTerms(draft.query, draft.snapshot.bm25, idf_power=0.0)
+        return best_start(text, tokens, QuestionParts(terms, trace.links), counter)
 
     headers = TableHeaders(reader)
     nodes, n_packed = pack_windows(

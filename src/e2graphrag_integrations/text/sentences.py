@@ -7,9 +7,10 @@ rules suffice and no model is loaded.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_written_in_latin
-from e2graphrag_integrations.text.lines import row_blocks
+from e2graphrag_integrations.text.lines import RowBlock, row_blocks
 from e2graphrag_integrations.types import Span
 
 _CLOSERS = "\"'”’»)\\]】」』）〉》〕〗］｝＂＇"
@@ -62,13 +63,16 @@ _ABBREVIATION_REACH = 16
 _END = re.compile(rf"[.!?…{_WIDE_STOPS}{_OTHER_STOPS}][{_CLOSERS}]*\s*$|[\"”’]\s*$")
 
 
-def sentence_starts(text: str, *, clauses: bool = True) -> list[int]:
+def sentence_starts(
+    text: str, *, clauses: bool = True, blocks: Sequence[RowBlock] | None = None
+) -> list[int]:
     """Return the ascending character offsets of the sentence starts, beginning with 0.
 
     Args:
         text: The text.
         clauses: Whether the semicolon of Chinese and Japanese ends a sentence. The parts of such a
             sentence can be read on their own, but a text should not end with one.
+        blocks: The tables and logs in the text, if they are known (`row_blocks`).
     """
     if is_written_in_latin(text):
         matches = (match for match in _BOUNDARY.finditer(text) if _is_stop(text, match))
@@ -81,12 +85,12 @@ def sentence_starts(text: str, *, clauses: bool = True) -> list[int]:
             and (is_thai or match["space"] is None)
             and (clauses or match["wide"] != SEMICOLON)
         )
-    return _with_rows(text, [0, *(match.end() for match in matches if match.end() < len(text))])
+    starts = [0, *(match.end() for match in matches if match.end() < len(text))]
+    return _with_rows(text, starts, row_blocks(text) if blocks is None else blocks)
 
 
-def _with_rows(text: str, starts: list[int]) -> list[int]:
+def _with_rows(text: str, starts: list[int], blocks: Sequence[RowBlock]) -> list[int]:
     """Return sentence starts in which each row of a table or log is a sentence."""
-    blocks = row_blocks(text)
     if not blocks:
         return starts
     outside = [

@@ -220,9 +220,10 @@ def _pack(
             fits = cost <= remaining
             if not fits:
                 tokens = remaining - overhead
-                is_alone = not pieces and not piece.level
+                # Before it, there may be only the header of its table.
+                is_alone = not n_packed and not piece.level
                 part = _from(piece, best_start(piece.text, tokens)) if is_alone else piece
-                cut = _shorten(part, tokens, counter, last_resort=not pieces)
+                cut = _shorten(part, tokens, counter, last_resort=not n_packed)
                 pieces.extend([cut] if cut else [])
                 break
             headed.add(piece.entities)

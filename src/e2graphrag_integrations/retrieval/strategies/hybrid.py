@@ -89,6 +89,7 @@ _FLOAT_RANGES = {
     "bridge_weight": (0, 1000),
     "joined_weight": (0, 1000),
     "code_weight": (0, 1000),
+    "sentence_weight": (0, 1000),
     "idf_power": (0, 10),
     "relevance_power": (0.1, 10),
     "neighbor_decay": (0, 1),
@@ -153,6 +154,9 @@ class HybridStrategy:
         code_weight: Weight of the chunks with the codes of the question, such as a version or a
             date, and again of those where a line begins with one (`names/code_matches.py`),
             times the specificity of the rarest code to the power of `gate`; 0 leaves them out.
+        sentence_weight: Under a token budget, how much more a window counts that alone among those
+            of its document has the whole question in one sentence or row
+            (`ranking/question_parts.py`); 0 compares no sentences.
         idf_power: Exponent of an extra IDF factor per BM25 term; 0 gives plain BM25.
         relevance_power: Exponent of the relevance before smoothing; above 1 favors a few good
             windows over many fair ones.
@@ -199,6 +203,7 @@ class HybridStrategy:
     bridge_weight: float = 1.5
     joined_weight: float = 1.5
     code_weight: float = 3.0
+    sentence_weight: float = 2.0
     idf_power: float = 1.0
     relevance_power: float = 2.0
     neighbor_decay: float = 0.5
@@ -261,7 +266,7 @@ class HybridStrategy:
             windows = window_candidates(
                 lists, search.relevance, self.rrf_k, snapshot, self.diversity
             )
-            return windows, search.trace(lists, cut=0)
+            return search.with_sentences(windows), search.trace(lists, cut=0)
         rows, scores = fuse(lists, self.rrf_k, len(snapshot.nodes.ids))
         top = query.k if self.reranker is None else max(query.k, self.rerank_top_n)
         cut = len(rows[top:])
@@ -342,6 +347,20 @@ class _HybridSearch:
             count=count,
         )
         return pool[places], np.asarray(values)
+
+    def with_sentences(self, windows: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Return windows, best first, reordered by what their sentences contain of the question."""
+        weight, texts = self.strategy.sentence_weight, self.query.texts
+        if not weight or texts is None or len(windows) < 2:  # noqa: PLR2004 - nothing to compare
+            return windows
+        from e2graphrag_integrations.retrieval.ranking.question_parts import (
+            QuestionParts,
+            prefer_sentences,
+        )
+
+        question = QuestionParts(self.relevance.terms, self.seeds.linking.links)
+        documents = self.snapshot.nodes.document
+        return prefer_sentences(windows, question, texts, documents, weight)
 
     def weighted_lists(self) -> list[WeightedList]:
         """Return the lists to fuse."""

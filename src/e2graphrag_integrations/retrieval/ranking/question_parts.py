@@ -1,0 +1,203 @@
+"""What the sentences, rows and items of a text contain of a question.
+
+A window of a list or a table has many rows, so most windows contain all words of "Leo Marsh" or of
+"small black scarf", and only one contains them in one row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import fsum, log1p
+from typing import NamedTuple
+
+from e2graphrag_integrations._utils.arrays import IntArray
+from e2graphrag_integrations._utils.lazy import LazySequence
+from e2graphrag_integrations.entities.matching.linking import Link
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
+from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.text.contents import is_table_of_contents
+from e2graphrag_integrations.text.lines import row_blocks
+from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.text.words import is_function_word, terms_of
+
+_COMPARED = 32
+"""Number of windows that are compared."""
+
+_POWER = 3.0
+"""Exponent of the share of the question in one sentence: half of it is often by chance."""
+
+_READ = 6
+"""Number of windows of a document that are split into sentences."""
+
+_LINE_END = "[.!?。！？\n]"
+_ITEM = re.compile(r"\n(?=[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t])")
+
+
+class Part(NamedTuple):
+    """A sentence, a row or an item of a text.
+
+    Attributes:
+        start: Where it begins.
+        text: Its text.
+        is_header: Whether it is the header of a table, which belongs to all rows.
+    """
+
+    start: int
+    text: str
+    is_header: bool
+
+
+def parts_of(text: str) -> list[Part]:
+    """Return the sentences, rows and items of a text, in order; together they are the text."""
+    blocks = row_blocks(text)
+    items = (match.end() for match in _ITEM.finditer(text))
+    starts = sorted({*sentence_starts(text, blocks=blocks), *items})
+    headers = {block.header.start for block in blocks if block.header is not None}
+    return [
+        Part(start, text[start:end], start in headers)
+        for start, end in pairwise([*starts, len(text)])
+    ]
+
+
+class QuestionParts:
+    """Finds the words and the full names of a question in the parts of texts.
+
+    A name of several words counts besides its words, because a part may contain these separately.
+
+    Args:
+        terms: The words of the question, with their inflected forms.
+        links: The names in the question.
+    """
+
+    def __init__(self, terms: QuestionTerms, links: Iterable[Link]) -> None:
+        words = [one for one in dict.fromkeys(terms.words) if not is_function_word(one)]
+        self._word_of = {form: word for word in words for form in terms.spelled(word)}
+        longest_first = sorted(self._word_of, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join([_LINE_END, *map(re.escape, longest_first)]))
+        mentions = (*terms.query.names, *(link.mention for link in links))
+        own = dict.fromkeys(tuple(terms_of(mention)) for mention in mentions)
+        self._names = [_joined(one) for one in own if len(one) > 1]
+
+    def found(self, part: Part) -> frozenset[str]:
+        """Return the words and names of the question in a part of a text; none in a header."""
+        words = [] if part.is_header else terms_of(part.text)
+        found = {self._word_of[one] for one in self._word_of.keys() & set(words)}
+        if self._names and found:
+            text = _joined(words)
+            found.update(name for name in self._names if name in text)
+        return frozenset(found)
+
+    def most_words(self, text: str) -> int:
+        """Return about how many words of the question one line or sentence of a text contains.
+
+        It may count a word that is a part of another one, and takes little time.
+        """
+        most, line = 0, set[str]()
+        for match in self._pattern.finditer(text.lower()):
+            word = self._word_of.get(match.group())
+            if word is None:  # the end of a line or a sentence
+                most, line = max(most, len(line)), set()
+            else:
+                line.add(word)
+        return max(most, len(line))
+
+
+def weights_of(parts: Iterable[frozenset[str]]) -> Mapping[str, float]:
+    """Return the weight of each word by the number of parts that contain it."""
+    found = list(parts)
+    counts = Counter(word for part in found for word in part)
+    return {word: log1p(len(found) / count) for word, count in counts.items()}
+
+
+def prefer_sentences(
+    candidates: Sequence[Candidate],
+    question: QuestionParts,
+    texts_of: Callable[[Sequence[int]], list[str]],
+    documents: IntArray,
+    weight: float,
+) -> Sequence[Candidate]:
+    """Reorder the best windows so that those with the question in one sentence come first.
+
+    The windows of a document are compared with each other. The score of each is multiplied by
+    `1 + weight * (1 - share) * coverage ** 3`, where `coverage` is how much of the question its
+    best part contains, and `share` is the share of the other windows that contain as much. The
+    highest score stays as it is.
+
+    Args:
+        candidates: Windows, best first.
+        question: Finds the question in parts of texts.
+        texts_of: Reads the texts of nodes, given their rows.
+        documents: The document of each node row.
+        weight: How much more a window counts that alone has the whole question in one part.
+
+    Returns:
+        A lazy sequence, best first.
+    """
+    top = candidates[:_COMPARED]
+    by_document: dict[int, list[int]] = {}
+    for place, one in enumerate(top):
+        if one.best_span is not None:
+            by_document.setdefault(int(documents[one.row]), []).append(place)
+    groups = [places for places in by_document.values() if len(places) > 1]
+    texts = iter(_texts([top[place] for places in groups for place in places], texts_of))
+    factors = [1.0] * len(top)
+    for places in groups:
+        coverage = _coverage([next(texts) for _ in places], question)
+        for place, own in zip(places, coverage, strict=True):
+            share = (sum(other >= own for other in coverage) - 1) / (len(places) - 1)
+            factors[place] += weight * (1 - share) * own**_POWER
+    scores = [one.score * factor for one, factor in zip(top, factors, strict=True)]
+    scale = top[0].score / max(scores) if top and top[0].score else 1.0
+    order = sorted(range(len(top)), key=lambda place: -scores[place])
+
+    best = [replace(top[place], score=scores[place] * scale) for place in order]
+
+    def candidate(rank: int) -> Candidate:
+        if rank < len(best):
+            return best[rank]
+        one = candidates[rank]
+        return replace(one, score=one.score * scale)
+
+    return LazySequence(len(candidates), candidate)
+
+
+def _texts(
+    candidates: Sequence[Candidate], texts_of: Callable[[Sequence[int]], list[str]]
+) -> list[str]:
+    """Return the texts of windows, without those of tables of contents."""
+    nodes = texts_of([one.row for one in candidates])
+    spans = [one.best_span for one in candidates]
+    texts = [
+        node[span.start : span.end]
+        for node, span in zip(nodes, spans, strict=True)
+        if span is not None
+    ]
+    return ["" if is_table_of_contents(text) else text for text in texts]
+
+
+def _coverage(texts: Sequence[str], question: QuestionParts) -> list[float]:
+    """Return how much of the question the best part of each text contains, in [0, 1]."""
+    counts = [question.most_words(text) for text in texts]
+    best = sorted(range(len(texts)), key=lambda place: -counts[place])[:_READ]
+    read = {place for place in best if counts[place] >= max(1, counts[best[0]] - 1)}
+    parts = [
+        [question.found(part) for part in parts_of(text)] if place in read else []
+        for place, text in enumerate(texts)
+    ]
+    weights = weights_of(one for own in parts for one in own)
+    total = fsum(weights.values())
+    if not total:
+        return [0.0] * len(texts)
+    return [
+        max((fsum(weights[word] for word in one) for one in own), default=0.0) / total
+        for own in parts
+    ]
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Return words between spaces, so that "ann" is not in "annual"."""
+    return f" {' '.join(words)} "
