@@ -109,6 +109,15 @@ def test_a_full_name_counts_besides_its_words():
     assert weights[" leo marsh "] > weights["leo"]
 
 
+def test_only_the_rarest_words_of_a_very_long_question_are_looked_for():
+    with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        rag.add(SourceDocument("list", " ".join(f"word{n}" for n in range(500))))
+        bm25 = rag._session.snapshot().bm25
+    asked = Query(" ".join(f"word{n}" for n in range(500)))
+    question = QuestionParts(QuestionTerms(asked, bm25, idf_power=0.0), [])
+    assert question.most_words(asked.question) == 64
+
+
 def test_the_names_of_columns_do_not_draw_the_answer_to_the_first_rows():
     rows = [{"name": name, "phone": phone} for name, *_, phone in STAFF]
     text = "name;phone\n" + "\n".join(f"{row['name']};{row['phone']}" for row in rows)

@@ -516,7 +516,6 @@ def test_a_window_score_mixes_its_boosted_relevance_with_the_fused_score_of_its_
         coverage_factor=0,
         entity_weight=0.5,
         bridge_weight=0,
-        sentence_weight=0,
         diversity=0,
     )
     question = "What did Anna give Cleo in Oslo?"

@@ -33,6 +33,9 @@ _POWER = 3.0
 _READ = 6
 """Number of windows of a document that are split into sentences."""
 
+_MOST_WORDS = 64
+"""Number of the rarest words of a question that are looked for: an attacker may write thousands."""
+
 _LINE_END = "[.!?。！？\n]"
 _ITEM = re.compile(r"\n(?=[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t])")
 
@@ -74,7 +77,8 @@ class QuestionParts:
     """
 
     def __init__(self, terms: QuestionTerms, links: Iterable[Link]) -> None:
-        words = [one for one in dict.fromkeys(terms.words) if not is_function_word(one)]
+        telling = [one for one in dict.fromkeys(terms.words) if not is_function_word(one)]
+        words = sorted(telling, key=terms.bm25.idf, reverse=True)[:_MOST_WORDS]
         self._word_of = {form: word for word in words for form in terms.spelled(word)}
         longest_first = sorted(self._word_of, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join([_LINE_END, *map(re.escape, longest_first)]))
@@ -120,12 +124,12 @@ def prefer_sentences(
     documents: IntArray,
     weight: float,
 ) -> Sequence[Candidate]:
-    """Reorder the best windows so that those with the question in one sentence come first.
+    """Reorder the best windows of each document by what their best sentence contains.
 
-    The windows of a document are compared with each other. The score of each is multiplied by
-    `1 + weight * (1 - share) * coverage ** 3`, where `coverage` is how much of the question its
-    best part contains, and `share` is the share of the other windows that contain as much. The
-    highest score stays as it is.
+    They are ordered by `score * (1 + weight * (1 - share) * coverage ** 3)`, where `coverage` is
+    how much of the question the best part of a window contains, and `share` is the share of the
+    other windows that contain as much. They take the places and the scores that windows of this
+    document had before, so that other documents keep theirs.
 
     Args:
         candidates: Windows, best first.
@@ -144,23 +148,19 @@ def prefer_sentences(
             by_document.setdefault(int(documents[one.row]), []).append(place)
     groups = [places for places in by_document.values() if len(places) > 1]
     texts = iter(_texts([top[place] for places in groups for place in places], texts_of))
-    factors = [1.0] * len(top)
+    best = list(top)
     for places in groups:
         coverage = _coverage([next(texts) for _ in places], question)
+        values = {}
         for place, own in zip(places, coverage, strict=True):
             share = (sum(other >= own for other in coverage) - 1) / (len(places) - 1)
-            factors[place] += weight * (1 - share) * own**_POWER
-    scores = [one.score * factor for one, factor in zip(top, factors, strict=True)]
-    scale = top[0].score / max(scores) if top and top[0].score else 1.0
-    order = sorted(range(len(top)), key=lambda place: -scores[place])
+            values[place] = top[place].score * (1 + weight * (1 - share) * own**_POWER)
+        ordered = sorted(places, key=lambda place: -values[place])
+        for place, chosen in zip(places, ordered, strict=True):
+            best[place] = replace(top[chosen], score=top[place].score)
 
-    best = [replace(top[place], score=scores[place] * scale) for place in order]
-
-    def candidate(rank: int) -> Candidate:
-        if rank < len(best):
-            return best[rank]
-        one = candidates[rank]
-        return replace(one, score=one.score * scale)
+    def candidate(place: int) -> Candidate:
+        return best[place] if place < len(best) else candidates[place]
 
     return LazySequence(len(candidates), candidate)
 
