@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 
 import pytest
@@ -12,7 +13,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     StoreLockedError,
 )
-from e2graphrag_integrations.store.connection import translate_error
+from e2graphrag_integrations.store.connection import connect, translate_error
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,9 @@ def test_an_error_of_sqlite_becomes_a_typed_error_with_advice(message, kind, adv
     error = translate_error(sqlite3.OperationalError(message), "i.e2g")
     assert type(error) is kind
     assert advice in str(error)
+
+
+def test_a_connection_that_cannot_be_opened_raises_nothing_when_it_is_dropped(tmp_path):
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        connect(str(tmp_path / "deleted.e2g"), timeout=1)
+    gc.collect()  # the tests turn what `__del__` raises into an error

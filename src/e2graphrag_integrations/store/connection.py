@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from e2graphrag_integrations.errors import (
@@ -27,7 +28,8 @@ class _Connection(sqlite3.Connection):
     """
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
 
 
 def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Connection:
