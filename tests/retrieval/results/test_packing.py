@@ -132,6 +132,21 @@ def test_a_budget_below_the_best_window_is_filled_with_its_best_part(open_index)
         assert " ".join(rules)[span.start : span.end] == node.text
 
 
+def test_the_best_part_continues_after_the_end_of_its_window(open_index):
+    rag = open_index(chunk_size=1000, embedder=HashingEmbedder(max_tokens=34))
+    text = (
+        "Rain fell on all of the hills that day. Cows stood near the old gates of the upper farm. "
+        "Zed arrived late. He kept nine goats. They ate the hay and leaves of the old trees nearby."
+    )
+    rag.add(SourceDocument("d", text))
+    ends = [text[:end] for _, end in rag._session.snapshot().window_spans.tolist()]
+    assert any(one.endswith("Zed arrived late.") for one in ends)
+    [node] = rag.retrieve("When did Zed arrive?", token_budget=15).nodes
+    assert node.text == "Zed arrived late. He kept nine goats."
+    start = text.index("Zed")
+    assert node.spans == ((start, start + len(node.text)),)
+
+
 def test_a_budget_below_one_sentence_cuts_between_tokens(open_index):
     rag = open_index(chunk_size=100)
     rag.add(SourceDocument("d", "Anna sat down by the fire."))

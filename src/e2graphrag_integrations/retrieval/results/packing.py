@@ -185,7 +185,10 @@ def pack_windows(
     def join(pieces: Sequence[RetrievedNode]) -> list[RetrievedNode]:
         return _join_pieces(pieces, texts)
 
-    return _pack(windows, budget, counter, with_header, join, best_start=best_start)
+    def best_part(window: RetrievedNode, tokens: int) -> RetrievedNode:
+        return _from(window, best_start(window.text, tokens), texts[window.node_id])
+
+    return _pack(windows, budget, counter, with_header, join, best_part=best_part)
 
 
 def _pack(
@@ -195,7 +198,7 @@ def _pack(
     split: Callable[[RetrievedNode, Sequence[RetrievedNode]], Sequence[RetrievedNode]],
     join: Callable[[Sequence[RetrievedNode]], list[RetrievedNode]],
     *,
-    best_start: Callable[[str, int], int] = lambda *_: 0,
+    best_part: Callable[[RetrievedNode, int], RetrievedNode] = lambda node, _: node,
 ) -> tuple[list[RetrievedNode], int]:
     """Pack pieces of nodes until one does not fit; return the nodes and how many fit completely.
 
@@ -205,7 +208,7 @@ def _pack(
         counter: Counts the tokens.
         split: Returns the pieces of a node that the packed pieces do not cover.
         join: Combines the packed pieces into nodes.
-        best_start: Returns where the part of the only piece begins if it does not fit.
+        best_part: Returns what to cut to a number of tokens instead of the only piece.
     """
     pieces: list[RetrievedNode] = []
     headed: set[tuple[str, ...]] = set()
@@ -222,7 +225,7 @@ def _pack(
                 tokens = remaining - overhead
                 # Before it, there may be only the header of its table.
                 is_alone = not n_packed and not piece.level
-                part = _from(piece, best_start(piece.text, tokens)) if is_alone else piece
+                part = best_part(piece, tokens) if is_alone else piece
                 cut = _shorten(part, tokens, counter, last_resort=not n_packed)
                 pieces.extend([cut] if cut else [])
                 break
@@ -295,12 +298,17 @@ def _join_node(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> Ret
     return replace(node, text=GAP.join(parts), spans=(*before, *spans))
 
 
-def _from(node: RetrievedNode, start: int) -> RetrievedNode:
-    """Return a chunk without the text before an offset."""
+def _from(window: RetrievedNode, start: int, text: str) -> RetrievedNode:
+    """Return the text of a chunk from an offset in one of its windows on.
+
+    What the part begins may continue after the end of the window.
+    """
     if not start:
-        return node
-    [span] = node.spans
-    return replace(node, text=node.text[start:], spans=(Span(span.start + start, span.end),))
+        return window
+    [span] = window.spans
+    start += span.start
+    spans = (Span(start, window.start + len(text)),)
+    return replace(window, text=text[start - window.start :], spans=spans)
 
 
 def _shorten(
