@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -58,6 +59,12 @@ def test_actors_that_die_return_and_nothing_is_lost(tmp_path):
             shards.add(documents(0, 20))
             assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
             replicas = shards._shards._actors.replicas
+            shards.update(SourceDocument("note4", "Carl4 met Dora4 in City4. It rained."))
+            one.update(SourceDocument("note4", "Carl4 met Dora4 in City4. It rained."))
+            until = time.monotonic() + 120
+            while not all(len(each._holders[each._last]) == 2 for each in replicas):
+                assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
+                assert time.monotonic() < until, "a replica did not prepare the last generation"
             ray.kill(replicas[0].actors[0], no_restart=False)  # Ray starts it again
             assert shards.retrieve(QUESTION).nodes == one.retrieve(QUESTION).nodes
             for actor in [*replicas[0].actors, *replicas[1].actors]:
