@@ -233,7 +233,7 @@ bench-embedding: $(STAMP)
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --out benchmarks/results/scale.json
 
-# Ten million windows: a million chunks with six windows each (two hours, 50 GB of temporary disk space, 24 GB of memory).
+# Ten million windows: a million chunks with eight windows each (two hours, 50 GB of temporary disk space, 24 GB of memory).
 bench-10m: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --sizes --windows 1000000 \
 		--out benchmarks/results/scale_10m.json

@@ -80,8 +80,8 @@ BLOCK = 100_000
 LARGE = 9_000_000
 """Number of windows from which the goals for ten million apply."""
 
-SIXTH = 18
-"""Maximum tokens of a window that splits a chunk into six."""
+EIGHTH = 18
+"""Maximum tokens of a window that splits a chunk into eight."""
 
 EXCLUDED_STEPS = {"embed", "entities", "load"}
 """Steps of the trace that are left out of the query times."""
@@ -439,7 +439,7 @@ def main() -> None:
         "--windows",
         type=int,
         default=100_000,
-        help="chunks of a further run with six windows per chunk; 0 for none",
+        help="chunks of a further run with eight windows per chunk; 0 for none",
     )
     parser.add_argument(
         "--folder",
@@ -467,12 +467,12 @@ def main() -> None:
     }
     runs: list[tuple[int, int | None]] = [(size, None) for size in options.sizes]
     if options.windows:
-        runs.append((options.windows, SIXTH))
+        runs.append((options.windows, EIGHTH))
     with files_in(options.folder) as folder:
         vectors = folder / "real.npy"
         np.save(vectors, real, allow_pickle=False)
         for size, window in runs:
-            name = f"{size}" if window is None else f"{size}, six windows per chunk"
+            name = f"{size}" if window is None else f"{size}, eight windows per chunk"
             path = folder / f"{size}_{window}.e2g"
             result["sizes"][name] = {}
             for step in STEPS:

@@ -220,9 +220,9 @@ class RetrievalSession:
             else:
                 served = self._generations.answered(served)
                 return self._with_freshness(result, served, scope)
-        return self._answer_in_the_end(query, strategy, scope, served)
+        return self._answer_at_last(query, strategy, scope, served)
 
-    def _answer_in_the_end(
+    def _answer_at_last(
         self, query: Query, strategy: Strategy, scope: Scope | None, served: Served
     ) -> RetrievalResult:
         """Return the result of a query during whose attempts documents have changed."""

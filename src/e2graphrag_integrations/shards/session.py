@@ -170,7 +170,7 @@ class ShardedSession(RetrievalSession):
         names = tuple(self._shards.names[one] for one in sorted(lacking | self._shards.missing))
         return replace(result, trace=replace(result.trace, missing_shards=names))
 
-    def _answer_in_the_end(
+    def _answer_at_last(
         self, query: Query, strategy: Strategy, scope: Scope | None, served: Served
     ) -> RetrievalResult:
         """Return a result without all documents that change meanwhile.
@@ -184,10 +184,10 @@ class ShardedSession(RetrievalSession):
                 asked = without_changed_documents(query, view.seen)
                 result = self._answer(asked, strategy, view)
             except StaleSnapshotError as error:
-                if error.documents:
-                    changed = view.rows_in_generation(error.documents)
+                changed = error.documents and view.rows_in_generation(error.documents)
+                if changed - generation.left_out:
                     generation = self._generations.leave_out(generation, changed)
-                elif left:  # a shard no longer has this generation
+                elif left:  # a shard does not have this generation any more
                     generation, left = self._generations.newest(), left - 1
                 else:
                     self._corrupt(error)

@@ -53,29 +53,23 @@ class NameSentences:
         starts = sentence_starts(text)
         sentences = [terms_of(text[start:end]) for start, end in pairwise([*starts, len(text)])]
         weighed = [
-            (weight, _joined(terms)) for terms in sentences if (weight := self._weight(terms))
+            (weight, between_spaces(terms))
+            for terms in sentences
+            if (weight := self._weight(terms))
         ]
         weighed.sort(reverse=True)
         found = {}
         for name in names:
-            own = _joined(terms_of(name))
+            own = between_spaces(terms_of(name))
             found[name] = next((weight for weight, words in weighed if own in words), 0.0)
         most = max(found.values(), default=0.0)
         return {name: weight / most if most else 1.0 for name, weight in found.items()}
 
-    def weights(self, texts: Iterable[str]) -> list[Mapping[str, float]]:
-        """Return the words of the question in each text, with their weights."""
-        found = (self._words_in(terms_of(text)) for text in texts)
-        return [{word: self._weights[word] for word in words} for words in found]
-
     def _weight(self, terms: Iterable[str]) -> float:
-        return fsum(self._weights[word] for word in self._words_in(terms))
-
-    def _words_in(self, terms: Iterable[str]) -> set[str]:
-        """Return the words of the question of which some terms are forms."""
-        return {self._word_of[form] for form in self._forms.intersection(terms)}
+        words = {self._word_of[form] for form in self._forms.intersection(terms)}
+        return fsum(self._weights[word] for word in words)
 
 
-def _joined(terms: Iterable[str]) -> str:
+def between_spaces(terms: Iterable[str]) -> str:
     """Return words between spaces, so that "ann" is not in "annual"."""
     return f" {' '.join(terms)} "

@@ -1,4 +1,4 @@
-"""What the sentences, rows and items of a text contain of a question.
+"""Finds the words and names of a question in the sentences, rows and items of a text.
 
 A window of a list or a table has many rows, so most windows contain all words of "Leo Marsh" or of
 "small black scarf", and only one contains them in one row.
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import LazySequence
 from e2graphrag_integrations.entities.matching.linking import Link
+from e2graphrag_integrations.retrieval.names.name_sentences import between_spaces
 from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.text.contents import is_table_of_contents
@@ -84,14 +85,14 @@ class QuestionParts:
         self._pattern = re.compile("|".join([_LINE_END, *map(re.escape, longest_first)]))
         mentions = (*terms.query.names, *(link.mention for link in links))
         own = dict.fromkeys(tuple(terms_of(mention)) for mention in mentions)
-        self._names = [_joined(one) for one in own if len(one) > 1]
+        self._names = [between_spaces(one) for one in own if len(one) > 1]
 
     def found(self, part: Part) -> frozenset[str]:
         """Return the words and names of the question in a part of a text; none in a header."""
         words = [] if part.is_header else terms_of(part.text)
         found = {self._word_of[one] for one in self._word_of.keys() & set(words)}
         if self._names and found:
-            text = _joined(words)
+            text = between_spaces(words)
             found.update(name for name in self._names if name in text)
         return frozenset(found)
 
@@ -124,7 +125,7 @@ def prefer_sentences(
     documents: IntArray,
     weight: float,
 ) -> Sequence[Candidate]:
-    """Reorder the best windows of each document by what their best sentence contains.
+    """Reorder the best windows of each document by the share of the question in one sentence.
 
     They are ordered by `score * (1 + weight * (1 - share) * coverage ** 3)`, where `coverage` is
     how much of the question the best part of a window contains, and `share` is the share of the
@@ -196,8 +197,3 @@ def _coverage(texts: Sequence[str], question: QuestionParts) -> list[float]:
         max((fsum(weights[word] for word in one) for one in own), default=0.0) / total
         for own in parts
     ]
-
-
-def _joined(words: Iterable[str]) -> str:
-    """Return words between spaces, so that "ann" is not in "annual"."""
-    return f" {' '.join(words)} "

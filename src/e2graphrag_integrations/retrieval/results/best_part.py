@@ -17,9 +17,8 @@ from e2graphrag_integrations.text.tokens import count_tokens
 def best_start(text: str, tokens: int, question: QuestionParts, counter: TokenCounter) -> int:
     """Return where the sentences begin that contain most of the question's words, by their rarity.
 
-    What the best of the sentences contains counts twice. Of sentences that contain equally much,
-    the last start is returned: what follows the words of a question answers it more often than what
-    is before them.
+    The words of the best sentence count twice. Of starts with equally many words, the last one is
+    returned: the text after the words of a question answers it more often than that before them.
 
     Args:
         text: The passage.

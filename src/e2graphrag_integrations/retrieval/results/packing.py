@@ -208,7 +208,7 @@ def _pack(
         counter: Counts the tokens.
         split: Returns the pieces of a node that the packed pieces do not cover.
         join: Combines the packed pieces into nodes.
-        best_part: Returns what to cut to a number of tokens instead of the only piece.
+        best_part: Returns the text to cut to a number of tokens in the place of the only piece.
     """
     pieces: list[RetrievedNode] = []
     headed: set[tuple[str, ...]] = set()
@@ -301,7 +301,7 @@ def _join_node(pieces: Sequence[RetrievedNode], texts: Mapping[str, str]) -> Ret
 def _from(window: RetrievedNode, start: int, text: str) -> RetrievedNode:
     """Return the text of a chunk from an offset in one of its windows on.
 
-    What the part begins may continue after the end of the window.
+    An answer that begins in the window may continue after its end.
     """
     if not start:
         return window
