@@ -81,6 +81,10 @@ class Chromium:
             self._playwright.stop()
 
 
+NO_SERVER = ("net::ERR_CONNECTION_REFUSED", "net::ERR_CONNECTION_RESET", "net::ERR_EMPTY_RESPONSE")
+"""What a page reports after its server stopped. A request to another server breaks its policy."""
+
+
 @dataclass
 class Console:
     """The problems that pages reported.
@@ -88,11 +92,12 @@ class Console:
     Attributes:
         problems: Errors, warnings, dialogs, uncaught exceptions and violations of the
             Content-Security-Policy.
-        expected: Statuses of responses that the test provokes; the browser logs each of them.
+        expected: Statuses of responses that the test provokes; the browser logs each of them. A
+            test may stop its server before the pages close, so they may find no server.
     """
 
     problems: list[str] = field(default_factory=list)
-    expected: set[str] = field(default_factory=set)
+    expected: set[str] = field(default_factory=lambda: set(NO_SERVER))
 
     def watch(self, page: Any) -> None:
         """Collect the problems of a page."""

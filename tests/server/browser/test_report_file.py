@@ -173,8 +173,10 @@ def test_keyboard_reaches_every_view_and_opens_the_tree(open_page, report_url):
     assert before
     page.locator("a[data-view=tree]").focus()
     page.keyboard.press("Enter")
+    page.locator(".tree-documents a", has_text="The Castle").wait_for()
     press_until("one.textContent === 'The Castle'")
     page.keyboard.press("Enter")
+    page.locator(".tree-open").first.wait_for()
     press_until("one.classList.contains('tree-open')")
     page.keyboard.press("Enter")
     page.locator(".tree-open[aria-expanded=true]").wait_for()
