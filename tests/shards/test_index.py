@@ -6,6 +6,8 @@ import copy
 import itertools
 import tempfile
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +26,21 @@ from e2graphrag_integrations import (
     PaperStrategy,
     SourceDocument,
     TreeTraversalStrategy,
+    WriteOptions,
 )
 from e2graphrag_integrations.agents.tools import IndexTools
 from e2graphrag_integrations.agents.toolset import agent_tools
+from e2graphrag_integrations.enrichment import Enricher
 from e2graphrag_integrations.errors import (
+    ClosedError,
     DuplicateDocumentError,
+    ExtractionError,
     InvalidInputError,
     NotPicklableError,
     SettingsMismatchError,
     ShardUnavailableError,
+    StoppedError,
+    StoreLockedError,
     UnknownDocumentError,
 )
 from e2graphrag_integrations.langchain import E2GraphRAGRetriever as LangChainRetriever
@@ -40,6 +48,8 @@ from e2graphrag_integrations.llama_index import E2GraphRAGRetriever as LlamaRetr
 from e2graphrag_integrations.reports import Progress
 from e2graphrag_integrations.server.web.app import make_app
 from e2graphrag_integrations.server.web.calls import MISSING_SHARDS
+from e2graphrag_integrations.shards import calls as calls_module
+from e2graphrag_integrations.shards.calls import ShardCalls, UnavailableError
 from e2graphrag_integrations.shards.index import open_shards
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.shards_file import create_shards
@@ -371,7 +381,8 @@ def test_shards_with_other_edits_are_refused(tmp_path):
 def kill(shards, number):
     """Close a shard, as if its actor died."""
     actors = shards._shards._actors
-    actors._drop(number, actors._hosts.get(number))
+    if (host := actors._hosts.get(number)) is not None:
+        actors._drop(number, host)
 
 
 def page_of(shards):
@@ -543,6 +554,173 @@ def test_answers_are_complete_while_actors_die(tmp_path):
         for each in (shards, one):
             each.add(document(50))
         assert_equal(shards, one, "Where did Anna meet Bert?")
+
+
+def test_the_tags_of_a_shard_return_with_it(tmp_path):
+    with open_pair(tmp_path, 2, partial=True) as (shards, one):
+        for each in (shards, one):
+            each.set_tags(["harbour map", "letters", "night"])
+        shards.retrieve("Oslo")
+        lost = hide(shards, 1)
+        counts = shards.tag_counts()
+        assert 0 < sum(counts.values()) < sum(one.tag_counts().values())
+        shards.retrieve("Where is the map?", boost={"tag": {"letters": 3.0}})
+        lost()
+        assert shards.tag_counts() == one.tag_counts()
+        assert_equal(shards, one, "Where is the map?", boost={"tag": {"letters": 3.0}})
+        lost = hide(shards, 0)
+        assert [tag.name for tag in shards.tag_set()] == ["harbour map", "letters", "night"]
+        lost()
+
+
+@pytest.mark.parametrize("statistics", ["scope", "index"])
+def test_a_scope_is_answered_without_a_lost_shard(tmp_path, statistics):
+    with open_pair(tmp_path, 2, partial=True) as (shards, _):
+        lost = hide(shards, 1)
+        scoped = shards.scoped({"tenant": "a"}, statistics=statistics)
+        found = {node.document_id for node in scoped.retrieve("Oslo", k=50).nodes}
+        assert found
+        assert {shard_of(id_, 2) for id_ in found} == {0}
+        lost()
+        every = {node.document_id for node in scoped.retrieve("Oslo", k=50).nodes}
+        assert {shard_of(id_, 2) for id_ in every} == {0, 1}
+
+
+def test_changes_of_the_other_shards_are_found_while_one_is_lost(tmp_path):
+    new = next(one for one in map(document, itertools.count(40)) if shard_of(one.id, 2) == 0)
+    with open_pair(tmp_path, 2, partial=True) as (shards, one):
+        assert_equal(shards, one, "Oslo")
+        lost = hide(shards, 1)
+        shards.retrieve("Oslo")
+        with E2GraphRAG.open(shards.shards[0], models=MODELS) as shard:
+            shard.add(new)
+        until = time.monotonic() + 30
+        while new.id not in {node.document_id for node in shards.retrieve("Oslo", k=99).nodes}:
+            assert time.monotonic() < until, shards.freshness().problem
+        assert shards.freshness().problem == ""
+        assert new.id in shards.document_ids
+        assert {shard_of(id_, 2) for id_ in shards.document_ids} == {0}
+        node = shards.retrieve("Oslo").nodes[0]
+        assert set(shards.nodes([node.node_id])) == {node.node_id}
+        assert set(shards.document_segments()) == set(shards.document_ids)
+        assert shards.queued_ids() == set()
+        shards.refresh()
+        assert shards.graph.names
+        lost()
+        one.add(new)
+        assert_equal(shards, one, "Oslo")
+
+
+def test_no_question_waits_for_a_shard_that_is_lost_slowly():
+    is_lost, waits = threading.Event(), []
+
+    class Actors:
+        def ask(self, requests):
+            results = dict.fromkeys(requests, "g")
+            if 1 in requests and is_lost.is_set():
+                waits.append(threading.current_thread())
+                time.sleep(0.05)
+                results[1] = UnavailableError("no answer")
+            return results
+
+        def close(self):
+            pass
+
+    calls = ShardCalls(Actors(), ["a", "b"], partial=True)
+    is_lost.set()
+    for _ in range(3):
+        assert calls.partially(lambda: calls.all("generation")) == {0: "g"}
+    assert len(waits) == 3
+    waits.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls_module, "_SLOW", 0.01)
+        patch.setattr(calls_module, "_PROBE_PAUSE", 0.01)
+        for _ in range(20):
+            assert calls.partially(lambda: calls.all("generation")) == {0: "g"}
+        assert waits.count(threading.current_thread()) == 1
+        is_lost.clear()
+        until = time.monotonic() + 30
+        while len(calls.partially(lambda: calls.all("generation"))) == 1:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    calls.close()
+
+
+def test_a_delete_that_failed_in_a_shard_says_what_is_left(tmp_path):
+    with open_pair(tmp_path, 2, writes=WriteOptions(lock_timeout=0.1)) as (shards, _):
+        one = next(each.id for each in DOCUMENTS if shard_of(each.id, 2) == 0)
+        other = next(each.id for each in DOCUMENTS if shard_of(each.id, 2) == 1)
+        with E2GraphRAG.open(shards.shards[1]) as shard, shard.write_lock():
+            with pytest.raises(StoreLockedError, match=f"were deleted, but not '{other}'"):
+                shards.delete([one, other])
+            with pytest.raises(StoreLockedError) as alone:
+                shards.delete([other])
+            assert "deleted" not in str(alone.value)
+        assert one not in shards.document_ids
+        shards.delete([other])
+        assert other not in shards.document_ids
+
+
+def test_a_shard_whose_documents_all_fail_does_not_hide_the_others(tmp_path):
+    class Failing(NameExtractor):
+        def extract(self, texts):
+            if any("unreadable" in text for text in texts):
+                raise ValueError("it is unreadable")
+            return super().extract(texts)
+
+    create_shards(tmp_path / "x.shards.json", 4, embedder="hashing", settings=SETTINGS)
+    models = Models(extractor=Failing())
+    bad = SourceDocument("bad", "It is unreadable.")
+    good = [one for one in DOCUMENTS if shard_of(one.id, 4) != shard_of("bad", 4)]
+    with open_shards(tmp_path / "x.shards.json", models=models) as shards:
+        report = shards.add([bad, *good])
+        assert report.documents == len(good)
+        assert set(report.failed) == {"bad"}
+        assert "unreadable" in report.failed["bad"]
+        with pytest.raises(ExtractionError, match="unreadable"):
+            shards.resume()
+
+
+def test_a_closed_index_stops_its_writes_and_opens_nothing_again(tmp_path):
+    started, models = threading.Event(), []
+
+    class Slow(NameExtractor):
+        def extract(self, texts):
+            started.set()
+            time.sleep(0.05)
+            models.append(len(texts))
+            return super().extract(texts)
+
+    create_shards(tmp_path / "x.shards.json", 2, embedder="hashing", settings=SETTINGS)
+    shards = open_shards(tmp_path / "x.shards.json", models=Models(extractor=Slow()))
+    many = [document(number) for number in range(120)]
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(shards.add, many)
+        started.wait(30)
+        shards.close()
+        with pytest.raises(StoppedError):
+            adding.result(60)
+    assert sum(models) < len(many)
+    assert shards._shards._actors._hosts == {}
+    for read in (shards.status, lambda: shards.document("d1"), lambda: shards.retrieve("Oslo")):
+        with pytest.raises(ClosedError, match="closed"):
+            read()
+    assert shards._shards._actors._hosts == {}
+    with open_shards(tmp_path / "x.shards.json", models=MODELS) as again:
+        again.resume()
+        assert len(again.document_ids) == len(many)
+
+
+def test_enriched_shards_are_refused(tmp_path):
+    with open_pair(tmp_path, 2, DOCUMENTS[:4]) as (shards, _):
+        locations = shards.shards
+    enricher = Enricher(lambda _: "Question: Where is the chart?", llm_id="fixed")
+    with E2GraphRAG.open(
+        locations[0], models=MODELS, writes=WriteOptions(enricher=enricher)
+    ) as shard:
+        shard.enrich()
+    with pytest.raises(SettingsMismatchError, match="is enriched"):
+        open_shards(locations, models=MODELS)
 
 
 def test_nothing_is_answered_without_any_shard(tmp_path):

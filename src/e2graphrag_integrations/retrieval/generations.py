@@ -27,6 +27,7 @@ from e2graphrag_integrations._utils.concurrency import (
 )
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.lazy import compute_like
+from e2graphrag_integrations.errors import ShardUnavailableError
 from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.reports import Freshness
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -100,6 +101,13 @@ class Generation:
         first, end = np.searchsorted(self.snapshot.nodes.document, [bounds, bounds + 1])
         return int((end - first).sum()) > _MAX_LEFT_OUT * n_nodes
 
+    def left_out_in(self, snapshot: Snapshot) -> frozenset[int]:
+        """Return the rows of the documents that are left out in a snapshot of some documents."""
+        if not self.left_out:
+            return frozenset()
+        changed = {self.snapshot.documents[row] for row in self.left_out}
+        return frozenset(row for row, id_ in enumerate(snapshot.documents) if id_ in changed)
+
     def stamp_of(self, document: str) -> str | None:
         """Return the stamp that a document had, or None if there was no such document."""
         documents = self.snapshot.documents  # sorted
@@ -151,6 +159,7 @@ class GenerationKeeper:
         build_in_background: The same for a generation that no question waits for; by default,
             `build`.
         needs_merge: Returns whether to merge the segments of a base.
+        run_in_background: Calls the function that prepares a generation, in the background thread.
     """
 
     def __init__(
@@ -161,11 +170,13 @@ class GenerationKeeper:
         *,
         build_in_background: BuildInBackground | None = None,
         needs_merge: Callable[[Snapshot], bool] | None = None,
+        run_in_background: Callable[[Callable[[], object]], object] = lambda prepare: prepare(),
     ) -> None:
         self._store = store
         self._build = build
         self._build_in_background = build_in_background
         self._needs_merge = _needs_merge if needs_merge is None else needs_merge
+        self._run_in_background = run_in_background
         self._policy = policy
         self._build_lock = process_lock()
         self._state_lock = process_lock()  # guards the attributes below
@@ -312,7 +323,8 @@ class GenerationKeeper:
         try:
             with self._build_lock:
                 pace = Pace(_SHARE_OF_TIME, self._is_urgent)
-                self._build_next(self._store_for_background(), self._in_background(pace), pace)
+                store, build = self._store_for_background(), self._in_background(pace)
+                self._run_in_background(lambda: self._build_next(store, build, pace))
             self._release_memory()
         except Exception as error:  # noqa: BLE001 - becomes the problem of `freshness`
             self._record_failure(error)
@@ -391,7 +403,10 @@ class GenerationKeeper:
             return not self._task.stopping.is_set()
 
         if last is not None:
-            compute_like(snapshot, last.snapshot, proceed)
+            try:
+                compute_like(snapshot, last.snapshot, proceed)
+            except ShardUnavailableError as error:  # questions that need the rest say so
+                logger.debug("%s: not all is computed ahead (%s)", store.path, error)
         return snapshot, base
 
     def _merge(self) -> None:

@@ -67,14 +67,20 @@ class UnfinishedDocuments:
         if self.count and not self._has_warned:
             from e2graphrag_integrations.store.index_state import RESUME, read_state
 
+            state = read_state(self._store)
+            if not state.unfinished:  # they were indexed meanwhile
+                return
             self._has_warned = True
             path = self._store.path
+            if state.writer is not None:
+                logger.warning("%s: %s", path, state.note())
+                return
             command = "" if path == MEMORY else f", or run `{RESUME} {shlex.quote(path)}`"
             logger.warning(
                 "%s: %s: call build() of LangChain's or LlamaIndex's index, or resume() of "
                 "E2GraphRAG%s",
                 path,
-                read_state(self._store).lack().rstrip("."),
+                state.lack().rstrip("."),
                 command,
             )
 
@@ -145,6 +151,7 @@ class RetrievalSession:
             policy,
             build_in_background=self._build_in_background,
             needs_merge=self._needs_merge,
+            run_in_background=self._prepare_in_background,
         )
         self._scopes: ScopedSnapshots | None = None
         self._scopes_lock = process_lock()
@@ -156,7 +163,7 @@ class RetrievalSession:
         Raises:
             StoreError: If it cannot be prepared.
         """
-        return self._newest().snapshot
+        return self._generations.newest().snapshot
 
     def freshness(self) -> Freshness:
         """Return how old the answer to a question would be that may not wait."""
@@ -247,7 +254,7 @@ class RetrievalSession:
             CorruptStoreError: If a row is missing or does not match its checksum.
         """
         for _ in range(ATTEMPTS):
-            generation = self._newest()
+            generation = self._generations.newest()
             try:
                 view = self._view(generation, scope)
                 return work(view.seen.snapshot, view.source(self._store))
@@ -263,18 +270,14 @@ class RetrievalSession:
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
 
-    def _newest(self) -> Generation:
-        """Return the newest generation, for what may not be older."""
-        return self._generations.newest()
-
-    def _view(self, generation: Generation, scope: Scope | None) -> _View:
+    def _view(self, generation: Generation, scope: Scope | None) -> View:
         """Return the part of a generation that a scope contains.
 
         Raises:
             StaleSnapshotError: If a text of the scope changed before its words could be read.
         """
         if scope is None:
-            return _View(generation, generation)
+            return View(generation, generation)
         source = _UnchangedDocuments(self._store, generation)
 
         def bm25_of(snapshot: Snapshot) -> BM25Index:
@@ -283,12 +286,9 @@ class RetrievalSession:
             return build_bm25(window_texts(snapshot, (nodes[id_].text for id_ in ids)))
 
         snapshot = self._scoped_snapshots().get(scope, generation.base, bm25_of)
-        changed = {generation.snapshot.documents[row] for row in generation.left_out}
-        left_out = frozenset(
-            row for row, id_ in enumerate(snapshot.documents if changed else ()) if id_ in changed
-        )
+        left_out = generation.left_out_in(snapshot)
         seen = replace(generation, snapshot=snapshot, base=snapshot, left_out=left_out)
-        return _View(generation, seen)
+        return View(generation, seen)
 
     def _scoped_snapshots(self) -> ScopedSnapshots:
         """Return the snapshots of scopes, which the first question in a scope needs."""
@@ -301,7 +301,7 @@ class RetrievalSession:
                 self._scopes = ScopedSnapshots(node_search=node_search)
             return self._scopes
 
-    def _answer(self, query: Query, strategy: Strategy, view: _View) -> RetrievalResult:
+    def _answer(self, query: Query, strategy: Strategy, view: View) -> RetrievalResult:
         source, snapshot = view.source(self._store), view.seen.snapshot
         if snapshot.chunk_field is not None:
             query = replace(query, options=(*query.options, snapshot.chunk_field))
@@ -344,6 +344,10 @@ class RetrievalSession:
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the newest snapshot, and the same with the vectors in the file."""
         return self._completed(store, load_or_build_snapshot(store, older, kind=self._kind))
+
+    def _prepare_in_background(self, prepare: Callable[[], object]) -> None:
+        """Prepare a generation in a thread of its own."""
+        prepare()
 
     def _build_in_background(
         self, store: Store, older: Snapshot | None, pause: Callable[[], None]
@@ -401,7 +405,7 @@ class RetrievalSession:
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
+class View:
     """What a question sees of a generation.
 
     Attributes:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from e2graphrag_integrations.errors import ShardUnavailableError
+from e2graphrag_integrations._utils.concurrency import process_lock
+from e2graphrag_integrations.errors import E2GraphRAGError, ShardUnavailableError
 from e2graphrag_integrations.shards.host import ShardSpec
+
+T = TypeVar("T")
+
+_SLOW = 1.0
+"""Seconds from which a request to a lost shard is too slow to be repeated by each question."""
+
+_PROBE_PAUSE = 1.0
+"""Seconds between two attempts to ask a shard that was lost slowly."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +52,14 @@ class ShardActors(Protocol):
     """The running actors of all shards. Safe for concurrent use by threads."""
 
     def ask(self, requests: Mapping[int, Request]) -> Mapping[int, Any]:
-        """Send each shard its request at once, and return the results, or `UnavailableError`.
+        """Send each shard its request at once, and return the results by shard.
 
-        An actor that died is started again. A request may be repeated.
+        A request that raises an error has this error as its result, which is an `UnavailableError`
+        if the shard does not answer. An actor that died is started again. A request may be
+        repeated.
 
         Raises:
-            Exception: The error of a request.
+            ClosedError: If the actors were stopped.
         """
         ...
 
@@ -70,12 +82,17 @@ class ShardCalls:
     Args:
         actors: The running actors.
         names: The names of the shards, for error messages.
+        partial: Whether readers do without shards that cannot be asked.
     """
 
-    def __init__(self, actors: ShardActors, names: Sequence[str]) -> None:
+    def __init__(self, actors: ShardActors, names: Sequence[str], *, partial: bool = False) -> None:
         self.names = tuple(names)
+        self.partial = partial
         self._actors = actors
         self._local = threading.local()
+        self._lost_slowly: set[int] = set()  # each is asked by a thread until it answers
+        self._lock = process_lock()  # guards the set
+        self._closing = threading.Event()
 
     @property
     def missing(self) -> frozenset[int]:
@@ -110,25 +127,81 @@ class ShardCalls:
         found: set[int] = getattr(self._local, "noted", set())
         return found
 
+    def partially(self, read: Callable[[], T]) -> T:
+        """Return what a function reads, without lost shards if readers do without them.
+
+        Raises:
+            ShardUnavailableError: If a shard does not answer, and it or all are needed.
+        """
+        missing = self.missing
+        if self.partial and len(missing | self._lost_slowly) < len(self.names):
+            missing = missing.union(self._lost_slowly)
+        while True:
+            try:
+                with self.without(missing):
+                    return read()
+            except ShardUnavailableError as error:
+                more = missing.union(error.shards)
+                if not self.partial or more == missing or len(more) == len(self.names):
+                    raise
+                missing = more
+
     def ask(self, requests: Mapping[int, Request]) -> dict[int, Any]:
         """Return the results by shard, ascending, without those of missing shards.
 
         Raises:
             ShardUnavailableError: If a shard does not answer.
+            Exception: The error of a request.
         """
         wanted = {one: request for one, request in requests.items() if one not in self.missing}
         if not wanted:
             return {}
-        results = self._actors.ask(wanted)
-        lost = [one for one in sorted(wanted) if isinstance(results[one], UnavailableError)]
+        began = time.monotonic()
+        results = self.ask_each(wanted)
+        lost = {one: error for one, error in results.items() if isinstance(error, UnavailableError)}
         if lost:
-            reasons = "; ".join(f"{self.names[one]} ({results[one]})" for one in lost)
-            raise ShardUnavailableError(
-                f"{len(lost)} of {len(self.names)} shards cannot be asked: {reasons}. Ask again "
-                "when they run, or open the shards with partial=True for answers without them",
-                tuple(lost),
-            )
-        return {one: results[one] for one in sorted(wanted)}
+            if self.partial and time.monotonic() - began >= _SLOW:
+                self._note_slow(lost)
+            raise self.unavailable(lost)
+        for one in results.values():
+            if isinstance(one, Exception):
+                raise one
+        return results
+
+    def ask_each(self, requests: Mapping[int, Request]) -> dict[int, Any]:
+        """Return the results by shard, ascending, or the errors of requests."""
+        results = self._actors.ask(requests)
+        return {one: results[one] for one in sorted(requests)}
+
+    def unavailable(self, lost: Mapping[int, UnavailableError]) -> ShardUnavailableError:
+        """Return the error for shards that do not answer."""
+        reasons = "; ".join(f"{self.names[one]} ({error})" for one, error in lost.items())
+        return ShardUnavailableError(
+            f"{len(lost)} of {len(self.names)} shards cannot be asked: {reasons}. Ask again "
+            "when they run, or open the shards with partial=True for answers without them",
+            tuple(lost),
+        )
+
+    def _note_slow(self, lost: Iterable[int]) -> None:
+        """Do without shards until they answer a request of a thread: no question waits for them."""
+        with self._lock:
+            new = set(lost) - self._lost_slowly
+            self._lost_slowly |= new
+        for shard in new:
+            threading.Thread(
+                target=self._wait_for, args=(shard,), name="e2graphrag-lost-shard", daemon=True
+            ).start()
+
+    def _wait_for(self, shard: int) -> None:
+        while not self._closing.wait(_PROBE_PAUSE):
+            try:
+                answer = self._actors.ask({shard: Request("generation")})[shard]
+            except E2GraphRAGError:
+                continue  # the index is being closed
+            if not isinstance(answer, Exception):
+                break
+        with self._lock:
+            self._lost_slowly.discard(shard)
 
     def all(self, method: str, *arguments: Any) -> dict[int, Any]:
         """Return the results of the same request to all shards that are not missing."""
@@ -142,4 +215,5 @@ class ShardCalls:
 
     def close(self) -> None:
         """Stop the actors."""
+        self._closing.set()
         self._actors.close()

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.engine import E2GraphRAG
-from e2graphrag_integrations.errors import IndexGoneError
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    IndexGoneError,
+    IndexingError,
+    StoppedError,
+)
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport, VerifyReport
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
@@ -21,7 +26,7 @@ from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.shards.shard_bm25 import ShardBM25
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.snapshot import Preparation, Snapshot, no_field
 from e2graphrag_integrations.snapshot.tags import assign_tags
 from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.index_state import IndexState
@@ -113,6 +118,19 @@ class TermStatistics:
     doc_freq: dict[str, int]
 
 
+@dataclass(frozen=True)
+class Written:
+    """The result of a write to a shard.
+
+    Attributes:
+        report: The report, whose `failed` also names documents that failed before if all failed.
+        error: The error if all documents of the write failed: those of other shards may not have.
+    """
+
+    report: IndexReport
+    error: IndexingError | None = None
+
+
 class StaleShardError(Exception):
     """Raised internally when a shard no longer has the generation that a question reads."""
 
@@ -121,32 +139,54 @@ class ShardHost:
     """Answers the requests of a coordinator to one shard. Safe for concurrent use by threads.
 
     Requests name the generation that the question reads. The rows of nodes and windows are those
-    of the shard.
+    of the shard. The index is opened at the first request, which thus has the error if it cannot
+    be opened: an actor that cannot be created would be created again and again.
 
     Args:
         spec: How to open the shard.
-
-    Raises:
-        IndexGoneError: If it does not exist.
     """
 
     def __init__(self, spec: ShardSpec) -> None:
-        if not index_exists(spec.location):  # an empty one in its place would answer, too
-            raise IndexGoneError(f"{shown_path(spec.location)} does not exist")
-        self._rag = E2GraphRAG.open(spec.location, **spec.arguments)
-        self._lock = process_lock()
+        self._spec = spec
+        self._opened: E2GraphRAG | None = None
+        self._is_closed = False
+        self._opening = process_lock()  # guards the two attributes above
+        self._lock = process_lock()  # guards the two below
         self._held: OrderedDict[str, Snapshot] = OrderedDict()
         self._bm25: OrderedDict[tuple[str, str], ShardBM25] = OrderedDict()
 
+    @property
+    def _index(self) -> E2GraphRAG:
+        """The index.
+
+        Raises:
+            IndexGoneError: If it does not exist.
+            ClosedError: If the host was closed.
+        """
+        if (opened := self._opened) is not None:
+            return opened
+        with self._opening:
+            location = self._spec.location
+            if self._is_closed:
+                raise ClosedError(f"{shown_path(location)} is closed")
+            if self._opened is None:
+                if not index_exists(location):  # an empty one in its place would answer, too
+                    raise IndexGoneError(f"{shown_path(location)} does not exist")
+                self._opened = E2GraphRAG.open(location, **self._spec.arguments)
+            return self._opened
+
     def close(self) -> None:
         """Close the index."""
-        self._rag.close()
+        with self._opening:
+            self._is_closed = True
+        if self._opened is not None:
+            self._opened.close()
 
     # What the coordinator merges
 
     def generation(self) -> str:
         """Return the name of the newest generation."""
-        return self._rag.store.generation
+        return self._index.store.generation
 
     def prepare(self) -> str:
         """Prepare the newest generation for questions, and return its name."""
@@ -218,7 +258,10 @@ class ShardHost:
             generation: The generation that the question reads.
             ids: Ids of nodes of any shard.
         """
-        store, snapshot = self._rag.store, self._at(generation)  # may wait for a build: no lock yet
+        store, snapshot = (
+            self._index.store,
+            self._at(generation),
+        )  # may wait for a build: no lock yet
         with store.read_transaction():
             nodes = store.nodes(ids)
             changed = _changed(store, snapshot, nodes.values())
@@ -231,7 +274,10 @@ class ShardHost:
 
         The second value contains the ids of the chunks that changed since.
         """
-        store, snapshot = self._rag.store, self._at(generation)  # may wait for a build: no lock yet
+        store, snapshot = (
+            self._index.store,
+            self._at(generation),
+        )  # may wait for a build: no lock yet
         with store.read_transaction():
             nodes = store.nodes(ids)
             mentions = store.mentions_at(store.generation, list(nodes))
@@ -242,71 +288,82 @@ class ShardHost:
 
     def read_store(self, method: str, *arguments: Any) -> Any:
         """Return the result of a method of the store that only reads."""
-        result = getattr(self._rag.store, method)(*arguments)
+        result = getattr(self._index.store, method)(*arguments)
         return list(result) if method == "all_nodes" else result
 
     def size(self) -> int:
         """Return the size of the index in bytes."""
-        return self._rag.store.database.size()
+        return self._index.store.database.size()
 
     def writer(self) -> Writer | None:
         """Return which other process is writing; None if none is."""
-        return self._rag.writer()
+        return self._index.writer()
 
     def status(self) -> list[DocumentStatus]:
         """Return the state of every indexed or queued document."""
-        return self._rag.status()
+        return self._index.status()
 
     def state(self) -> IndexState:
         """Return how many documents are in which state."""
-        return self._rag.state()
+        return self._index.state()
 
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queue."""
-        return self._rag.queued_ids()
+        return self._index.queued_ids()
 
     def verify(self) -> VerifyReport:
         """Check the index for damage."""
-        return self._rag.verify()
+        return self._index.verify()
 
     def unfinished(self) -> int:
         """Return the number of documents that wait to be indexed."""
-        return count_unfinished(self._rag.store)
+        return count_unfinished(self._index.store)
 
     # Writes, which may be repeated if it is unknown whether they succeeded
 
-    def add(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> IndexReport:
+    def add(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> Written:
         """Index documents; see `E2GraphRAG.add`."""
-        return self._rag.add(documents, **options)
+        return self._written(lambda: self._index.add(documents, **options))
 
-    def update(
-        self, documents: Sequence[SourceDocument], options: Mapping[str, Any]
-    ) -> IndexReport:
+    def update(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> Written:
         """Replace documents; see `E2GraphRAG.update`."""
-        return self._rag.update(documents, **options)
+        return self._written(lambda: self._index.update(documents, **options))
 
-    def resume(self, options: Mapping[str, Any]) -> IndexReport:
+    def resume(self, options: Mapping[str, Any]) -> Written:
         """Index the documents in the queue; see `E2GraphRAG.resume`."""
-        return self._rag.resume(**options)
+        return self._written(lambda: self._index.resume(**options))
+
+    def _written(self, write: Callable[[], IndexReport]) -> Written:
+        """Return the report of a write, also if all its documents failed."""
+        try:
+            return Written(write())
+        except StoppedError:
+            raise
+        except IndexingError as error:
+            failed = {
+                one.id: one.reason or "" for one in self._index.status() if one.status == "failed"
+            }
+            return Written(IndexReport(failed=failed), error)
 
     def delete(self, ids: Sequence[str]) -> DeleteReport:
         """Delete documents; those that do not exist are left out."""
-        known = self._rag.queued_ids().union(self._rag.store.hashes_and_languages(ids)[0])
-        return self._rag.delete(id_ for id_ in ids if id_ in known)
+        known = self._index.queued_ids().union(self._index.store.hashes_and_languages(ids)[0])
+        return self._index.delete(id_ for id_ in ids if id_ in known)
 
     def put_tag_set(self, tag_set: TagSet) -> None:
         """Set the tags."""
-        with self._rag.write_lock():
-            self._rag.store.put_tag_set(tag_set)
+        with self._index.write_lock():
+            self._index.store.put_tag_set(tag_set)
 
     def stop(self) -> None:
         """Stop indexing."""
-        self._rag.stop()
+        if self._opened is not None:
+            self._opened.stop()
 
     # Generations
 
     def _newest(self) -> Snapshot:
-        snapshot = self._rag.read_snapshot(_with_words)
+        snapshot = self._index.read_snapshot(_with_words)
         with self._lock:
             snapshot = self._held.setdefault(snapshot.generation, snapshot)
             self._held.move_to_end(snapshot.generation)
@@ -375,6 +432,8 @@ def without_search(snapshot: Snapshot) -> Snapshot:
         tags_factory=assign_tags,
         title_forms=None,
         segments=None,
+        field_factory=no_field,
+        preparation=Preparation(),
     )
 
 
@@ -394,7 +453,3 @@ def _frequencies(bm25: BM25Index) -> dict[str, int]:
             if count:
                 frequencies[term] = frequencies.get(term, 0) + count
     return frequencies
-
-
-HostFactory = Callable[[ShardSpec], ShardHost]
-"""Opens a shard."""

@@ -18,9 +18,9 @@ from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
     NotPicklableError,
-    ShardUnavailableError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import (
     Documents,
     EngineArgument,
@@ -45,6 +45,7 @@ from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import (
     DeleteReport,
     DocumentStatus,
+    Freshness,
     IndexReport,
     ProgressListener,
     Stats,
@@ -53,8 +54,13 @@ from e2graphrag_integrations.reports import (
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Strategy, check_strategy
 from e2graphrag_integrations.settings import checked_path, resolve_settings
-from e2graphrag_integrations.shards.calls import Request, ShardCalls, ShardEngine
-from e2graphrag_integrations.shards.host import ShardSpec
+from e2graphrag_integrations.shards.calls import (
+    Request,
+    ShardCalls,
+    ShardEngine,
+    UnavailableError,
+)
+from e2graphrag_integrations.shards.host import ShardSpec, Written
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.session import ShardedSession
 from e2graphrag_integrations.shards.shards_file import ShardsFile
@@ -63,8 +69,8 @@ from e2graphrag_integrations.shards.threads import ThreadShards
 from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.records import content_hash
-from e2graphrag_integrations.text.tags import Tags, TagSet, as_tags
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
+from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 T = TypeVar("T")
 
@@ -102,7 +108,7 @@ def open_shards(
     Raises:
         InvalidInputError: If an argument is invalid, or if `writes` has an enricher.
         NotAnIndexError: If the file does not list shards, or a shard is not an index.
-        SettingsMismatchError: If shards were built with different settings or models.
+        SettingsMismatchError: If shards were built with different settings or models, or enriched.
         ShardUnavailableError: If a shard cannot be opened, unless `partial` is true.
     """
     options = Options.of(settings, models, writes, freshness)
@@ -127,15 +133,17 @@ def open_shards(
         "models": options.models,
         "writes": options.writes,
     }
+    check_bool("partial", partial)
     strategy = HybridStrategy() if strategy is None else strategy
     check_strategy(strategy)
     actors = (ThreadShards() if engine is None else engine).start(
         [ShardSpec(absolute_path(one), arguments) for one in locations]
     )
-    calls = ShardCalls(actors, [shown_path(one) for one in locations])
+    names = [shown_path(one) for one in locations]
+    calls = ShardCalls(actors, names, partial=partial)
     with on_error(lambda _: calls.close()):
         store = ShardedStore(path, calls)
-        manifest = _manifest(store, calls, partial=check_bool("partial", partial))
+        manifest = calls.partially(store.manifest)
         components = Components(
             path,
             manifest,
@@ -156,17 +164,7 @@ def open_shards(
             resolved, components.counter, options.settings.splitter, options.settings.split_segments
         )
         index = OpenIndex(store, resolved, components, planner, options.writes, requested=requested)
-        return ShardedIndex(IndexParts(index, strategy, options), calls, partial=partial)
-
-
-def _manifest(store: ShardedStore, calls: ShardCalls, *, partial: bool) -> Mapping[str, str]:
-    try:
-        return store.manifest()
-    except ShardUnavailableError as error:
-        if not partial or len(error.shards) == len(calls.names):
-            raise
-        with calls.without(frozenset(error.shards)):
-            return store.manifest()
+        return ShardedIndex(IndexParts(index, strategy, options), calls)
 
 
 @dataclass(frozen=True)
@@ -197,14 +195,11 @@ class ShardedIndex(E2GraphRAG):
     `ShardUnavailableError` says which shards cannot be asked.
     """
 
-    def __init__(self, parts: IndexParts, calls: ShardCalls, *, partial: bool) -> None:
+    def __init__(self, parts: IndexParts, calls: ShardCalls) -> None:
         super().__init__(parts)
         self._shards = calls
-        self._partial = partial
         store: Any = parts.index.store
-        session = ShardedSession(
-            store, parts.index.components, parts.options.freshness, calls, partial=partial
-        )
+        session = ShardedSession(store, parts.index.components, parts.options.freshness, calls)
         self._session = session
         self._index.after_write = session.note_write
 
@@ -267,6 +262,8 @@ class ShardedIndex(E2GraphRAG):
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Delete documents in their shards: all of them, or after an error only some.
 
+        If some were deleted, the message of the error names those that were not.
+
         Raises:
             UnknownDocumentError: If an id is neither indexed nor queued. Nothing was deleted.
             ShardUnavailableError: If a shard cannot be asked. Its documents are still there.
@@ -278,8 +275,19 @@ class ShardedIndex(E2GraphRAG):
             shard: Request("delete", (own,), writes=True)
             for shard, own in self._by_shard({id_: id_ for id_ in checked}).items()
         }
-        reports: list[DeleteReport] = self._asked(requests)
-        return _summed(DeleteReport(), reports)
+        results = self._asked(requests)
+        failed = {shard: one for shard, one in results.items() if isinstance(one, Exception)}
+        if not failed:
+            reports: list[DeleteReport] = list(results.values())
+            return _summed(DeleteReport(), reports)
+        error = self._error_of(failed)
+        if len(failed) < len(results):
+            left = sorted(id_ for shard in failed for id_ in requests[shard].arguments[0])
+            told = (
+                f"{error}. The other documents were deleted, but not {', '.join(map(repr, left))}"
+            )
+            error.args = told, *error.args[1:]
+        raise error
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Run `delete` in a thread."""
@@ -313,16 +321,29 @@ class ShardedIndex(E2GraphRAG):
         )
 
     def _reported(self, requests: Mapping[int, Request]) -> IndexReport:
-        reports: list[IndexReport] = self._asked(requests)
+        results = self._asked(requests)
+        failed = {shard: one for shard, one in results.items() if isinstance(one, Exception)}
+        if failed:
+            raise self._error_of(failed)
+        written: list[Written] = list(results.values())
+        reports = [one.report for one in written]
         merged = _summed(IndexReport(), reports)
+        error = next((one.error for one in written if one.error is not None), None)
+        if error is not None and not merged.documents:
+            raise error
         totals = [one.seconds.get("total", 0.0) for one in reports]
         return replace(merged, seconds={**merged.seconds, "total": max(totals, default=0.0)})
 
-    def _asked(self, requests: Mapping[int, Request]) -> list[Any]:
+    def _asked(self, requests: Mapping[int, Request]) -> dict[int, Any]:
         try:
-            return list(self._shards.ask(requests).values())
+            return self._shards.ask_each(requests)
         finally:
             self._session.note_write()
+
+    def _error_of(self, failed: Mapping[int, Exception]) -> Exception:
+        """Return the error for writes that failed in some shards."""
+        lost = {one: error for one, error in failed.items() if isinstance(error, UnavailableError)}
+        return self._shards.unavailable(lost) if lost else next(iter(failed.values()))
 
     def _by_shard(self, items: Mapping[str, Any]) -> dict[int, list[Any]]:
         parts: dict[int, list[Any]] = {}
@@ -390,13 +411,7 @@ class ShardedIndex(E2GraphRAG):
 
     def _without_missing(self, read: Callable[[], T]) -> T:
         """Return what a function reads, without lost shards if the index answers in parts."""
-        try:
-            return read()
-        except ShardUnavailableError as error:
-            if not self._partial or len(error.shards) == len(self.shards):
-                raise
-            with self._shards.without(self._shards.missing.union(error.shards)):
-                return read()
+        return self._shards.partially(read)
 
     def verify(self) -> VerifyReport:
         """Check all shards for damage; see `VerifyReport.problems`."""
@@ -409,7 +424,39 @@ class ShardedIndex(E2GraphRAG):
 
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queues."""
-        return set().union(*self._shards.all("queued_ids").values())
+        return set().union(*self._without_missing(lambda: self._shards.all("queued_ids")).values())
+
+    def refresh(self) -> None:
+        """Prepare the newest state of all shards for questions now; see `E2GraphRAG.refresh`."""
+        self._without_missing(super().refresh)
+
+    def freshness(self) -> Freshness:
+        """Return how old the next answer would be; see `E2GraphRAG.freshness`."""
+        return self._without_missing(super().freshness)
+
+    @property
+    def graph(self) -> EntityGraph:
+        """The current entity graph."""
+        return self._without_missing(lambda: self._session.snapshot().graph)
+
+    @property
+    def document_ids(self) -> list[str]:
+        """The ids of all indexed documents, sorted."""
+        return self._without_missing(lambda: sorted(self._store.content_hashes()))
+
+    def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
+        """Return nodes by id; unknown ids are left out."""
+        checked = as_ids(ids)
+        return self._without_missing(lambda: self._store.nodes(checked))
+
+    def document_segments(self, ids: Sequence[str] | None = None) -> dict[str, tuple[Segment, ...]]:
+        """Return the segments of indexed documents by id; None returns those of all."""
+        segments = super().document_segments
+        return self._without_missing(lambda: segments(ids))
+
+    def tag_set(self) -> tuple[Tag, ...]:
+        """Return the tags; see `E2GraphRAG.tag_set`."""
+        return self._without_missing(super().tag_set)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         """Refuse to be copied; see `__reduce__`."""

@@ -146,10 +146,15 @@ def merged_manifest(parts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the settings and model fingerprints of all shards, which are given by name.
 
     Raises:
-        SettingsMismatchError: If they differ.
+        SettingsMismatchError: If they differ, or a shard is enriched.
     """
     merged: dict[str, str] = {}
     for name, one in parts.items():
+        if "enriched" in one:
+            raise SettingsMismatchError(
+                f"{name} is enriched, which an index in shards cannot search: call "
+                "remove_enrichment() of the shard, or use an index in one file or schema"
+            )
         for key, value in one.items():
             if merged.setdefault(key, value) != value:
                 raise SettingsMismatchError(

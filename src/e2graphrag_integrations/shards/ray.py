@@ -115,45 +115,37 @@ class RayActors:
 
     def ask(self, requests: Mapping[int, Request]) -> Mapping[int, Any]:
         """Return the results of requests; see `ShardActors`."""
+        shards = self.replicas  # empty after `close`
+        if not shards:
+            raise ClosedError("the index in shards is closed: open it again")
         until = time.monotonic() + self._engine.timeout
         turn, attempt = next(self._turns), 0
         results: dict[int, Any] = {}
-        errors: list[Exception] = []
         waiting = dict(requests)
         while waiting:
-            sent = {
-                shard: self._send(shard, request, turn + attempt)
-                for shard, request in waiting.items()
-            }
+            sent = {}
+            for shard, request in waiting.items():
+                actor = shards[shard].choose(request, turn + attempt)
+                sent[shard] = actor, getattr(actor, request.method).remote(*request.all_arguments)
             for shard, (actor, reference) in sent.items():
-                found = self._receive(actor, reference, waiting[shard], until)
+                found = self._receive(reference, waiting[shard], until)
                 results[shard] = found
                 if isinstance(found, UnavailableError):
-                    self._replace_dead(shard, actor)
+                    self._replace_dead(shards[shard], actor, self._specs[shard])
                     continue
-                self.replicas[shard].note_answer(actor, found)
+                shards[shard].note_answer(actor, found)
                 del waiting[shard]
-                if isinstance(found, Exception):
-                    errors.append(found)
             attempt += 1
             if waiting and time.monotonic() > until:
                 break
             if waiting and attempt % self._engine.replicas == 0:
                 time.sleep(_PAUSE)
-        if errors:
-            raise errors[0]
+            if not self.replicas:
+                raise ClosedError("the index in shards was closed meanwhile")
         return results
 
-    def _send(self, shard: int, request: Request, turn: int) -> tuple[Any, Any]:
-        replicas = self.replicas
-        if not replicas:
-            raise ClosedError("the index in shards is closed: open it again")
-        actor = replicas[shard].choose(request, turn)
-        return actor, getattr(actor, request.method).remote(*request.all_arguments)
-
-    def _receive(self, actor: Any, reference: Any, request: Request, until: float) -> Any:
+    def _receive(self, reference: Any, request: Request, until: float) -> Any:
         """Return the result of a request, an error of the index, or `UnavailableError`."""
-        del actor
         errors = self._ray.exceptions
         left = None if request.writes else max(0.0, until - time.monotonic())
         try:
@@ -167,23 +159,25 @@ class RayActors:
             return cause if isinstance(cause, Exception) else error
         except errors.RayActorError as error:
             return UnavailableError(f"its actor died: {str(error).strip().splitlines()[0]}")
+        except errors.RayError as error:  # its node died with the result, or had no memory
+            return UnavailableError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
 
-    def _replace_dead(self, shard: int, actor: Any) -> None:
+    def _replace_dead(self, replicas: Replicas, actor: Any, spec: ShardSpec) -> None:
         """Start an actor in the place of one that Ray does not start again."""
-        replicas = self.replicas[shard]
         replicas.note_lost(actor)
         try:
             self._ray.get(actor.__ray_ready__.remote(), timeout=0)
         except self._ray.exceptions.ActorDiedError:
             with self._lock:
-                if actor in replicas.actors:
-                    replicas.note_lost(actor, self._start(self._specs[shard]))
+                if self.replicas and actor in replicas.actors:
+                    replicas.note_lost(actor, self._start(spec))
         except (self._ray.exceptions.RayError, TimeoutError):
             return  # it is being started again
 
     def close(self) -> None:
         """Stop all actors; idempotent."""
-        shards, self.replicas = self.replicas, []
+        with self._lock:  # afterwards, no actor is started
+            shards, self.replicas = self.replicas, []
         for actor in (actor for replicas in shards for actor in replicas.actors):
             with suppress(Exception):
                 self._ray.get(actor.close.remote(), timeout=10)

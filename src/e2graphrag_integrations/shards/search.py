@@ -44,16 +44,19 @@ class ShardRequests:
     def ask(self, requests: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
         """Return the results by shard, given the method and the arguments after the generation.
 
+        All of the shards are asked: a part of the rows would be a wrong result for the snapshot.
+
         Raises:
+            ShardUnavailableError: If a shard does not answer, even if the question does without it.
             StaleSnapshotError: If a shard no longer has the generation.
         """
+        wanted = {
+            shard: Request(method, tuple(arguments), self.generations[shard])
+            for shard, (method, *arguments) in requests.items()
+        }
         try:
-            return self.calls.ask(
-                {
-                    shard: Request(method, tuple(arguments), self.generations[shard])
-                    for shard, (method, *arguments) in requests.items()
-                }
-            )
+            with self.calls.without(frozenset()):
+                return self.calls.ask(wanted)
         except StaleShardError as error:
             raise StaleSnapshotError("a shard has changed since the snapshot") from error
 
@@ -193,13 +196,9 @@ class ShardedBM25(BM25Index):
             self._gather("contain", ([terms[place] for place in known],), known, rows, values)
         return values
 
+    @cached_method(_CACHED_TERMS)
     def texts_with(self, term: str) -> IntArray:
         """Return the rows of the texts that contain a term, ascending."""
-        return self._texts_with(term, self._shards.calls.missing)
-
-    @cached_method(_CACHED_TERMS)
-    def _texts_with(self, term: str, missing: frozenset[int]) -> IntArray:
-        del missing  # a key of the cache
         if not self.doc_freq(term):
             return np.empty(0, dtype=np.int64)
         shards = self._shards

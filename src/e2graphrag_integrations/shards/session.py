@@ -27,6 +27,7 @@ from e2graphrag_integrations.retrieval.session import (
     ATTEMPTS,
     RetrievalSession,
     UnfinishedDocuments,
+    View,
     without_changed_documents,
 )
 from e2graphrag_integrations.retrieval.strategy import Query, Strategy
@@ -65,8 +66,7 @@ class ShardedSession(RetrievalSession):
         store: The stores of the shards.
         components: The models of the index.
         policy: How old an answer may be.
-        calls: Requests to the shards.
-        partial: Whether to answer without shards that cannot be asked.
+        calls: Requests to the shards, which say whether it answers without some of them.
     """
 
     def __init__(
@@ -75,13 +75,10 @@ class ShardedSession(RetrievalSession):
         components: Components,
         policy: FreshnessPolicy | None,
         calls: ShardCalls,
-        *,
-        partial: bool,
     ) -> None:
         super().__init__(store, components, None, policy)
         self._unfinished = _UnfinishedInShards(store, calls)
         self._shards = calls
-        self._partial = partial
         self._words: dict[int, WordCounts] = {}
         self._words_lock = process_lock()
         self._remaining: Generation | None = None  # the last one without missing shards
@@ -95,20 +92,14 @@ class ShardedSession(RetrievalSession):
             ShardUnavailableError: If a shard cannot be asked, unless `partial` is true and others
                 can. The trace then names the missing shards.
         """
-        missing: frozenset[int] = frozenset()
-        while True:
-            try:
-                with self._shards.without(missing):
-                    asked = self._without_documents(query, missing) if missing else query
-                    result = super().retrieve(asked, strategy, scope)
-                    if len(result.trace.missing_shards) == len(missing):
-                        return result
-                    self.snapshot()  # shards have come back since the last generation
-            except ShardUnavailableError as error:
-                more = missing.union(error.shards)
-                if not self._partial or more == missing or len(more) == len(self._shards.names):
-                    raise
-                missing = more
+        return self._shards.partially(lambda: self._retrieve(query, strategy, scope))
+
+    def _retrieve(self, query: Query, strategy: Strategy, scope: Scope | None) -> RetrievalResult:
+        result = super().retrieve(query, strategy, scope)
+        if len(result.trace.missing_shards) > len(self._shards.missing):
+            self.snapshot()  # shards have come back since the last generation
+            result = super().retrieve(query, strategy, scope)
+        return result
 
     def close(self) -> None:
         """Release the snapshots."""
@@ -123,29 +114,39 @@ class ShardedSession(RetrievalSession):
             ShardUnavailableError: If a shard cannot be asked, unless `partial` is true and others
                 can. It is also raised if what the function looks for is in none of the others.
         """
-        missing, lost = self._shards.missing, None
-        while True:
+        lost = self._shards.missing
+
+        def read() -> T:
             try:
-                with self._shards.without(missing):
-                    return super().read(work, scope)
-            except ShardUnavailableError as error:
-                more = missing.union(error.shards)
-                if not self._partial or more == missing or len(more) == len(self._shards.names):
-                    raise
-                missing, lost = more, error
+                return super(ShardedSession, self).read(work, scope)
             except (UnknownDocumentError, UnknownEntityError, UnknownNodeError) as error:
-                if lost is None or self._is_asked(error, missing):
+                missing = self._shards.missing
+                if missing == lost or self._is_asked(error, missing):
                     raise
-                raise lost from error
+                names = ", ".join(self._shards.names[one] for one in sorted(missing))
+                raise ShardUnavailableError(
+                    f"{error}; it may be in shards that cannot be asked: {names}", tuple(missing)
+                ) from error
+
+        return self._shards.partially(read)
 
     def _is_asked(self, error: Exception, missing: frozenset[int]) -> bool:
         """Return whether what is unknown would be in a shard that was asked."""
         id_ = error.document_id if isinstance(error, UnknownDocumentError) else ""
         return bool(id_) and shard_of(id_, len(self._shards.names)) not in missing
 
-    def _newest(self) -> Generation:
-        """Return the newest generation, without the documents of missing shards."""
-        generation = super()._newest()
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of the newest generation, without missing shards."""
+        return self._remaining_of(self._generations.newest()).snapshot
+
+    def _view(self, generation: Generation, scope: Scope | None) -> View:
+        """Return the part of a generation that a scope contains, without missing shards."""
+        remaining = self._remaining_of(generation)
+        view = super()._view(remaining, scope)
+        return view if remaining is generation else View(generation, view.seen)
+
+    def _remaining_of(self, generation: Generation) -> Generation:
+        """Return a generation without the documents of missing shards."""
         missing = self._shards.missing
         parts = generation.name.split(".")
         names = tuple("" if shard in missing else name for shard, name in enumerate(parts))
@@ -158,7 +159,12 @@ class ShardedSession(RetrievalSession):
                 left = without_shards(generation.snapshot, rows, missing, name)
                 left = self._searchable(left, names)
                 self._remaining = Generation(left, left, generation.complete_until)
-            return self._remaining
+            remaining = self._remaining
+        return replace(remaining, left_out=generation.left_out_in(remaining.snapshot))
+
+    def _prepare_in_background(self, prepare: Callable[[], object]) -> None:
+        """Prepare a generation, without changes of shards that cannot be asked."""
+        self._shards.partially(prepare)
 
     def _with_freshness(
         self, result: RetrievalResult, served: Served, scope: Scope | None
@@ -200,18 +206,6 @@ class ShardedSession(RetrievalSession):
         raise ShardUnavailableError(
             f"{self._store.path}: {error}, in each attempt to answer: ask again"
         ) from error
-
-    def _without_documents(self, query: Query, missing: frozenset[int]) -> Query:
-        """Return a query whose filter excludes the documents of some shards."""
-        shards, where = len(self._shards.names), query.where
-
-        def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
-            owners = [shard_of(id_, shards) for id_ in snapshot.documents]
-            is_here = ~np.isin(np.asarray(owners, dtype=np.int64), list(missing))
-            visible: NDArray[np.bool_] = is_here[snapshot.nodes.document]
-            return visible if where is None else visible & where(snapshot)
-
-        return replace(query, where=mask)
 
     def _build(self, store: Store, older: Snapshot | None) -> tuple[Snapshot, Snapshot]:
         """Return the merged snapshot of the newest generations, twice: it is its own base."""

@@ -117,8 +117,11 @@ class ShardedStore(Store):
 
     def generations(self) -> tuple[str, ...]:
         """Return the newest generation of each shard; the last known one of a missing shard."""
-        self._names |= self._calls.all("generation")
-        return tuple(self._names.get(shard, "") for shard in range(len(self._calls.names)))
+        found = self._calls.all("generation")
+        self._names |= found
+        # Another thread may have stored an older one meanwhile.
+        known = {**self._names, **found}
+        return tuple(known.get(shard, "") for shard in range(len(self._calls.names)))
 
     @property
     def generation(self) -> str:
@@ -151,8 +154,9 @@ class ShardedStore(Store):
         return {key: value for one in parts for key, value in one.items()}
 
     def tag_set(self) -> TagSet:
-        """Return the tags that chunks can have."""
-        found: TagSet = self._calls.one(0, "read_store", "tag_set")
+        """Return the tags that chunks can have, which are the same in all shards."""
+        shard = min(set(range(len(self._calls.names))) - self._calls.missing)
+        found: TagSet = self._calls.one(shard, "read_store", "tag_set")
         return found
 
     def put_tag_set(self, tag_set: TagSet) -> None:

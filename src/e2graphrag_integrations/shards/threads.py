@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from e2graphrag_integrations.errors import (
     StoreConnectionError,
 )
 from e2graphrag_integrations.shards.calls import Request, ShardActors, UnavailableError
-from e2graphrag_integrations.shards.host import HostFactory, ShardHost, ShardSpec
+from e2graphrag_integrations.shards.host import ShardHost, ShardSpec
 
 _THREADS_PER_SHARD = 4
 """Number of questions whose requests a shard answers at the same time."""
@@ -36,15 +36,15 @@ class ThreadShards:
 
     def start(self, specs: Sequence[ShardSpec]) -> ShardActors:
         """Open all shards at their first requests."""
-        return _Threads(specs, ShardHost)
+        return _Threads(specs)
 
 
 class _Threads:
-    def __init__(self, specs: Sequence[ShardSpec], open_host: HostFactory) -> None:
+    def __init__(self, specs: Sequence[ShardSpec]) -> None:
         self._specs = specs
-        self._open = open_host
         self._hosts: dict[int, ShardHost] = {}
-        self._lock = process_lock()
+        self._lock = process_lock()  # guards the hosts and the flag
+        self._is_closed = False
         self._pool = ThreadPoolExecutor(_THREADS_PER_SHARD * len(specs), "e2graphrag-shard")
 
     def ask(self, requests: Mapping[int, Request]) -> Mapping[int, Any]:
@@ -52,44 +52,54 @@ class _Threads:
         if len(requests) == 1:
             [(shard, request)] = requests.items()
             return {shard: self._answer(shard, request)}
-        futures = {
-            shard: self._pool.submit(self._answer, shard, request)
-            for shard, request in requests.items()
-        }
-        wait(futures.values())  # a write to one shard does not end with the error of another
+        with self._lock:
+            self._check_open()
+            futures = {
+                shard: self._pool.submit(self._answer, shard, request)
+                for shard, request in requests.items()
+            }
         return {shard: future.result() for shard, future in futures.items()}
 
     def _answer(self, shard: int, request: Request) -> Any:
         problem = ""
         for _ in range(_ATTEMPTS):
-            host = None
+            host = self._host(shard)
             try:
-                host = self._host(shard)
                 return getattr(host, request.method)(*request.all_arguments)
             except _LOST as error:
                 problem = f"{type(error).__name__}: {error}"
                 self._drop(shard, host)
+            except Exception as error:  # noqa: BLE001 - the caller raises it
+                return error
         return UnavailableError(problem)
 
     def _host(self, shard: int) -> ShardHost:
-        host = self._hosts.get(shard)
-        if host is None:
-            with self._lock:
-                host = self._hosts.get(shard)
-                if host is None:
-                    host = self._hosts[shard] = self._open(self._specs[shard])
+        with self._lock:
+            self._check_open()
+            host = self._hosts.get(shard)
+            if host is None:
+                host = self._hosts[shard] = ShardHost(self._specs[shard])
         return host
 
-    def _drop(self, shard: int, host: ShardHost | None) -> None:
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the index in shards is closed: open it again")
+
+    def _drop(self, shard: int, host: ShardHost) -> None:
         """Close a host, unless another one has replaced it already."""
         with self._lock:
-            if host is None or self._hosts.get(shard) is not host:
+            if self._hosts.get(shard) is not host:
                 return
             del self._hosts[shard]
         host.close()
 
     def close(self) -> None:
-        """Close all shards; idempotent."""
+        """Stop all writes, and close all shards; idempotent."""
+        with self._lock:
+            self._is_closed = True
+            hosts = list(self._hosts.items())
+        for _, host in hosts:
+            host.stop()
         self._pool.shutdown()
-        for shard, host in list(self._hosts.items()):
+        for shard, host in hosts:
             self._drop(shard, host)

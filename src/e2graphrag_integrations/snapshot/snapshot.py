@@ -117,7 +117,7 @@ def _no_tags(snapshot: Snapshot) -> NDArray[np.int16]:
     return np.empty((len(snapshot.chunk_nodes), 0), dtype=np.int16)
 
 
-def _no_field(snapshot: Snapshot) -> None:
+def no_field(snapshot: Snapshot) -> None:
     """Return None: chunks contain nothing beside their texts."""
 
 
@@ -221,7 +221,7 @@ class Snapshot:
     segments: Segments | None = None
     partial_documents: Sequence[int] = ()
     question_languages: frozenset[str] | None = None
-    field_factory: Callable[[Snapshot], Any] = _no_field
+    field_factory: Callable[[Snapshot], Any] = no_field
     preparation: Preparation = field(default_factory=Preparation)
 
     @lazy
