@@ -651,3 +651,26 @@ def test_a_refreshed_reader_answers_like_a_new_one_with_real_vectors(
                 ours, theirs = reader.retrieve(question), new.retrieve(question)
                 assert ours.trace.freshness.is_newest
                 assert ours.nodes == theirs.nodes
+
+
+def test_documents_that_another_process_indexes_are_not_resumed(tmp_path, caplog):
+    path = tmp_path / "i.e2g"
+    with (
+        E2GraphRAG.open(path, embedder="hashing") as reader,
+        E2GraphRAG.open(path, embedder="hashing") as writer,
+    ):
+        writer.add(document(1))
+        writer.add(document(2), wait=False)
+        with writer.write_lock():
+            reader.retrieve("Who met Bert?")
+    [warning] = [one for one in caplog.messages if "not indexed yet" in one]
+    assert "Answers lack 1 document that is not indexed yet. The index is being written" in warning
+    assert "resume" not in warning
+
+
+def test_documents_that_are_indexed_meanwhile_are_no_warning(tmp_path, caplog, monkeypatch):
+    with E2GraphRAG.open(tmp_path / "i.e2g", embedder="hashing") as rag:
+        rag.add(document(1))
+        monkeypatch.setattr(session, "count_unfinished", lambda _: 1)
+        rag.retrieve("Who met Bert?")
+    assert not [one for one in caplog.messages if str(tmp_path) in one]
