@@ -16,6 +16,7 @@ from e2graphrag_integrations.store.location import list_indexes
 from e2graphrag_integrations.store.postgres import schema as postgres_schema
 from e2graphrag_integrations.store.tables.mirrored_vectors import put_mirrored
 from e2graphrag_integrations.store.tables.pending_documents import put_pending
+from e2graphrag_integrations.store.tables.source_files import write_source_files
 from fakes import CountingLLM, NameExtractor
 from langchain_fakes import SMALL
 
@@ -62,6 +63,7 @@ def secured(postgres, postgres_url):
         rag.add([letter("a", "Anna"), letter("a", "Cleo"), letter("b", "Zoe")])
         rag.add(SourceDocument("b-copy", letter("a", "Anna").text, "Zoe's", {"tenant": "b"}))
         rag.edit_entities(alias={"Zoe": "Bert", "Cleo": "Anna"})
+        write_source_files(rag.store, {one: f"/home/{one}.txt" for one in ("a-Cleo", "b-Zoe")})
     recipe = RECIPE.replace("letters.", f"{schema}.").replace("SCHEMA letters", f"SCHEMA {schema}")
     roles = {tenant: f"tenant_{tenant}" for tenant in "ab"}
     with psycopg.connect(postgres.url, autocommit=True) as connection:

@@ -7,7 +7,7 @@ const CUSTOM = "custom";
 const PRESET_KEYS = ["mode", "strategy", "k", "token_budget", "dense_weight", "bm25_weight", "entity_weight", "title_link_weight"];
 const PRESETS = {
   balanced: {},
-  names: { mode: "local", bm25_weight: "2", entity_weight: "2" },
+  names: { bm25_weight: "2", entity_weight: "2" },
   overview: { mode: "global", token_budget: "4000" },
   context: { k: "25" },
 };
