@@ -85,7 +85,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# The figures of docs/concepts.md and docs/retrieval.md; a test fails if they differ from the committed ones.
+# The figures of docs/concepts.md and docs/ranking.md; a test fails if they differ from the committed ones.
 figures: $(STAMP)
 	$(BIN)/python docs/images/figures.py
 

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/concepts.md and docs/retrieval.md, with all-MiniLM-L6-v2.
+"""Draw the figures of docs/concepts.md and docs/ranking.md, with all-MiniLM-L6-v2.
 
 Usage: `make figures`. A test checks that the files are what this script draws.
 """
