@@ -248,3 +248,9 @@ def test_real_vectors_find_what_words_do_not(real_embedder, names):
         asked = [Question("What was wrong with the car?", ["car"]), Question("pet", ["cat"])]
         report = evaluate(rag, asked, {"one": Setting(k=1)})
     assert report.mean("one", "recall").mean == 1
+
+
+def test_gold_spans_of_the_same_text_count_once(rag):
+    many = [("tree", n % 3, 999_999 + n) for n in range(9_000)]
+    report = evaluate(rag, [Question("oak", gold_spans=many)], {"all": Setting(k=30)})
+    assert report.mean("all", "span_recall").mean == 1

@@ -103,7 +103,7 @@ def test_a_given_encoding_is_used_for_texts_and_pages_only(tmp_path: Path, caplo
         read_file(tmp_path / "a.txt", encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["klingon", "base64", "punycode", "rot13", "", "a\0b"])
+@pytest.mark.parametrize("name", ["klingon", "base64", "punycode", "-punycode", "rot13", ""])
 def test_an_unknown_encoding_is_rejected(tmp_path: Path, name: str):
     (tmp_path / "a.txt").write_text("Bob.")
     with pytest.raises(InvalidInputError, match=r"unknown encoding .*use a name such as utf-8"):

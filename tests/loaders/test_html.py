@@ -86,6 +86,8 @@ def test_tables_for_layout_keep_their_paragraphs(tmp_path: Path):
         pytest.param(b"<meta charset=no-such>abc", "abc", id="unknown"),
         pytest.param(b"<meta charset=hex>abc", "abc", id="binary_codec"),
         pytest.param(b"<meta charset=punycode>abc-" + b"d" * 99, "abc-" + "d" * 99, id="punycode"),
+        pytest.param(b"<meta charset=-punycode>abc-" + b"d" * 99, "abc-" + "d" * 99, id="dash"),
+        pytest.param('<?xml version="1.0" encoding="utf-16"?>Grüße'.encode(), "Grüße", id="wide"),
     ],
 )
 def test_encoding_is_detected(tmp_path: Path, data: bytes, text: str):

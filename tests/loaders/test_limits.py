@@ -67,6 +67,22 @@ def test_a_stream_without_a_size_is_read_only_up_to_the_limit():
             read_file("/dev/zero", limits=SMALL)
 
 
+def test_other_files_are_read_if_a_reader_has_a_mistake(tmp_path: Path, monkeypatch, caplog):
+    def fail(*_: object) -> None:
+        raise LookupError("our mistake")
+
+    monkeypatch.setattr("e2graphrag_integrations.loaders.html._Page", fail)
+    (tmp_path / "a.html").write_text("<p>Bob.")
+    (tmp_path / "b.txt").write_text("Bob.")
+    skipped: list[SkippedFile] = []
+    [document] = read_documents([tmp_path], on_skip=skipped.append)
+    assert document.id == "b.txt"
+    assert "internal error (LookupError: our mistake): please report it" in str(skipped[0].error)
+    assert "our mistake" in caplog.text
+    with pytest.raises(LookupError):
+        read_documents([tmp_path])
+
+
 def test_other_files_are_read_if_one_exceeds_a_limit(tmp_path: Path):
     for name, (_, data) in CRAFTED.items():
         (tmp_path / name).write_bytes(data)

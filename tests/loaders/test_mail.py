@@ -66,6 +66,7 @@ def test_texts_between_and_emails_in_attachments_are_read():
         (b"text/plain", "Viele Grüße aus München, Jörg".encode("latin-1")),
         (b"text/plain; charset=unknown", "Grüße".encode()),
         (b"text/plain; charset=us-ascii", "Grüße".encode()),
+        (b"text/plain; charset=punycode", "Grüße".encode()),
         (b"text/plain; format=flowed", "Viele \nGrüße".encode()),
     ],
 )

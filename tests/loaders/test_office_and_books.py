@@ -23,7 +23,7 @@ from e2graphrag_integrations.errors import (
     MissingDependencyError,
     UnreadableFileError,
 )
-from e2graphrag_integrations.loaders import LoaderLimits, read_data
+from e2graphrag_integrations.loaders import LoaderLimits, read_data, xlsx
 
 
 def make_xlsx() -> bytes:
@@ -151,6 +151,23 @@ def test_the_chapters_of_a_book_are_segments_in_reading_order():
         ({"chapter": 1, "headings": ["Storm"]}, "Storm\n\nA storm came."),
         ({"chapter": 2, "headings": ["Calm"]}, "Calm\n\nAnna built."),
     ]
+
+
+def test_a_chapter_without_headings_is_a_segment():
+    title_page = {"OPS/text/a b.xhtml": "<body><p>For Bob.</p></body>"}
+    assert parts_of(read_data(zipped(BOOK | title_page), "a.epub")) == [
+        ({"chapter": 1}, "For Bob."),
+        ({"chapter": 2, "headings": ["Calm"]}, "Calm\n\nAnna built."),
+    ]
+
+
+def test_cells_that_repeat_a_long_text_count_before_they_are_joined(monkeypatch):
+    monkeypatch.setattr(xlsx, "format_row", lambda _: pytest.fail("a row was joined"))
+    book = openpyxl.Workbook()
+    book.active.append(["Bob " * 2_500] * 100)  # the file contains the text once
+    limits = LoaderLimits(unpacked_bytes=500_000)
+    with pytest.raises(FileLimitError, match="unpacked_bytes"):
+        read_data(saved(book.save), "a.xlsx", limits=limits)
 
 
 def test_an_rtf_file_keeps_letters_tables_and_the_text_of_links():

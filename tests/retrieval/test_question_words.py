@@ -7,6 +7,7 @@ from hypothesis import given
 
 from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.retrieval.question_words import (
+    asks_for_aspect,
     content_words,
     is_foreign,
     search_terms,
@@ -124,3 +125,9 @@ def test_function_words_do_not_find_chinese_texts_that_quote_english(open_index)
     assert "bm25" not in found.trace.lists
     named = rag.retrieve("where do the roses grow?", k=5)
     assert named.nodes[0].document_id == "20"
+
+
+def test_roles_in_a_long_question_take_linear_time():
+    """With quadratic time this would take minutes, so no time is asserted."""
+    assert not asks_for_aspect("role " * 6_400)
+    assert asks_for_aspect("What role does the sea play?")

@@ -182,3 +182,8 @@ def test_cited_passages_have_numbers_and_exact_sources():
         "[5] d, characters 30-40\nBlue fish."
     )
     assert RetrievalResult("q", (), Trace("q", "paper", "auto")).cited_context() == ""
+
+
+def test_a_header_between_two_chunks_repeats_no_text():
+    header = cut(1, 10, 40, (0, 3), (20, 40))  # the header of its table is in the chunk before
+    assert context(chunk(0, 0, 29), header) == "One fish. Two fish. Red fish. Blue fish."

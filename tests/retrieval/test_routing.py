@@ -157,3 +157,9 @@ def test_a_filter_holds_for_the_last_part(story):
 
 def test_the_strategy_of_the_paper_does_not_prefer_the_end(story):
     assert not story.retrieve("How does it end?", strategy=PaperStrategy()).trace.ending
+
+
+def test_a_question_that_repeats_a_title_is_answered(book):
+    title = book.document(book.document_ids[0]).title
+    assert title
+    assert book.retrieve(f"{title} " * 1_200).nodes

@@ -235,3 +235,9 @@ def test_chinese_headings_lose_their_number(heading, name):
 def test_chinese_templates_and_dates_are_junk(title):
     assert is_junk_title(title)
     assert not is_junk_title("三国演义")
+
+
+def test_a_title_of_many_numbers_is_judged_in_linear_time():
+    """With cubic time this would take hours, so no time is asserted."""
+    assert not is_junk_title("1_" * 20_000 + " x")
+    assert is_junk_title("report_2024_final")

@@ -192,3 +192,8 @@ def test_wrapped_prose_goes_on(text):
 )
 def test_a_text_may_begin_in_rows_unless_its_first_line_is_prose(line, may_begin):
     assert may_begin_in_rows(f"{line}\nMore.") is may_begin
+
+
+def test_a_long_line_of_dashes_takes_linear_time():
+    """With quadratic time this would take minutes, so no time is asserted."""
+    assert row_blocks("a\n|" + "-" * 200_000 + "x") == []

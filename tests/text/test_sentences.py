@@ -109,3 +109,9 @@ def test_long_run_of_dots_takes_linear_time():
     """With quadratic time this would take hours, so no time is asserted."""
     dots = "." * 500_000
     assert sentence_starts(f"Contents{dots}12. Next") == [0, len(dots) + 12]
+
+
+def test_many_tables_and_sentences_take_linear_time():
+    """With quadratic time this would take an hour, so no time is asserted."""
+    text = "a\tb\nc\td\nSome sentence.\n" * 20_000
+    assert len(sentence_starts(text)) == 3 * 20_000

@@ -18,6 +18,7 @@ from e2graphrag_integrations.cli.output.terminal import print_line, print_styled
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.options import WriteOptions
+from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.types import SourceDocument
 
 
@@ -125,7 +126,7 @@ def run_demo(
             print_line()
             _print_step(f"=== {question}")
             print_result(rag.retrieve(question, k=3), explain=True)
-    program, index = _program(), shlex.quote(path)
+    program, index = _program(), shlex.quote(shown_path(path))
     print_line()
     print_line(f'Ask your own question: {program} query {index} "{demo.ask}"')
     print_line(f"See it in the browser: {program} serve {index}")
@@ -145,7 +146,8 @@ def index_demo(
     demo = DEMOS[language]
     document = demo.document()
     size = len(document.text.split() if demo.unit == "words" else document.text)
-    _print_step(f"Step 1 of 3: loading the models and opening {path} (a few seconds, no network)")
+    shown = shown_path(path)
+    _print_step(f"Step 1 of 3: loading the models and opening {shown} (a few seconds, no network)")
     with (
         E2GraphRAG.open(
             path, embedder=embedder, writes=WriteOptions(lock_timeout=lock_timeout)
@@ -157,7 +159,7 @@ def index_demo(
             "entities, extracted summaries, embeddings; no LLM"
         )
         report = rag.add(document, progress=progress)
-    print_report(report, path)
+    print_report(report, shown)
 
 
 def _program() -> str:

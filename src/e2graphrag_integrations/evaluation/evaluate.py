@@ -33,6 +33,7 @@ from e2graphrag_integrations.retrieval.known_ids import KnownIds
 from e2graphrag_integrations.retrieval.reader import HasReader, IndexReader, reader_of
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.retrieval.strategy import DEFAULT_K
+from e2graphrag_integrations.text.span_sets import merge_spans
 from e2graphrag_integrations.types import Span
 
 _SHOWN_PROBLEMS = 5
@@ -232,9 +233,10 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
             ]
             lines += [] if question.line is None else [question.line]
             continue
-        spans: dict[str, list[Span]] = defaultdict(list)
-        for document, start, end in question.gold_spans:
-            spans[document] += known.in_chunks(document, Span(start, end)) or ()
+        spans = {
+            document: [part for span in merged for part in known.in_chunks(document, span)]
+            for document, merged in _gold_spans(question).items()
+        }
         kinds = frozenset(str(known.kind(id_)) for id_ in question.gold_ids)
         answers = tuple(map(answer_words, question.answers))
         golds.append(_Gold(frozenset(question.gold_ids), kinds, spans, answers))
@@ -256,6 +258,14 @@ def _resolve(questions: Sequence[Question], known: KnownIds) -> list[_Gold]:
     return golds
 
 
+def _gold_spans(question: Question) -> dict[str, list[Span]]:
+    """Return the gold spans of each document, disjoint: many may contain the same text."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for document, start, end in question.gold_spans:
+        spans[document].append(Span(start, end))
+    return {document: merge_spans(own) for document, own in spans.items()}
+
+
 def _problems(question: Question, known: KnownIds) -> Iterator[CodedText]:
     kinds = {id_: known.kind(id_) for id_ in question.gold_ids}
     for id_, kind in kinds.items():
@@ -265,12 +275,11 @@ def _problems(question: Question, known: KnownIds) -> Iterator[CodedText]:
     if "node" in found and found & {"document", "page"}:
         text = "gold_ids contains ids of documents and of nodes: use ids of one kind"
         yield CodedText("mixed_gold", text)
-    for document, start, end in question.gold_spans:
-        parts = known.in_chunks(document, Span(start, end))
-        if parts is None:
+    for document, start, end in dict.fromkeys(question.gold_spans):
+        if known.kind(document) != "document":
             text = "unknown document {id} in gold_spans"
             yield CodedText("unknown_span", text, id=short_repr(document))
-        elif not parts:
+        elif not any(known.in_chunks(document, Span(start, end))):
             text = "the document {id} has no text at {start}-{end}"
             yield CodedText("empty_span", text, id=short_repr(document), start=start, end=end)
 

@@ -167,11 +167,7 @@ def check_encoding(name: str) -> str:
     Raises:
         InvalidInputError: If Python does not know it, or it is not for texts.
     """
-    try:
-        is_known = bool(codecs.lookup(name)._is_text_encoding)  # noqa: SLF001 - as `str.encode` does
-    except (LookupError, ValueError, TypeError):
-        is_known = False
-    if not is_known or NOT_FOR_TEXTS.match(name):
+    if not codec_of(name):
         raise InvalidInputError(
             f"unknown encoding {short_repr(name)}: use a name such as utf-8, gb18030, big5, "
             "shift_jis, euc_kr, windows-1251, windows-1252 or utf-16-le"
@@ -179,7 +175,22 @@ def check_encoding(name: str) -> str:
     return name
 
 
-NOT_FOR_TEXTS = re.compile(r"(?i)idna|punycode|.*unicode[_-]escape|undefined|mbcs|oem")
+def codec_of(name: str) -> str:
+    """Return Python's name of an encoding that files can be in; empty if there is none.
+
+    A name may be written in many ways: `-punycode` is `punycode`, too.
+    """
+    try:
+        codec = codecs.lookup(name)
+    except (LookupError, ValueError, TypeError):
+        return ""
+    is_for_texts = bool(codec._is_text_encoding)  # noqa: SLF001 - as `str.encode` does
+    return codec.name if is_for_texts and codec.name not in _NOT_FOR_FILES else ""
+
+
+_NOT_FOR_FILES = {
+    *("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
+}
 """Python codecs that no file is in; decoding Punycode takes quadratic time."""
 
 

@@ -66,7 +66,7 @@ def _segments(page: SourceDocument, start: int, end: int, number: int) -> Iterat
     starts = [start + one.start for one in sections]
     if start not in starts:
         yield Segment(start, min([*starts, end]), {"chapter": number})
-    for one, first, last in zip(sections, starts, [*starts[1:], end], strict=True):
+    for one, first, last in zip(sections, starts, [*starts[1:], end], strict=False):
         yield Segment(first, last, {"chapter": number, HEADINGS: one.metadata[HEADINGS]})
 
 

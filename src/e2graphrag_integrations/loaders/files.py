@@ -16,6 +16,7 @@ from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.files import KnownFiles, composed
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
+    E2GraphRAGError,
     InvalidInputError,
     MissingDependencyError,
     UnreadableFileError,
@@ -40,6 +41,9 @@ from e2graphrag_integrations.loaders.xlsx import read_xlsx
 from e2graphrag_integrations.types import SourceDocument
 
 logger = logging.getLogger(__name__)
+
+_MAX_REASON = 200
+"""Characters of the error of a reader in the message about its file."""
 
 STDIN = "-"
 """The path that means standard input."""
@@ -220,10 +224,11 @@ def read_documents(
             else:
                 data, suffix = _file_data(path, budget), path.suffix
             documents.append(_read(data, suffix, document_id, budget, encoding))
-        except (UnreadableFileError, MissingDependencyError) as error:
-            if on_skip is None:
+        except Exception as error:
+            reason = None if on_skip is None else reason_to_skip(origin, error)
+            if on_skip is None or reason is None:
                 raise
-            on_skip(SkippedFile(document_id, path, error))
+            on_skip(SkippedFile(document_id, path, reason))
             continue
         _log_warnings(budget)
         if budget.guess is not None:
@@ -338,6 +343,28 @@ def _read(
             f"{budget.origin} needs the package {error.name}: "
             "pip install 'e2graphrag-integrations[files]'"
         ) from error
+
+
+def reason_to_skip(
+    origin: str, error: Exception
+) -> UnreadableFileError | MissingDependencyError | None:
+    """Return why a file is left out and the others are read; None if the error concerns them all.
+
+    A mistake of a reader of this package, which is logged, must not stop the others.
+    """
+    if isinstance(error, UnreadableFileError | MissingDependencyError):
+        return error
+    if isinstance(error, E2GraphRAGError | MemoryError):
+        return None
+    logger.error("%s: its reader failed", origin, exc_info=error)
+    return UnreadableFileError(
+        CodedText(
+            "reader_failed",
+            "{file} was left out because of an internal error ({reason}): please report it",
+            file=origin,
+            reason=f"{type(error).__name__}: {error}"[:_MAX_REASON],
+        )
+    )
 
 
 def _report(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from e2graphrag_integrations.loaders.encodings import NOT_FOR_TEXTS, decode, marked_encoding
+from e2graphrag_integrations.loaders.encodings import codec_of, decode, marked_encoding
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.main_content import (
     Content,
@@ -147,12 +148,12 @@ def _decode(data: bytes, budget: Budget) -> str:
     if encoding is not None:
         return data.decode(encoding, "replace")
     declared = _DECLARED_ENCODING.search(data[:_HEAD_BYTES])
-    name = declared[1].decode() if declared else "utf-8"
-    try:
-        if not NOT_FOR_TEXTS.match(name):
-            return data.decode(name)
-    except (LookupError, ValueError):  # an unknown name, or content in another encoding
-        pass
+    codec = codec_of(declared[1].decode()) if declared else "utf-8"
+    if codec.startswith(("utf-16", "utf-32")):  # the declaration itself is in ASCII
+        codec = "utf-8"
+    if codec:
+        with contextlib.suppress(ValueError):  # content in another encoding
+            return data.decode(codec)
     decoded = decode(data, budget)
     budget.guess = decoded.guess
     return decoded.text

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from email.message import MIMEPart
 
 from e2graphrag_integrations.errors import UnreadableFileError
-from e2graphrag_integrations.loaders.encodings import decode
+from e2graphrag_integrations.loaders.encodings import codec_of, decode
 from e2graphrag_integrations.loaders.html import read_page
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.main_content import Content
@@ -160,8 +160,8 @@ def _body(part: MIMEPart, budget: Budget) -> str:
     if not isinstance(data, bytes):
         return ""
     try:
-        text = data.decode(encoding)
-    except (LookupError, ValueError):
+        text = data.decode(codec_of(encoding) or "utf-8")
+    except ValueError:
         try:
             text = decode(data, budget).text
         except UnreadableFileError:

@@ -122,7 +122,8 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         raise unreadable(budget.origin, "PDF", LOCKED)
     with _translate_errors(budget):
         count = len(reader.pages)
-        title = reader.metadata.title if reader.metadata else None
+        named = reader.metadata.title if reader.metadata else None
+        title = named if isinstance(named, str) else None  # a file may contain a number there
     pages: list[str] = []
     for number in range(count):
         page = _PageText()

@@ -252,6 +252,7 @@ def _rows(archive: Archive, part: str, book: _Book, budget: Budget) -> Iterator[
         elif event == "end" and name == "c":
             budget.add_cell()
             row.append(_cell_text(cell, book))
+            budget.add_unpacked(len(row[-1]))  # many cells can refer to one long string
         elif event == "end" and name in {"v", "f", "t"}:
             cell.texts[name] = cell.texts.get(name, "") + (element.text or "")
         elif event == "end" and name == "row":

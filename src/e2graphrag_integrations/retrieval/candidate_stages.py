@@ -110,16 +110,27 @@ def boost(draft: Draft) -> Draft:
     if (boosts := draft.query.active_boosts) is None:
         return draft
     from e2graphrag_integrations.retrieval.ranking.boosting import boost_candidates
+    from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
+
+    query = draft.query
+    duplicates = Duplicates(draft.reader)  # of a text in several documents, the best one now stays
+
+    def distinct(found: Sequence[Candidate]) -> Sequence[Candidate]:
+        return duplicates.first_distinct(found, query.k, summaries=query.expand == "none")
 
     with measure("boost", draft.timings):
         candidates, trace = boost_candidates(
-            draft.query,
+            query,
             boosts,
             draft.candidates,
             draft.trace,
             draft.snapshot,
             rank_deeper=lambda deeper: rank_relevant(deeper, draft.strategy, draft.snapshot)[0],
+            distinct=distinct,
         )
+    if not draft.has_windows:
+        duplicates.find_copies(candidates, draft.trace, query.allowed)
+        draft = replace(draft, duplicates=duplicates)
     return replace(draft, candidates=candidates, trace=trace, spare=())  # those have no boosts
 
 

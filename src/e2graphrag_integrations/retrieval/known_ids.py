@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,14 +48,12 @@ class KnownIds:
             return "page"
         return "node" if id_ in self.snapshot.nodes.row_of else None
 
-    def in_chunks(self, document_id: str, span: Span) -> tuple[Span, ...] | None:
-        """Return the parts of a span that chunks contain, in order; None for an unknown document.
+    def in_chunks(self, document_id: str, span: Span) -> Iterator[Span]:
+        """Yield the parts of a span that chunks of a document of the index contain, in order.
 
         White space between two chunks belongs to neither.
         """
-        row = self._documents.get(document_id)
-        if row is None:
-            return None
+        row = self._documents[document_id]
         nodes, chunks = self.snapshot.nodes, self.snapshot.chunk_nodes
         first, last = np.searchsorted(self.snapshot.chunk_documents, [row, row + 1]).tolist()
         own = chunks[first:last]
@@ -64,11 +62,9 @@ class KnownIds:
             int(np.searchsorted(ends, span.start, "right")),
             int(np.searchsorted(starts, span.end, "left")),
         )
-        parts: list[Span] = []
+        reached = span.start  # chunks may overlap
         for start, end in zip(starts[touched].tolist(), ends[touched].tolist(), strict=True):
-            begin, stop = max(start, span.start), min(end, span.end)
-            if parts:  # chunks may overlap
-                begin = max(begin, parts[-1].end)
+            begin, stop = max(start, reached), min(end, span.end)
             if begin < stop:
-                parts.append(Span(begin, stop))
-        return tuple(parts)
+                yield Span(begin, stop)
+                reached = stop

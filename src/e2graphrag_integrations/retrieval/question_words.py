@@ -71,7 +71,7 @@ _ENGLISH = QuestionWords(
     r"|lessons?|writing style|style of|(?:key|main|major|central|principal)"
     r" (?:characters?|ideas?|points?|messages?|arguments?|events?)"
     r"|(?:entire|whole) (?:books?|story|text|document|work|meeting|conversation|discussion|corpus)"
-    r"|roles? \w+(?: \w+)* plays?|role does .* play)\b",
+    r"|roles? \w+(?: \w+){0,8} plays?|role does .{0,100} play)\b",
 )
 _CHINESE = QuestionWords(
     functions="请问|請問|为什么|為什麼|为何|為何|什么时候|什麼時候|什么|什麼|怎么样|怎麼樣|怎么|怎麼"

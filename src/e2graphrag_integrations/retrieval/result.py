@@ -368,12 +368,15 @@ def _merged_runs(nodes: Sequence[RetrievedNode]) -> list[list[_Piece]]:
     """Return the pieces of each passage, in the order of the first piece of each."""
     pieces = [_Piece(node, span, text) for node in nodes for span, text in node.pieces]
     runs: list[list[_Piece]] = []
+    last: list[_Piece] = []  # the piece of each run that reaches the farthest
     chunk_pieces = (piece for piece in pieces if piece.node.level == 0)
     for piece in sorted(chunk_pieces, key=lambda p: (p.node.document_id, p.span.start)):
-        if runs and runs[-1][-1].touches(piece):
+        if runs and last[-1].touches(piece):
             runs[-1].append(piece)
+            last[-1] = max(last[-1], piece, key=lambda one: one.span.end)
         else:
             runs.append([piece])
+            last.append(piece)
     run_of = {id(piece): run for run in runs for piece in run}
     ordered = (run_of.get(id(piece), [piece]) for piece in pieces)
     return list({id(run[0]): run for run in ordered}.values())

@@ -114,7 +114,7 @@ def _selected(draft: Draft) -> Draft:
     candidates, below = above_floor(candidates, query, snapshot)
     trace = trace.with_cut("min_relevance", below) if below else trace
     if query.expand != "none":
-        candidates = _first_distinct(candidates, query.k, duplicates)
+        candidates = duplicates.first_distinct(candidates, query.k)
     if not draft.has_windows:
         expanded, candidates = candidates, candidates[: query.k]
         trace = trace.with_cut("k", len(expanded) - len(candidates))
@@ -122,7 +122,7 @@ def _selected(draft: Draft) -> Draft:
         query = with_vector(query, draft)
         candidates = _filled(candidates, query, duplicates)
     if query.token_budget is not None and query.max_nodes is not None:
-        candidates, beyond = _of_best_nodes(candidates, query.max_nodes)
+        candidates, beyond = _of_best_nodes(candidates, query.max_nodes, duplicates)
         trace = trace.with_cut("k", beyond)
     return replace(draft, query=query, candidates=candidates, trace=trace)
 
@@ -143,11 +143,11 @@ def _packed_windows(draft: Draft) -> Draft:
         terms = QuestionTerms(draft.query, draft.snapshot.bm25, idf_power=0.0)
         return best_start(text, tokens, QuestionParts(terms, trace.links), counter)
 
-    headers = TableHeaders(reader)
+    headers, dropped = TableHeaders(reader), duplicates.dropped
     nodes, n_packed = pack_windows(
         windows, budget, counter, reader.texts, headers.of, best_start=start_of_part
     )
-    n_packed += duplicates.dropped
+    n_packed += duplicates.dropped - dropped
     trace = trace.with_cut("token_budget", len(draft.candidates) - n_packed)
     trace = duplicates.counted_in(trace)
     found, trace = add_relevance(duplicates.named(nodes), draft.query, trace, reader)
@@ -179,23 +179,18 @@ def _filled(
         count *= 2
 
 
-def _first_distinct(
+def _of_best_nodes(
     candidates: Sequence[Candidate], count: int, duplicates: Duplicates
-) -> list[Candidate]:
-    """Return candidates of which the first `count` are no duplicates, reading few more texts."""
-    size = count
-    while True:
-        kept = duplicates.collapse(candidates[:size])
-        if len(kept) >= count or size >= len(candidates):
-            return [*kept, *candidates[size:]]
-        size *= 2
-
-
-def _of_best_nodes(candidates: Sequence[Candidate], count: int) -> tuple[Sequence[Candidate], int]:
-    """Return the candidates of the best `count` nodes, and the number of the other nodes."""
-    best = set(list(dict.fromkeys(one.row for one in candidates))[:count])
+) -> tuple[Sequence[Candidate], int]:
+    """Return the candidates of the best `count` distinct nodes, and the number of other nodes."""
+    firsts: dict[int, Candidate] = {}
+    for one in candidates:
+        firsts.setdefault(one.row, one)
+    dropped = duplicates.dropped
+    distinct = duplicates.first_distinct(list(firsts.values()), count)
+    best = {one.row for one in distinct[:count]}
     kept = [one for one in candidates if one.row in best]
-    return kept, len({one.row for one in candidates} - best)
+    return kept, len(firsts) - len(best) - (duplicates.dropped - dropped)
 
 
 def mark_versions(draft: Draft) -> Draft:

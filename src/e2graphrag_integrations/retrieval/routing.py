@@ -45,6 +45,9 @@ from e2graphrag_integrations.types import Span
 _MAX_MET = 1 / 3
 """Maximum fraction of the chunks in which the nouns of a question meet for a local route."""
 
+_MAX_TITLES = 8
+"""Number of titles in a question that are read; a question with more is no question."""
+
 _MAX_NOUNS = 16
 """Maximum number of nouns of a question that are looked up."""
 
@@ -123,11 +126,15 @@ def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
 
 def without_titles(question: str, snapshot: Snapshot) -> str:
     """Return a question without the titles of documents that are longer than a passage."""
-    found = snapshot.text_titles.find(question)
-    if found is None:
-        return question
-    start, end = found
-    return f"{question[:start]} {without_titles(question[end:], snapshot)}"
+    parts, rest = [], question
+    for _ in range(_MAX_TITLES):
+        found = snapshot.text_titles.find(rest)
+        if found is None:
+            break
+        start, end = found
+        parts.append(rest[:start])
+        rest = rest[end:]
+    return " ".join([*parts, rest])
 
 
 def _meeting(query: Query, seeds: Seeds, snapshot: Snapshot) -> tuple[list[str], IntArray]:

@@ -84,7 +84,7 @@ class OneWorker:
             except OSError:
                 continue  # the temporary folder cannot be written: nothing can be checked
             with contextlib.suppress(OSError):
-                _owner_file(lock.lock_file).write_text(str(os.getpid()), encoding="ascii")
+                _write_owner(_owner_file(lock.lock_file))
             self._locks[address] = lock
         return True
 
@@ -137,6 +137,13 @@ def _file(index: str, address: str) -> str:
 
 def _owner_file(lock_file: str) -> Path:
     return Path(f"{lock_file}.pid")
+
+
+def _write_owner(path: Path) -> None:
+    """Write the id of this process, but not through a link: anybody may create one there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+        file.write(str(os.getpid()))
 
 
 def _owner(lock_file: str) -> int | None:

@@ -147,7 +147,7 @@ _TEMPLATE = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(
-    r"(?:doi:\s*)?10\.\d{4,}/\S+|\w+://\S+|www\.\S+|[0-9a-f]{8,}(?:-[0-9a-f]{4,})*|\S*\d\S*_\S*",
+    r"(?:doi:\s*)?10\.\d{4,}/\S+|\w+://\S+|www\.\S+|[0-9a-f]{8,}(?:-[0-9a-f]{4,})*|[^\s\d]*+\d[^\s_]*+_\S*",
     re.IGNORECASE,
 )
 _MONTH = (

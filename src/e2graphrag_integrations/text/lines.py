@@ -23,7 +23,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r'"[^"\n]*"')
 # A pattern that begins with a character is ten times as fast as one that begins with a lookbehind.
 _THOUSANDS = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
-_RULE = re.compile(r"[\s|:+=-]*--[\s|:+=-]*")
+_RULE = re.compile(r"(?:(?!--)[\s|:+=-])*+--[\s|:+=-]*+")
 """The line below the header of a table in Markdown."""
 
 _TIME = re.compile(

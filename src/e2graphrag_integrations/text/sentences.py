@@ -7,6 +7,7 @@ rules suffice and no model is loaded.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_written_in_latin
@@ -63,6 +64,9 @@ _ABBREVIATION_REACH = 16
 _END = re.compile(rf"[.!?…{_WIDE_STOPS}{_OTHER_STOPS}][{_CLOSERS}]*\s*$|[\"”’]\s*$")
 
 
+_VISIBLE = re.compile(r"\S")
+
+
 def sentence_starts(
     text: str, *, clauses: bool = True, blocks: Sequence[RowBlock] | None = None
 ) -> list[int]:
@@ -93,11 +97,15 @@ def _with_rows(text: str, starts: list[int], blocks: Sequence[RowBlock]) -> list
     """Return sentence starts in which each row of a table or log is a sentence."""
     if not blocks:
         return starts
-    outside = [
-        start for start in starts if not any(block.start < start <= block.end for block in blocks)
-    ]
+    firsts = [block.start for block in blocks]
+    outside = []
+    for start in starts:
+        before = bisect_left(firsts, start)  # the number of blocks that start before it
+        if not before or start > blocks[before - 1].end:
+            outside.append(start)
     rows = [start for block in blocks for start in block.starts]
-    after = [len(text) - len(text[block.end :].lstrip()) for block in blocks]
+    matches = (_VISIBLE.search(text, block.end) for block in blocks)
+    after = [match.start() for match in matches if match is not None]
     return sorted({0, *outside, *(start for start in rows + after if start < len(text))})
 
 

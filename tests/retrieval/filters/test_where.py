@@ -721,6 +721,9 @@ def _wrapped(where, depth):
         lambda n: {"$and": [{} for _ in range(n - 1)]},
         lambda n: {"$or": [{"year": 1895}] * (n - 1)},
         lambda n: {"$not": {"$and": [{"year": 0, "read": i} for i in range(n // 2 - 1)]}},
+        lambda n: {"a": {"$contains": [str(i) for i in range(n - 1)]}},
+        lambda n: {"a": {"$icontains": [str(i) for i in range(n - 1)]}},
+        lambda n: {"a": {"$all": list(range(n - 1))}},
     ],
 )
 def test_a_filter_has_at_most_ten_thousand_conditions(filter_of):

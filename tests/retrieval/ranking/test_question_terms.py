@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from e2graphrag_integrations import SourceDocument
 from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import build_bm25
@@ -43,3 +44,10 @@ def test_the_words_of_an_abbreviated_name_count_once():
     text = "The World Health Organization has a leader."
     terms = terms_of("Who leads WHO, the health body?", text, written_out=names)
     assert terms.words == ["leads", "the", "health", "body", "world", "organization"]
+
+
+def test_a_question_of_thousands_of_words_is_searched_by_its_rarest(open_index):
+    rag = open_index(chunk_size=200, chunk_overlap=0)
+    rag.add([SourceDocument(f"d{n}", f"Anna met Bert and saw thing{n}.") for n in range(9)])
+    question = "Anna met Bert. " * 900 + "thing4 " + " ".join(f"wort{n}x" for n in range(600))
+    assert rag.retrieve(question, k=1).nodes[0].document_id == "d4"

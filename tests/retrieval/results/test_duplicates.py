@@ -379,3 +379,35 @@ def test_equal_summaries_of_a_language_model_take_one_place():
         assert summaries
         assert {node.document_id for node in summaries} | {*summaries[0].also_in} == {*"abc"}
         assert len({node.text for node in summaries}) == len(summaries)
+
+
+SAME = "The red map of Oslo was sold in May."
+SAME_AND_OTHERS = [
+    SourceDocument("a", SAME),
+    SourceDocument("b", SAME),
+    SourceDocument("c", "A map of Oslo hangs in the mill."),
+    SourceDocument("d", "Who sold maps in May is not known."),
+]
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    with E2GraphRAG.open(":memory:", embedder=HashingEmbedder()) as rag:
+        rag.add(SAME_AND_OTHERS)
+        yield rag
+
+
+@pytest.mark.parametrize("boosted", ["a", "b"])
+def test_a_boost_brings_no_copy_back(pairs, boosted):
+    result = pairs.retrieve("Who sold the red map?", k=2, boost={"documents": {boosted: 4}})
+    first, second = result.nodes
+    assert (first.document_id, first.also_in) == (boosted, ({"a": "b", "b": "a"}[boosted],))
+    assert second.document_id in "cd"
+
+
+def test_a_copy_takes_none_of_the_nodes_of_a_context(pairs):
+    nodes = pairs.retrieve("Who sold the red map?", k=2, token_budget=1000).nodes
+    assert len({node.node_id for node in nodes}) == 2
+    assert {node.document_id for node in nodes} & {"c", "d"}
+    trace = pairs.retrieve("Who sold the red map?", k=1, token_budget=1000).trace
+    assert trace.cuts["k"] == 3

@@ -176,3 +176,18 @@ def test_trees_are_accessible(open_page, tree_url, check_access, width, theme):
     page.locator(".is-target").wait_for()
     page.locator(".tree-source .tree-text:not(:empty)").first.wait_for()
     check_access(page, width=width, theme=theme)
+
+
+@pytest.mark.slow
+def test_the_tree_of_a_changed_document_is_read_again(open_page, web_index):
+    with running_page(make_app(web_index)) as url:
+        page = open_page(f"{url}#/tree?document=letter-01.txt")
+        page.locator(".tree-node", has_text="map 1").first.wait_for()
+        new = SourceDocument("letter-01.txt", "Zoe painted the lighthouse.", title="Letter 1")
+        web_index.update(new)
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # looks at the state
+        page.locator(".tree-node", has_text="Zoe painted the lighthouse").first.wait_for()
+        page.locator('nav a[data-view="ask"]').click()
+        web_index.update(SourceDocument("letter-01.txt", "Dora slept.", title="Letter 1"))
+        page.locator('nav a[data-view="tree"]').click()
+        page.locator(".tree-node", has_text="Dora slept").first.wait_for()

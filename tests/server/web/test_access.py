@@ -241,6 +241,8 @@ def test_a_scoped_token_sees_nothing_of_others_on_any_route(two_tenants, serve):
     assert values["/retrieve"] == values["/documents"] == values["/entities"] == 200
     info = client.get("/info", headers=bearer(TENANT)).json()
     assert (info["stats"]["documents"], info["scope"]) == (1, {"tenant": "a"})
+    states = [client.get("/state", headers=bearer(one)).json() for one in (TENANT, OWNER)]
+    assert [one["version"] != "" for one in states] == [False, True]
     own_view, whole = (
         client.get("/overview", headers=bearer(one)).json() for one in (TENANT, OWNER)
     )

@@ -244,6 +244,23 @@ def test_a_request_with_too_many_objects_is_refused_before_it_is_parsed(rag, ser
     assert "more than 100,000 lists and objects" in answer.json()["error"]["message"]
 
 
+def test_an_object_with_too_many_fields_is_refused_before_each_is_named(rag, serve):
+    body = {"question": "?", "settings": {f"field{n}": n for n in range(1_001)}}
+    answer = serve(rag).post("/retrieve", json=body)
+    assert answer.status_code == 400
+    assert "more than 1,000 fields" in answer.json()["error"]["message"]
+
+
+async def test_estimates_that_wait_too_long_are_refused(rag, serve):
+    client = serve(rag, WebOptions(limits=Limits(seconds=0.1)))
+    service = client.app.state.service
+    async with service.estimating_turn():
+        with pytest.raises(Problem) as refused:
+            async with service.estimating_turn():
+                pass
+    assert refused.value.status == 503
+
+
 def send_for_ever(sock, data):
     for _ in range(500):
         sock.sendall(data)

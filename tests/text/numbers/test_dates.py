@@ -111,3 +111,8 @@ def test_a_day_without_its_year_is_found_in_each_notation(asked, written):
 )
 def test_other_numbers_are_no_days(text):
     assert list(find_days(text.lower())) == []
+
+
+@pytest.mark.parametrize("text", ["APRİL 5, 2024", "5 aprıl 2024", "5 APRIL 2024"])
+def test_months_in_turkish_capitals_are_dates(text):
+    assert [form for one in find_dates(text) for form in one.forms] == ["2024-04-05"]

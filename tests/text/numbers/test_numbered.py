@@ -177,3 +177,10 @@ def test_a_number_has_another_numeral(number):
 @pytest.mark.parametrize("word", ["1", "5", "x", "40", "xl", "two", ""])
 def test_other_words_have_no_other_numeral(word):
     assert other_numeral(word) == ""
+
+
+@pytest.mark.parametrize("find", [find_numbered, numbered_in_question])
+@pytest.mark.parametrize("text", ["CHAPTER FİVE", "chapter fıve", "the fıfth chapter", "section ı"])
+def test_turkish_letters_are_those_of_english(text, find):
+    in_english = text.replace("İ", "I").replace("ı", "i")
+    assert [one.forms for one in find(text)] == [one.forms for one in find(in_english)]

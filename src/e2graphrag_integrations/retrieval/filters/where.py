@@ -396,10 +396,11 @@ class _Compiler:
                     logical=", ".join(_LOGICAL),
                     operators=", ".join(_OPERATORS),
                 )
+            self._count(_compared_one_by_one(condition))
             return KeyCondition(key, _compile_condition(condition, here))
 
-    def _count(self) -> None:
-        self.conditions += 1
+    def _count(self, number: int = 1) -> None:
+        self.conditions += number
         if self.conditions > MAX_CONDITIONS:
             raise _refusal(
                 "many",
@@ -407,6 +408,14 @@ class _Compiler:
                 "values",
                 most=MAX_CONDITIONS,
             )
+
+
+def _compared_one_by_one(condition: Any) -> int:
+    """Return the number of values that each value of the index is compared with in turn."""
+    if not isinstance(condition, Mapping):
+        return 0
+    given = [condition.get(name) for name in ("$contains", "$icontains", "$all")]
+    return sum(len(one) for one in given if isinstance(one, list | tuple | set | frozenset))
 
 
 def _with_merged_equalities(parts: Sequence[Part]) -> list[Part]:

@@ -31,6 +31,7 @@ def boost_candidates(
     snapshot: Snapshot,
     *,
     rank_deeper: Callable[[Query], Sequence[Candidate]],
+    distinct: Callable[[Sequence[Candidate]], Sequence[Candidate]],
 ) -> tuple[Sequence[Candidate], Trace]:
     """Multiply the scores of candidates by the factors of the boosts, and sort them again.
 
@@ -46,6 +47,7 @@ def boost_candidates(
         trace: The trace to extend.
         snapshot: The index.
         rank_deeper: Ranks a query with a larger `k`.
+        distinct: Returns nodes in their order, the first `k` of them without duplicates.
 
     Raises:
         InvalidInputError: If the boosts do not fit the index; see `BoostFactors`.
@@ -66,7 +68,9 @@ def boost_candidates(
     scores = (scores - min(0.0, float(scores.min()))) * values
     order = np.argsort(-scores, kind="stable")
     if not any(one.is_window for one in pool):
-        order = order[: query.k]
+        places = {one.row: place for place, one in enumerate(pool)}
+        best = distinct([pool[place] for place in order.tolist()])[: query.k]
+        order = np.asarray([places[one.row] for one in best], dtype=np.int64)
     boosted = [
         replace(
             pool[place],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,13 @@ _FUNCTION_WEIGHT = 0.1
 _PAIR_WEIGHT = 2.0
 """Weight in BM25 of two words of the question in one row of a table."""
 
+_MAX_WORDS = 512
+"""Number of words from which a question is a text: only its rarest words are searched, because each
+takes time and memory in all windows that are compared."""
+
+_MAX_UNKNOWN = 32
+"""Number of words without a text that may be corrected: each is compared with hundreds of words."""
+
 
 @dataclass(frozen=True, eq=False)
 class QuestionTerms:
@@ -63,7 +70,17 @@ class QuestionTerms:
         own = content_words(self.query.terms, self.bm25)
         names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
         kept = [one for one in own if one not in self.written_out]
-        return [*kept, *(word for word in names if word not in own), *self._carried]
+        every = [*kept, *(word for word in names if word not in own), *self._carried]
+        return every if len(every) <= _MAX_WORDS else self._rarest(every)
+
+    def _rarest(self, words: Iterable[str]) -> list[str]:
+        """Return the rarest words once, and few that the index does not have, in their order."""
+        distinct = list(dict.fromkeys(words))
+        doc_freq = self.bm25.doc_freq
+        known = sorted(filter(doc_freq, distinct), key=doc_freq)[: _MAX_WORDS - _MAX_UNKNOWN]
+        unknown = [one for one in distinct if not doc_freq(one)][:_MAX_UNKNOWN]
+        kept = {*known, *unknown}
+        return [one for one in distinct if one in kept]
 
     @lazy
     def weights(self) -> Mapping[str, float]:
@@ -97,8 +114,11 @@ class QuestionTerms:
         own = frozenset(self.words)
         is_in_english = is_english(self.bm25)
         forms: dict[str, tuple[str, ...]] = {}
+        unknown = 0
         for word in dict.fromkeys(self.words):
-            related = (*self._forms_of(word, is_in_english), *self._codes_of.get(word, ()))
+            own_forms = self._forms_of(word, is_in_english, may_correct=unknown < _MAX_UNKNOWN)
+            unknown += not self.bm25.doc_freq(word)
+            related = (*own_forms, *self._codes_of.get(word, ()))
             found = tuple(one for one in related if one not in own)
             if found:
                 forms[word] = found
@@ -118,7 +138,7 @@ class QuestionTerms:
                     codes[word] = (*codes.get(word, ()), term)
         return codes
 
-    def _forms_of(self, word: str, is_in_english: bool) -> tuple[str, ...]:
+    def _forms_of(self, word: str, is_in_english: bool, *, may_correct: bool) -> tuple[str, ...]:
         doc_freq = self.bm25.doc_freq
         spellings: tuple[str, ...] = ()
         if not is_function_word(word):
@@ -132,7 +152,7 @@ class QuestionTerms:
             return found
         if numeral := other_numeral(word):
             return (numeral,) if doc_freq(numeral) else ()
-        return corrections(word, doc_freq) if is_in_english else ()
+        return corrections(word, doc_freq) if is_in_english and may_correct else ()
 
     def spelled(self, word: str) -> tuple[str, ...]:
         """Return a word of the question and its other forms in the index."""

@@ -285,6 +285,20 @@ class Duplicates:
             )
         ]
 
+    def first_distinct(
+        self, candidates: Sequence[Candidate], count: int, *, summaries: bool = True
+    ) -> list[Candidate]:
+        """Return candidates of which the first `count` are no duplicates, reading few more texts.
+
+        See `collapse`.
+        """
+        size = count
+        while True:
+            kept = self.collapse(candidates[:size], summaries=summaries)
+            if len(kept) >= count or size >= len(candidates):
+                return [*kept, *candidates[size:]]
+            size *= 2
+
     def without_repeats(self, windows: Iterable[RetrievedNode]) -> Iterator[RetrievedNode]:
         """Yield windows, as they are read, except duplicates of earlier ones."""
         for window in windows:

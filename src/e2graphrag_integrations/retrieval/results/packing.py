@@ -221,6 +221,9 @@ def _pack(
                 overhead += count_tokens(counter, header(piece.entities))
             cost = overhead + count_tokens(counter, piece.text)
             fits = cost <= remaining
+            is_header = not n_packed and piece.spans != node.spans
+            if is_header and not fits:
+                continue  # a row says something without it
             if not fits:
                 tokens = remaining - overhead
                 # Before it, there may be only the header of its table.

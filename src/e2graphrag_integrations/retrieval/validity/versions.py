@@ -165,8 +165,9 @@ def _ordered(
 ) -> tuple[int, dict[int, int], dict[int, int]]:
     """Order versions from the oldest to the newest.
 
-    A version follows those that it supersedes; otherwise, dates decide, and then ids. Versions that
-    supersede each other in a circle are ordered by their dates alone.
+    A version follows those that it supersedes; otherwise, dates decide, and then ids. Of several
+    that nothing supersedes, all with the latest date are the newest. Versions that supersede each
+    other in a circle are ordered by their dates alone.
 
     Args:
         pairs: Pairs of an older and a newer unit.
@@ -214,7 +215,13 @@ def _ordered(
             if not waiting[one]:
                 heapq.heappush(ready, key(one))
     group_of = dict(zip(members, groups.tolist(), strict=True))
-    return int(count), group_of, {unit: rank for rank, unit in enumerate(order)}
+    ranks = {unit: rank for rank, unit in enumerate(order)}
+    newest = {group_of[unit]: unit for unit in order}
+    # Two that nothing supersedes, of the same date, do not supersede each other.
+    ends = {of_part[part][-1] for part in range(parts) if not after[part]}
+    last = {unit: newest[group_of[unit]] for unit in ends}
+    equal = {unit: ranks[one] for unit, one in last.items() if moments[unit] == moments[one]}
+    return int(count), group_of, ranks | equal
 
 
 def _warn_of(circles: Sequence[Sequence[int]], names: Sequence[str]) -> None:

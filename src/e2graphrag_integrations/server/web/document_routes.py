@@ -156,7 +156,7 @@ async def estimate_upload(call: ACall) -> Response:
     upload = await receive_upload(call.request, call.service.options.limits, FileForm)
     most, stopped = _ESTIMATE * call.service.options.limits.seconds, threading.Event()
     try:
-        async with call.service.estimating:  # it takes a thread from questions
+        async with call.service.estimating_turn():
             return await call.answer(lambda: _estimated(call, upload.read(stopped.is_set)), most)
     finally:
         stopped.set()  # the thread goes on if the client went away
@@ -271,7 +271,7 @@ async def estimate_reindexing(call: ACall, selected: DocumentIds) -> Response:
     """Return the cost of indexing documents that are pending or have failed."""
     call.service.check_one_index()
     call.service.admission.check_rate(call.caller.name)
-    async with call.service.estimating:  # it takes a thread from questions
+    async with call.service.estimating_turn():
         cost = await call.in_thread(lambda: call.rag.estimate(_queued(call, selected.ids)))
     return as_response(cost)
 

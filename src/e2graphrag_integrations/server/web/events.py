@@ -92,7 +92,8 @@ async def job_events(job: Job) -> AsyncGenerator[bytes]:
     """
     while True:
         changed = job.changed
-        yield event(job.view.state if job.is_final else "progress", job.view)
+        name, view = job.view.state if job.is_final else "progress", job.view
+        yield await asyncio.to_thread(event, name, view)  # a result may be large
         if job.is_final:
             return
         while not changed.is_set():

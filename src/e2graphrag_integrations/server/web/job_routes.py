@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -73,7 +74,7 @@ async def list_jobs(call: ACall) -> Response:
 @router.get("/jobs/{id}", response_model=JobView)
 async def get_job(job: AJob) -> Response:
     """Return a job."""
-    return as_response(job.view)
+    return await asyncio.to_thread(as_response, job.view)  # its result may be large
 
 
 @router.get(
@@ -96,9 +97,10 @@ async def stop_job(call: ACall, job: AJob) -> Response:
 
 
 @router.get("/jobs/{id}/result.json")
-async def download_result(job: ADoneJob) -> Response:
+async def download_result(call: ACall, job: ADoneJob) -> Response:
     """Download the result of a job as JSON."""
-    text = json.dumps(job.view.result, ensure_ascii=False, indent=2) + "\n"
+    result = job.view.result
+    text = await call.in_thread(lambda: json.dumps(result, ensure_ascii=False, indent=2) + "\n")
     return _download(text, "application/json", f"{job.view.kind}_report.json")
 
 
@@ -107,11 +109,13 @@ async def download_result(job: ADoneJob) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/csv": {}}}},
 )
-async def download_scores(job: ADoneJob) -> Response:
+async def download_scores(call: ACall, job: ADoneJob) -> Response:
     """Download the scores of an evaluation as CSV."""
-    if not isinstance(job.value, EvaluationReport):
+    report = job.value
+    if not isinstance(report, EvaluationReport):
         raise Problem(404, "UnknownResultError", "only the result of an evaluation has a CSV form")
-    return _download(job.value.to_csv(), "text/csv", "evaluation_scores.csv")
+    scores = await call.in_thread(report.to_csv)
+    return _download(scores, "text/csv", "evaluation_scores.csv")
 
 
 def _download(text: str, media: str, name: str) -> Response:

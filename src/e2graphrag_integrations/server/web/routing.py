@@ -34,6 +34,11 @@ _LARGE = 65_536
 _MAX_BRACKETS = 100_000
 """Maximum number of lists and objects in a body. While a million are parsed, nothing else runs."""
 
+_MAX_FIELDS = 1_000
+"""Maximum number of fields of an object at the first three levels of a body."""
+
+_MAX_FIELD_DEPTH = 2
+
 
 def guarded_router(rights: Rights = "read", max_body: int | None = None) -> APIRouter:
     """Return a router for clients with some rights.
@@ -207,12 +212,24 @@ def _parse(data: bytes) -> Any:
             f"the JSON of the request has more than {_MAX_BRACKETS:,} lists and objects"
         )
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        values = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
     except InvalidInputError:
         raise
     except (ValueError, RecursionError) as error:
         problem = "nested too deeply" if isinstance(error, RecursionError) else "not valid"
         raise InvalidInputError(f"the JSON of the request is {problem}") from error
+    _check_fields(values)
+    return values
+
+
+def _check_fields(values: Any, depth: int = 0) -> None:
+    """Refuse an object with far too many fields: the message for each unknown one takes time."""
+    if not isinstance(values, dict) or depth > _MAX_FIELD_DEPTH:
+        return
+    if len(values) > _MAX_FIELDS:
+        raise InvalidInputError(f"an object of the request has more than {_MAX_FIELDS:,} fields")
+    for value in values.values():
+        _check_fields(value, depth + 1)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -58,7 +58,7 @@ class Service:
         self.explainer = Explainer(rag.path)
         self.worker = OneWorker(str(Path(rag.path).absolute()) if is_file else rag.path)
         self.jobs = Jobs(options.limits, self.explainer)
-        self.estimating = asyncio.Lock()
+        self._estimating = asyncio.Lock()
         self.streams = Streams(
             options.limits.streams,
             "you follow too many jobs: ask for the job instead",
@@ -91,6 +91,25 @@ class Service:
         """
         if not await self.worker.is_only():
             raise busy(503, MESSAGE, code="second_worker")
+
+    @contextlib.asynccontextmanager
+    async def estimating_turn(self) -> AsyncIterator[None]:
+        """Let one client at a time estimate costs: it takes a thread from questions.
+
+        Raises:
+            Problem: If others estimate for as long as a question may take.
+        """
+        seconds = self.options.limits.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._estimating.acquire()
+        except TimeoutError:
+            message = "others estimate costs: try again later"
+            raise busy(503, message, seconds, code="busy") from None
+        try:
+            yield
+        finally:
+            self._estimating.release()
 
     def reader(self, caller: Caller) -> Readable:
         """Return the index as a caller sees it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from e2graphrag_integrations.embedders.fingerprints import describe_fingerprint
 from e2graphrag_integrations.engine import E2GraphRAG
+from e2graphrag_integrations.errors import ShardUnavailableError
 from e2graphrag_integrations.evaluation.settings import Setting
 from e2graphrag_integrations.loaders.files import READERS
 from e2graphrag_integrations.reports import Stats
@@ -82,6 +84,7 @@ class Info:
         shards: Number of shards of the index; 0 if it is in one file or schema. Of all writes,
             only deletion works across shards.
         token_required: Whether clients need a token.
+        client: Name of the client; empty if clients need no token.
         scope: The filter of the client; null if it sees the whole index.
         strategies: The names of the strategies.
         modes: The modes of the strategies.
@@ -96,6 +99,7 @@ class Info:
     read_only: bool
     shards: int
     token_required: bool
+    client: str
     scope: Mapping[str, Any] | None
     stats: Stats
     strategies: list[str]
@@ -159,6 +163,8 @@ class StateView:
         blocked_deletion: Why documents cannot be deleted now; empty if they can.
         new_vectors: Vectors of another embedder that are being computed; null if there are none.
         missing_shards: The names of the shards that cannot be asked, and do not count.
+        version: Name of the state of the index, which every change replaces; empty for the client
+            of a scope.
     """
 
     indexed: int
@@ -182,6 +188,7 @@ class StateView:
     blocked_deletion: str
     new_vectors: NewVectors | None
     missing_shards: tuple[str, ...]
+    version: str
 
 
 class SessionRequest(BaseModel):
@@ -259,6 +266,7 @@ def _info(call: Call) -> Info:
         not service.can_write(call.caller),
         service.shards,
         service.access.needs_token,
+        "" if call.caller.client is None else call.caller.client.name,
         None if scope is None else dict(scope),
         stats,
         list(STRATEGIES),
@@ -281,12 +289,14 @@ def _answers(call: Call) -> AnswerInfo | None:
 
 def _state(call: Call) -> StateView:
     service, reader = call.service, call.reader
-    since = None
+    since, version = None, ""
     missing: tuple[str, ...] = ()
     if isinstance(reader, E2GraphRAG):
         since = service.jobs.writing_since
         is_writing = since is not None
         state, missing = service.with_missing(lambda: reader.state(is_writing=is_writing))
+        with contextlib.suppress(ShardUnavailableError):
+            version = reader.store.generation
     else:
         state = IndexState(len(reader.document_ids))
     blocked = blocked_deletion = action = ""
@@ -323,6 +333,7 @@ def _state(call: Call) -> StateView:
         blocked_deletion,
         _new_vectors(service, state),
         missing,
+        version,
     )
 
 

@@ -27,11 +27,10 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     MissingDependencyError,
     StoppedError,
-    UnreadableFileError,
 )
 from e2graphrag_integrations.indexing.inputs import OnDuplicate
 from e2graphrag_integrations.loaders import LoaderLimits, read_data
-from e2graphrag_integrations.loaders.files import READERS
+from e2graphrag_integrations.loaders.files import READERS, reason_to_skip
 from e2graphrag_integrations.server.web.calls import MAX_NUMBER
 from e2graphrag_integrations.server.web.options import Limits
 from e2graphrag_integrations.server.web.problems import Problem, describe
@@ -141,8 +140,10 @@ class Upload(Generic[F]):
                     limits=self.limits,
                     on_warning=warnings.setdefault(name, []).append,
                 )
-            except (UnreadableFileError, MissingDependencyError, FileLimitError) as error:
-                unread[name] = error
+            except Exception as error:
+                if (reason := reason_to_skip(name, error)) is None:
+                    raise
+                unread[name] = reason
                 continue
             size += len(document.text)
             if size > most:  # small files can contain much text

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from e2graphrag_integrations.text.numbers.english import CARDINAL, NUMBER_WORDS
+from e2graphrag_integrations.text.numbers.english import CARDINAL, NUMBER_WORDS, fold
 from e2graphrag_integrations.text.numbers.han import HAN_DIGITS, HAN_NUMBER, value_of_han
 
 _MONTHS = """
@@ -165,7 +165,7 @@ def _form_of_day(match: re.Match[str]) -> str:
 
 def is_month(word: str) -> bool:
     """Return whether a word is the name of a month in one of ten languages."""
-    return word.casefold() in MONTHS
+    return fold(word) in MONTHS
 
 
 def _date_forms(match: re.Match[str]) -> Iterator[str]:
@@ -181,8 +181,8 @@ def _date_forms(match: re.Match[str]) -> Iterator[str]:
 
 def _form(year: str, month: str, day: str | None) -> str:
     """Return a date in ISO 8601; "" if it does not exist."""
-    number = MONTHS.get(month.casefold()) or value_of_han(month)
     try:
+        number = MONTHS.get(fold(month)) or value_of_han(month)
         date = dt.date(value_of_han(year), number, value_of_han(day or "1"))
     except ValueError:
         return ""

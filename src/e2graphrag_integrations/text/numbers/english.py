@@ -118,7 +118,20 @@ def with_digits(text: str) -> str:
 def lower(text: str) -> str:
     """Return a text in lower case, in which every character has its place."""
     lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := one.lower()) == 1 else one for one in text)
+
+
+def fold(text: str) -> str:
+    """Return a text for comparisons that ignore case as regular expressions do.
+
+    For these, the Turkish letters with and without a dot equal an i, unlike for `str.casefold`.
+
+    >>> fold("APRİL")
+    'april'
+    """
+    return text.casefold().replace("i\u0307", "i").replace("\u0131", "i")
 
 
 def value_of_spelled(number: str) -> int | None:

@@ -22,6 +22,7 @@ from e2graphrag_integrations.text.numbers.english import (
     NUMBER_WORDS,
     ORDINAL,
     ORDINALS,
+    fold,
     one_of,
 )
 from e2graphrag_integrations.text.numbers.han import HAN_NUMBER, value_of_han
@@ -197,7 +198,7 @@ def _after_lower_case(text: str) -> Iterator[Numbered]:
         start = max(0, place.start() - _LONGEST_WORD - 1)
         match = _AFTER_WORD.search(text, start, place.end())
         if match and (word := match["word"]) not in FUNCTION_WORDS:
-            number = _value_of(match["roman"].casefold())
+            number = _value_of(fold(match["roman"]))
             yield Numbered(match.start(), match.end(), (f"{label(word)}{number}",))
 
 
@@ -311,7 +312,7 @@ def _is_name(match: re.Match[str]) -> bool:
 def _value(match: re.Match[str]) -> str:
     groups = match.groupdict()
     written = groups.get("roman") or groups.get("digits") or match["spelled"]
-    return str(_value_of(written.casefold()))
+    return str(_value_of(fold(written)))
 
 
 def _value_of(number: str) -> int:

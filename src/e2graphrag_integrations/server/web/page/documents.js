@@ -36,7 +36,7 @@ export function mountDocuments(root, _source, info, indexState) {
   const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: !canAdd }, t("documents.extract"));
   const titles = new Map(); // of the documents that were listed
   const selection = info.read_only ? null : new Selection({ index: canAdd ? indexSelected : null, remove: removeSelected });
-  const unindexed = new UnindexedFiles(info.name);
+  const unindexed = new UnindexedFiles([info.name, info.client].filter(Boolean).join(":"));
   const jobs = new JobList({ indexState, unindexed, changed: () => load(), left: () => search.focus() });
   const writes = !canAdd ? h("p", { class: "hint" }, info.read_only ? t("documents.cannot_write") : t("documents.shards", { count: info.shards })) : uploadBox(info, { jobs, unindexed, applyState });
 

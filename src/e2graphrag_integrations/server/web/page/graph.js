@@ -23,7 +23,7 @@ const LAYOUTS = ["distance", "force"];
 export function mountGraph(root, source, info, state) {
   const view = new GraphView(root, source, info && !info.read_only && !info.shards ? state : null);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
-  root.addEventListener("index-changed", () => view.list.load(0));
+  root.addEventListener("index-changed", () => view.renew(!root.hidden));
 }
 
 class GraphView {
@@ -126,6 +126,12 @@ class GraphView {
   /** Return what is to be drawn, to compare it with what is drawn. */
   wanted() {
     return JSON.stringify([this.place, this.nouns, this.limit, this.layout]);
+  }
+
+  /** Read the entities again, and what is drawn when it is shown again: nothing moves under the eyes of a reader. */
+  renew(isVisible) {
+    this.list.load(0);
+    if (!isVisible && this.shown !== null) this.shown = "";
   }
 
   /** Keep in the address what the reader searches and how much is drawn; Back need not undo it. */

@@ -14,7 +14,7 @@ const MAX_FILE = 20_000_000; // bytes of an imported file
  * `load(question)` puts a saved question into the form.
  */
 export function mountQuestions(root, { info, current, settings, load }) {
-  const key = `e2graphrag:questions:${info.name}`;
+  const key = ["e2graphrag:questions", info.name, info.client].filter(Boolean).join(":"); // several clients may share a browser
   let questions = readQuestions(key);
   let scores = null; // of the last batch: question text -> {A: {...}, B: {...}}
 
@@ -173,12 +173,12 @@ export function mountQuestions(root, { info, current, settings, load }) {
     setStatus(status, t("told.starting"));
     try {
       const chosen = settings();
-      const { job_id: id } = await api.post("evaluations", { questions, settings: chosen });
+      const asked = questions; // a question may be saved or removed meanwhile
+      const { job_id: id } = await api.post("evaluations", { questions: asked, settings: chosen });
       stop.hidden = false;
       stop.onclick = () => api.remove(`jobs/${encodeURIComponent(id)}`).catch((error) => clear(problem, errorBox(error)));
       progress.hidden = false;
       progress.removeAttribute("value");
-      const asked = questions;
       const job = await followJob(id, (state) => {
         const last = state.progress?.at(-1);
         if (!last?.total) return;

@@ -68,7 +68,8 @@ export class IndexState extends EventTarget {
     this.element.classList.toggle("is-incomplete", Boolean(state.lack || state.writing || state.missing_shards.length));
     this.element.hidden = false;
     this.dispatchEvent(new Event("state-changed"));
-    if (before && (before.description !== state.description || (before.writing && !state.writing))) this.dispatchEvent(new Event("index-changed"));
+    const isChanged = before && (before.version !== state.version || before.description !== state.description);
+    if (isChanged || (before?.writing && !state.writing)) this.dispatchEvent(new Event("index-changed"));
   }
 
   async resume(started) {

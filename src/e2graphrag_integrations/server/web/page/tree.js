@@ -15,7 +15,7 @@ const SHOWN_OF_CHUNK = 900;
 export function mountTree(root, source) {
   const view = new TreeView(root, source);
   root.addEventListener("view-shown", (event) => view.show(event.detail));
-  root.addEventListener("index-changed", () => view.list.load(0));
+  root.addEventListener("index-changed", () => view.renew(!root.hidden));
 }
 
 class TreeView {
@@ -23,6 +23,7 @@ class TreeView {
     this.source = source;
     this.shown = null;
     this.request = 0;
+    this.found = ""; // the shown nodes, as the server sent them
     this.list = new DocumentFinder(source, () => this.keepPlace());
     this.place = {};
     this.title = h("h2", { id: "tree-title", dir: "auto" });
@@ -63,6 +64,7 @@ class TreeView {
       if (own !== this.request) return;
       clear(this.problem);
       clear(this.title, this.list.titleOf(documentId));
+      this.found = JSON.stringify(found);
       const [top] = found.nodes;
       clear(this.facts, h("span", null, top?.level ? countOf(top.level + 1, "level") : t("tree.short")), h("span", null, countOf(found.total, "top")));
       const context = { title: this.list.titleOf(documentId), language: this.list.languageOf(documentId), best: rangeOfText(best) };
@@ -76,6 +78,19 @@ class TreeView {
       this.main.hidden = true;
       clear(this.problem, errorBox(error));
     }
+  }
+
+  /** Read the documents again, and the shown tree if it has changed: what a reader has opened stays open. */
+  async renew(isVisible) {
+    this.list.load(0);
+    const { shown, found } = this;
+    if (shown === null) return;
+    if (isVisible && this.place.document) {
+      const now = await this.source.tree(this.place.document, { offset: 0 }).catch(() => null);
+      if (JSON.stringify(now) === found || shown !== this.shown) return;
+      this.shown = "";
+      this.show({ ...this.place, search: this.list.search.value.trim() });
+    } else if (!isVisible) this.shown = ""; // it is read when it is shown again
   }
 
   /** Keep in the address what the reader searches; Back need not undo it. */

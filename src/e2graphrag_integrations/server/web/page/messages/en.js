@@ -188,6 +188,7 @@ export const ENGLISH = Object.freeze({
   "problem.file_kind": "{file} is of a kind that cannot be read.",
   "problem.long_file_name": "{file}… has too long a name: with its folders, it may have {most} bytes.",
   "problem.unreadable": "{file} is not a readable {format}: {reason}",
+  "problem.reader_failed": "{file} was left out because of an internal error ({reason}). Please report it.",
   "problem.no_text_file": "{file} is not a text file: {reason}",
   "problem.wrong_encoding": "{file} is not valid {encoding}: it is damaged or in another encoding.",
   "problem.unknown_encoding": "{file} is not a text file, or in an unknown encoding.",

@@ -188,6 +188,7 @@ export const CHINESE = Object.freeze({
   "problem.file_kind": "{file} 属于无法读取的文件类型。",
   "problem.long_file_name": "{file}… 的名称过长：连同文件夹最多 {most} 字节。",
   "problem.unreadable": "{file} 不是可读取的 {format}：{reason}",
+  "problem.reader_failed": "由于内部错误（{reason}），{file} 未被读取。请报告该错误。",
   "problem.no_text_file": "{file} 不是文本文件：{reason}",
   "problem.wrong_encoding": "{file} 不是有效的 {encoding}：文件已损坏，或使用其他编码。",
   "problem.unknown_encoding": "{file} 不是文本文件，或编码未知。",
