@@ -127,6 +127,19 @@ def test_a_role_reads_only_the_rows_of_its_tenant(secured, open_index, postgres,
         assert not any(rows[table] for table in hidden)
 
 
+def test_roles_that_the_environment_names_share_no_search_index(
+    secured, open_index, postgres_url, monkeypatch
+):
+    del secured  # the roles
+    url = re.sub(r"//\w+@", "//", postgres_url)
+    for tenant, others in (("a", "Zoe"), ("b", "Cleo")):
+        monkeypatch.setenv("PGUSER", f"tenant_{tenant}")
+        rag = open_index(url, **OPTIONS)
+        found = rag.retrieve("Who met Bert in Oslo?", k=50)
+        assert {node.document_id[0] for node in found.nodes} == {tenant}
+        assert others not in repr([found, rag.entities()])
+
+
 def test_changes_of_the_owner_reach_the_tenant(secured, open_index, postgres_url):
     _, url_of = secured
     reader = open_index(url_of("a"), **OPTIONS, max_staleness=0)

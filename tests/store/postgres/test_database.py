@@ -144,7 +144,7 @@ def test_the_password_is_shown_nowhere(postgres, postgres_url, open_index, story
 
 
 def test_the_search_index_of_each_user_has_its_own_folder_in_the_cache(
-    postgres_url, open_index, story, tmp_path
+    postgres_url, open_index, story, tmp_path, monkeypatch
 ):
     rag = open_index(postgres_url)
     rag.add(story)
@@ -152,8 +152,15 @@ def test_the_search_index_of_each_user_has_its_own_folder_in_the_cache(
     [folder] = (tmp_path / "cache").iterdir()
     assert folder == rag.store.snapshot_folder
     assert [one.name for one in folder.iterdir()] == [rag.store.generation]
-    other = parse_postgres_url(postgres_url.replace("e2g@", "someone@"))
-    assert other.shown != rag.path
+    execute(postgres_url, "CREATE ROLE someone SUPERUSER LOGIN")
+    folders = {folder, open_index(postgres_url.replace("e2g@", "someone@")).store.snapshot_folder}
+    url = postgres_url.replace("e2g@", "")
+    for user, options in (("e2g", ""), ("someone", ""), ("e2g", "-c app.tenant=a")):
+        monkeypatch.setenv("PGUSER", user)
+        monkeypatch.setenv("PGOPTIONS", options)
+        folders.add(open_index(url).store.snapshot_folder)
+    assert len(folders) == 5
+    execute(postgres_url, "DROP ROLE someone")
 
 
 def test_a_schema_with_other_tables_is_no_index(postgres_url, open_index):

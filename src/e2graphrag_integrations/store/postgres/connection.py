@@ -159,6 +159,15 @@ def _refused(error: psycopg.Error, url: PostgresURL) -> StoreError:
     return StoreConnectionError(f"cannot connect to {url.shown} ({text}): {advice}")
 
 
+def session_of(connection: Connection) -> tuple[str, ...]:
+    """Return what decides which rows a connection sees: its server, database, user and options.
+
+    They come from the URL, from variables such as PGUSER, and from the file of PGSERVICE.
+    """
+    info = connection.info
+    return info.host, str(info.port), info.dbname, info.user, info.options
+
+
 def is_lost(connection: Connection) -> bool:
     """Return whether a connection cannot be used any more."""
     return connection.closed or connection.broken

@@ -39,6 +39,7 @@ from e2graphrag_integrations.store.postgres.connection import (
     connect,
     in_transaction,
     is_lost,
+    session_of,
     translate_error,
 )
 from e2graphrag_integrations.store.postgres.leases import HOLDERS, PostgresLeases
@@ -128,6 +129,7 @@ class PostgresDatabase:
     def _prepare(self, before_creation: Callable[[], object]) -> None:
         connection = self._pool.take()
         try:
+            self._session = session_of(connection)
             is_complete = is_prepared(connection, self._url)
         except psycopg.Error as error:
             raise translate_error(error, self._url) from error
@@ -164,9 +166,10 @@ class PostgresDatabase:
     def snapshot_folder(self) -> Path:
         """A folder in the user's cache. Its name contains no secret.
 
-        Users of the database have different folders, because they may see different rows.
+        Users of the database, and sessions with other options, have different folders, because
+        they may see different rows.
         """
-        key = hashlib.sha256(self.path.encode()).hexdigest()[:32]
+        key = hashlib.sha256("\0".join([self.path, *self._session]).encode()).hexdigest()[:32]
         cache = _cache_folder()
         with contextlib.suppress(OSError):  # then the search index stays in memory
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
