@@ -638,3 +638,23 @@ def test_closing_a_replaced_index_loses_nothing_of_the_new_one(tmp_path, open_in
     assert "story" in new.document_ids
     new.close()
     assert "story" in open_index(path).document_ids
+
+
+def test_an_interrupt_at_the_begin_of_a_read_transaction_ends_it(index_file, open_index):
+    rag = open_index(index_file)
+    database = rag.store.database
+    connection = database._reader()
+
+    class Interrupted:
+        in_transaction = property(lambda _: connection.in_transaction)
+
+        def execute(self, statement):
+            connection.execute(statement)
+            if statement == "BEGIN":
+                raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_reader", Interrupted)
+        with pytest.raises(KeyboardInterrupt), rag.read_transaction():
+            pass
+    assert not connection.in_transaction

@@ -350,8 +350,8 @@ class SQLiteDatabase:
             if db.in_transaction:
                 yield
                 return
-            db.execute("BEGIN")
             try:
+                db.execute("BEGIN")
                 yield
             finally:
                 if db.in_transaction:  # SQLite itself rolls back after a severe error

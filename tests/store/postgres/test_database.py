@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import copy
 import os
 import pickle
 import sys
 import threading
+import time
 import traceback
 from contextlib import closing
 
@@ -348,6 +350,44 @@ def test_the_lock_is_free_when_its_holder_dies(postgres, postgres_url, open_inde
         with pytest.raises(StoreConnectionError, match="with it the lock"):
             first.add(numbered(5, "other"))
     assert second.verify().ok
+
+
+def test_an_interrupt_before_a_write_transaction_leaves_no_lock(postgres_url, open_index):
+    first, second = open_index(postgres_url), open_index(postgres_url)
+    is_waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+    def interrupt():
+        while not execute(postgres_url, is_waiting):
+            time.sleep(0.01)
+        _thread.interrupt_main()
+
+    thread = threading.Thread(target=interrupt)
+    with second.store.transaction():
+        thread.start()
+        with pytest.raises(KeyboardInterrupt), first.write_lock(), first.store.transaction():
+            pass
+    thread.join(10)
+    assert second.writer() is None
+    second.add(numbered(3))
+    first.add(numbered(5, "other"))
+
+
+def test_an_interrupt_after_the_lock_was_acquired_releases_it(
+    postgres_url, open_index, monkeypatch
+):
+    first, second = open_index(postgres_url), open_index(postgres_url)
+
+    def interrupt(query, keys):
+        with first.store.database._write_lock:
+            first.store.database._writer().execute(query, keys)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first.store.database, "lock_session", interrupt)
+        with pytest.raises(KeyboardInterrupt), first.write_lock():
+            pass
+    assert second.writer() is None
+    second.add(numbered(3))
 
 
 def test_a_dropped_index_is_a_typed_error_for_those_who_use_it(postgres_url, open_index, story):

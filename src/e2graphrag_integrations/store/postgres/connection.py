@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, LiteralString
@@ -180,6 +181,13 @@ def in_transaction(connection: Connection) -> bool:
         TransactionStatus.INERROR,
         TransactionStatus.ACTIVE,
     )
+
+
+def roll_back(connection: Connection) -> None:
+    """End a transaction, if one is open. If that fails, close the connection."""
+    if in_transaction(connection):
+        with contextlib.suppress(psycopg.Error), on_error(lambda _: connection.close()):
+            connection.execute("ROLLBACK")
 
 
 def translate_error(error: psycopg.Error, url: PostgresURL) -> StoreError:  # noqa: PLR0911 - one per kind of error

@@ -37,8 +37,8 @@ from e2graphrag_integrations.store.postgres.connection import (
     ConnectionPool,
     Statements,
     connect,
-    in_transaction,
     is_lost,
+    roll_back,
     session_of,
     translate_error,
 )
@@ -247,8 +247,8 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def _write_transaction(self) -> Iterator[Connection]:
         with self._write_lock:
-            connection = self._begin()
             try:
+                connection = self._begin()
                 if self._is_prepared:  # the index may have been replaced since
                     check_version(connection, self._url)
                 yield connection
@@ -256,9 +256,8 @@ class PostgresDatabase:
             except psycopg.Error as error:
                 raise translate_error(error, self._url) from error
             finally:
-                if in_transaction(connection):  # the commit did not happen
-                    with contextlib.suppress(psycopg.Error):
-                        connection.execute("ROLLBACK")
+                if self._writer_connection is not None:
+                    roll_back(self._writer_connection)  # if the commit did not happen
 
     def insert(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run an insert for each row, in one round trip and without waiting for other writers.
@@ -295,9 +294,7 @@ class PostgresDatabase:
             try:
                 connection.execute(statement)
             except psycopg.Error as error:
-                if in_transaction(connection):
-                    with contextlib.suppress(psycopg.Error):
-                        connection.execute("ROLLBACK")
+                roll_back(connection)
                 if is_last or not is_lost(connection):
                     raise translate_error(error, self._url) from error
             else:
@@ -319,11 +316,14 @@ class PostgresDatabase:
     def unlock_session(self) -> None:
         """Release the advisory locks; a lost connection has released them."""
         with self._write_lock:
-            held, self._holds_session_lock = self._holds_session_lock, False
+            self._holds_session_lock = False
             connection = self._writer_connection
-            if held and connection is not None and not is_lost(connection):
-                with contextlib.suppress(psycopg.Error):
-                    connection.execute("SELECT pg_advisory_unlock_all()")
+            if connection is None or is_lost(connection):
+                return
+            # An interrupt may have left a transaction, or a lock whose row was not read.
+            with contextlib.suppress(psycopg.Error), on_error(lambda _: connection.close()):
+                roll_back(connection)
+                connection.execute("SELECT pg_advisory_unlock_all()")
 
     # Reads
 
