@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -30,7 +31,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
     UnknownEntityError,
 )
-from e2graphrag_integrations.retrieval import scopes
+from e2graphrag_integrations.retrieval import scopes, session
 from e2graphrag_integrations.retrieval.scopes import Scope, ScopedSnapshots
 from e2graphrag_integrations.search.bm25 import build_bm25
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -406,6 +407,32 @@ def test_the_first_question_after_a_change_reads_the_newest_texts(tmp_path, open
     writer.update(replace(letters("a", "Anna")[0], text="Anna met Bert in Kiel."))
     nodes = reader.scoped(A).retrieve("Who met Bert in Kiel?").nodes
     assert "Kiel" in nodes[0].text
+
+
+@pytest.mark.parametrize("place", ["i.e2g", ":memory:"])
+def test_a_question_that_blocks_writers_does_not_wait_for_another_in_its_scope(
+    tmp_path, open_index, monkeypatch, place
+):
+    rag = open_index(place if place == ":memory:" else tmp_path / place)
+    rag.add([*letters("a", "Anna", "Cleo"), *letters("b", "Zoe")])
+    reader, turns = rag.scoped(A), count()
+    is_making, may_read = threading.Event(), threading.Event()
+
+    def build(texts):
+        if next(turns) == 0:
+            is_making.set()
+            assert may_read.wait(10)
+        return build_bm25(texts)
+
+    monkeypatch.setattr(session, "build_bm25", build)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(reader.retrieve, "Who met Bert?")
+        assert is_making.wait(10)
+        monkeypatch.setattr(session, "ATTEMPTS", 0)
+        second = threads.submit(reader.retrieve, "Who met Bert?")
+        found = second.result(5)
+        may_read.set()
+        assert plain(first.result(10)) == plain(found)
 
 
 def test_the_cache_of_snapshots_is_bounded(open_index, monkeypatch):

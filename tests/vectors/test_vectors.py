@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import logging
 import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from e2graphrag_integrations.errors import (
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.search import vector_index
+from e2graphrag_integrations.snapshot.build import build_snapshot
 from e2graphrag_integrations.store.rows import new_generation, renew_stamps
 from e2graphrag_integrations.vectors import pgvector, writer
 from fakes import STORY, NameExtractor
@@ -193,6 +196,34 @@ def test_a_reader_notices_an_update_by_another_process(place):
                 break
             threading.Event().wait(0.01)
         assert use(reader).reasons == ()
+
+
+def test_a_read_transaction_does_not_wait_for_the_contents(in_qdrant, monkeypatch):
+    rag = in_qdrant.open()
+    rag.add(documents())
+    assert use(rag).covered
+    snapshot, vectors, turns = build_snapshot(rag.store), rag._vectors, itertools.count()
+    contents = vectors._index.contents
+    is_reading, may_read = threading.Event(), threading.Event()
+
+    def read():
+        if next(turns) == 0:
+            is_reading.set()
+            assert may_read.wait(10)
+        return contents()
+
+    def search():
+        with rag.read_transaction():
+            return vectors.search(snapshot)
+
+    monkeypatch.setattr(vectors._index, "contents", read)
+    with ThreadPoolExecutor(2) as threads:
+        reload = threads.submit(vectors.reload)
+        assert is_reading.wait(10)
+        threads.submit(search).result(5)
+        may_read.set()
+        reload.result(10)
+    assert use(rag).covered == use(rag).windows
 
 
 @pytest.mark.fast_cases(1)

@@ -235,12 +235,11 @@ class RetrievalSession:
         """Return the result of a query during whose attempts documents have changed."""
         with self._store.read_transaction():  # blocks writers
             try:
-                snapshot, base = self._build(self._store, served.generation.base)
-                latest = Generation(snapshot, base, math.inf)
-                result = self._answer(query, strategy, self._view(latest, scope))
+                view = self._latest_view(served.generation.base, scope)
+                result = self._answer(query, strategy, view)
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
-        return self._with_freshness(result, replace(served, generation=latest), scope)
+        return self._with_freshness(result, replace(served, generation=view.generation), scope)
 
     def read(self, work: Callable[[Snapshot, NodeSource], T], scope: Scope | None = None) -> T:
         """Return the result of a function that reads the store through the newest generation.
@@ -264,14 +263,32 @@ class RetrievalSession:
                     raise self._corrupt(error) from error
         with self._store.read_transaction():  # blocks writers
             try:
-                snapshot, base = self._build(self._store, generation.base)
-                view = self._view(Generation(snapshot, base, math.inf), scope)
+                view = self._latest_view(generation.base, scope)
                 return work(view.seen.snapshot, view.source(self._store))
             except StaleSnapshotError as error:
                 raise self._corrupt(error) from error
 
-    def _view(self, generation: Generation, scope: Scope | None) -> View:
+    def _latest_view(self, older: Snapshot, scope: Scope | None) -> View:
+        """Return what a question sees of the state of the read transaction of this thread.
+
+        The snapshot of a scope is made for this question alone: a thread that makes the shared one
+        may wait for the read transaction.
+        """
+        snapshot, base = self._build(self._store, older)
+        return self._view(Generation(snapshot, base, math.inf), scope, self._new_scoped_snapshots)
+
+    def _view(
+        self,
+        generation: Generation,
+        scope: Scope | None,
+        scopes: Callable[[], ScopedSnapshots] | None = None,
+    ) -> View:
         """Return the part of a generation that a scope contains.
+
+        Args:
+            generation: The generation.
+            scope: The scope.
+            scopes: Returns the snapshots of scopes; None returns those of the session.
 
         Raises:
             StaleSnapshotError: If a text of the scope changed before its words could be read.
@@ -285,21 +302,25 @@ class RetrievalSession:
             nodes = source.nodes_at(generation.name, ids)
             return build_bm25(window_texts(snapshot, (nodes[id_].text for id_ in ids)))
 
-        snapshot = self._scoped_snapshots().get(scope, generation.base, bm25_of)
+        scopes = self._scoped_snapshots if scopes is None else scopes
+        snapshot = scopes().get(scope, generation.base, bm25_of)
         left_out = generation.left_out_in(snapshot)
         seen = replace(generation, snapshot=snapshot, base=snapshot, left_out=left_out)
         return View(generation, seen)
 
     def _scoped_snapshots(self) -> ScopedSnapshots:
         """Return the snapshots of scopes, which the first question in a scope needs."""
-        from e2graphrag_integrations.retrieval.scopes import ScopedSnapshots
-
         with self._scopes_lock:
             if self._scopes is None:
-                # Other vector searches, such as those of servers, are searched through a mask.
-                node_search = None if self._kind.rescored is None else self._node_search
-                self._scopes = ScopedSnapshots(node_search=node_search)
+                self._scopes = self._new_scoped_snapshots()
             return self._scopes
+
+    def _new_scoped_snapshots(self) -> ScopedSnapshots:
+        from e2graphrag_integrations.retrieval.scopes import ScopedSnapshots
+
+        # Other vector searches, such as those of servers, are searched through a mask.
+        node_search = None if self._kind.rescored is None else self._node_search
+        return ScopedSnapshots(node_search=node_search)
 
     def _answer(self, query: Query, strategy: Strategy, view: View) -> RetrievalResult:
         source, snapshot = view.source(self._store), view.seen.snapshot

@@ -22,7 +22,7 @@ from e2graphrag_integrations.options import FreshnessPolicy
 from e2graphrag_integrations.retrieval.generations import Generation, Served
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.result import RetrievalResult
-from e2graphrag_integrations.retrieval.scopes import Scope
+from e2graphrag_integrations.retrieval.scopes import Scope, ScopedSnapshots
 from e2graphrag_integrations.retrieval.session import (
     ATTEMPTS,
     RetrievalSession,
@@ -139,10 +139,15 @@ class ShardedSession(RetrievalSession):
         """Return the snapshot of the newest generation, without missing shards."""
         return self._remaining_of(self._generations.newest()).snapshot
 
-    def _view(self, generation: Generation, scope: Scope | None) -> View:
+    def _view(
+        self,
+        generation: Generation,
+        scope: Scope | None,
+        scopes: Callable[[], ScopedSnapshots] | None = None,
+    ) -> View:
         """Return the part of a generation that a scope contains, without missing shards."""
         remaining = self._remaining_of(generation)
-        view = super()._view(remaining, scope)
+        view = super()._view(remaining, scope, scopes)
         return view if remaining is generation else View(generation, view.seen)
 
     def _remaining_of(self, generation: Generation) -> Generation:

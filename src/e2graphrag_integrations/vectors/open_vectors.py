@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TypeGuard
 
-from e2graphrag_integrations._utils.concurrency import BackgroundTask, process_lock
+from e2graphrag_integrations._utils.concurrency import BackgroundTask
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError, StoreError, VectorIndexError
@@ -93,7 +93,6 @@ class OpenVectors:
     def __init__(self, index: WritableVectorIndex, store: Store) -> None:
         self._index = index
         self._store = store
-        self._lock = process_lock()
         self._connection = Connection(index, self._request_reload, self._warn)
         self._task = BackgroundTask("e2graphrag-vectors")
         self._current: tuple[VectorIndexSearch, str] | None = None  # and the embedder
@@ -111,14 +110,18 @@ class OpenVectors:
         search = VectorIndexSearch(
             self._connection, own, snapshot.documents, snapshot.stamps, document_of
         )
-        with self._lock:
-            current = search, snapshot.made_with.get("embedder", "")
-            self._load(*current)
-            self._current = current
+        current = search, snapshot.made_with.get("embedder", "")
+        self._current = current
+        self._load(*current)
         return search
 
     def _load(self, search: VectorIndexSearch, embedder: str) -> None:
-        """Read the contents of the vector index for a search."""
+        """Read the contents of the vector index for a search.
+
+        It reads the store, so no lock may be held: a thread that waits for the lock can be in a
+        read transaction, for which this one would wait. If older contents replace newer ones, the
+        next search finds another token.
+        """
         try:
             contents = self._index.contents()
         except VectorIndexError:
@@ -145,10 +148,9 @@ class OpenVectors:
         Raises:
             VectorIndexError: If the vector index cannot be used until somebody changes it.
         """
-        with self._lock:
-            current = self._current
-            if current is not None:
-                self._load(*current)
+        current = self._current
+        if current is not None:
+            self._load(*current)
 
     def update(self, *, replace: bool) -> VectorReport:
         """Bring the vector index to the current state of the index.
