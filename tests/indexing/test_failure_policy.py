@@ -159,8 +159,12 @@ def test_skip_failed_raises_the_error_of_its_callback():
     def on_failure(document_id, error):
         raise StoreError("disk full")
 
-    with pytest.raises(StoreError, match="disk full"):
-        FailurePolicy(on_failure).record_failure(["a"], SummaryError("no"))
+    policy = FailurePolicy(on_failure)
+    for id_ in "abc":
+        with pytest.raises(StoreError, match="disk full"):
+            policy.record_failure([id_], SummaryError(id_))
+    with pytest.raises(SummaryError, match="a"):  # they count as failures
+        policy.record_failure(["c"], SummaryError("c"))
 
 
 def test_skip_failed_counts_correctly_from_many_threads():

@@ -160,6 +160,15 @@ def test_a_failed_document_keeps_its_reason_and_the_others_are_indexed(place, op
     assert rag.resume().documents == 1
 
 
+def test_a_failure_with_a_lone_surrogate_is_recorded(place, open_index):
+    llm = Failing(ValueError("bad answer: \ud83d"), at=2)
+    rag = open_index(place, summarizer=llm, concurrency=1)
+    rag.add(documents(4), wait=False)
+    assert len(rag.work().failed) == 1
+    [failed] = [state for state in rag.status() if state.status == "failed"]
+    assert "bad answer: ?" in failed.reason
+
+
 def test_many_failures_end_the_worker_and_keep_the_documents(place, open_index):
     rag = open_index(place, summarizer=Failing(ValueError("wrong key"), times=100), concurrency=1)
     rag.add([numbered(20, f"d{n}", 100 * n) for n in range(9)], wait=False)

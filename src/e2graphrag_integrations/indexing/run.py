@@ -277,8 +277,8 @@ class FailurePolicy:
             [document_id] = document_ids
             if document_id not in self.failed:
                 self.failed[document_id] = error
-                self._on_failure(document_id, error)
                 self._consecutive[error_type] += 1
+                self._on_failure(document_id, error)
             limit = _MAX_CONSECUTIVE if error_type in self._succeeded else _MAX_BEFORE_SUCCESS
             if self._consecutive[error_type] >= limit:
                 raise next(e for e in self.failed.values() if type(e) is error_type)

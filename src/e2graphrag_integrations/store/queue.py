@@ -220,7 +220,7 @@ def set_queue_status(
     with store.transaction() as db:
         check(db)
         for id_, (status, full_reason) in states.items():
-            reason = full_reason and redact(full_reason)[:_MAX_REASON]
+            reason = full_reason and _storable(full_reason)
             row = db.execute("SELECT * FROM queue WHERE id = ?", (id_,)).fetchone()
             if row is not None:
                 unchanged = checked_row(row, store.path, f"waiting document {id_!r}")[:3]
@@ -228,6 +228,11 @@ def set_queue_status(
                     "UPDATE queue SET status = ?, reason = ?, checksum = ? WHERE id = ?",
                     (status, reason, checksum(*unchanged, status, reason), id_),
                 )
+
+
+def _storable(reason: str) -> str:
+    """Return a reason without secrets and lone surrogates, which an answer of a model may have."""
+    return redact(reason)[:_MAX_REASON].encode("utf-8", "replace").decode()
 
 
 def requeue(store: Store) -> None:
