@@ -28,6 +28,7 @@ from e2graphrag_integrations.errors import (
     SummaryError,
     UnknownDocumentError,
 )
+from e2graphrag_integrations.store import lock as store_lock
 from e2graphrag_integrations.store.postgres.schema import POSTGRES_VERSION
 from e2graphrag_integrations.store.records import LeaseLostError
 from fakes import BlockingLLM, CountingLLM, Failing, NameExtractor, numbered, start_in_thread
@@ -106,6 +107,34 @@ def test_a_file_without_a_worker_is_indexed_by_resume(tmp_path, open_index):
     rag.add(documents(), wait=False)
     assert rag.resume().documents == 12
     assert rag.verify().ok
+
+
+def test_others_write_to_a_file_between_two_groups_of_its_worker(tmp_path, open_index, monkeypatch):
+    monkeypatch.setattr(store_lock, "_MAX_DOCUMENTS", 2)
+    is_waiting, left = threading.Event(), []
+
+    def wait(cancelled):
+        is_waiting.set()
+        return acquire(cancelled)
+
+    def add():
+        other.add(numbered(5, "late"), wait=False)
+        left.append(other.queued_ids())
+
+    def summarize(prompt):
+        if adding.ident is None:
+            adding.start()
+            assert is_waiting.wait(10)
+        return f"Summary {hash(prompt)}."
+
+    options = {"summarizer": summarize, "llm_id": "llm", "concurrency": 1}
+    rag, other = (open_index(tmp_path / "i.e2g", **options) for _ in range(2))
+    rag.add([numbered(20, f"d{number}", 100 * number) for number in range(6)], wait=False)
+    adding, acquire = threading.Thread(target=add), other.store.index_lock.acquire
+    monkeypatch.setattr(other.store.index_lock, "acquire", wait)
+    assert rag.work().documents == 7
+    adding.join(10)
+    assert left[0] - {"late"}
 
 
 async def test_aadd_and_awork_use_the_loop_of_the_caller(place, open_index):

@@ -189,6 +189,21 @@ def test_only_one_thread_at_a_time_has_the_lock(path, instances):
     assert not lock_file(path).exists()
 
 
+def test_threads_cannot_make_the_lock_of_a_file_twice(path, monkeypatch):
+    made = []
+
+    def make(*arguments, **options):
+        made.append(FileLock(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr("e2graphrag_integrations.store.lock.FileLock", make)
+    lock = IndexLock(str(path), 0)
+    assert len(made) == 1  # before a thread can use it
+    with lock.acquire():
+        assert made[0].is_locked
+    assert len(made) == 1
+
+
 def test_a_symbolic_link_shares_the_lock_of_its_index(path, tmp_path, monkeypatch):
     link = tmp_path / "elsewhere" / "link.e2g"
     link.parent.mkdir()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from filelock import FileLock, Timeout
 
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.files import delete_if_unused
-from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.errors import StoreError, StoreLockedError
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.database import Transaction, Writer
@@ -30,6 +30,16 @@ _NOTE_AT = 1
 
 _MAX_NOTE = 2000
 """Maximum number of characters that are read from the lock file."""
+
+_POLL_SECONDS = 0.05
+"""Seconds between two attempts to acquire the lock."""
+
+_TURN_SECONDS = 2 * _POLL_SECONDS
+"""Seconds for which a worker leaves the lock to others before it takes the lock again."""
+
+_MAX_DOCUMENTS = 256
+"""Maximum number of documents that a worker claims at once. Their texts are in memory together, and
+others wait for the lock until they are indexed."""
 
 _WITHOUT_LOCKS = frozenset(
     {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
@@ -53,13 +63,10 @@ class IndexLock:
         self._timeout = timeout
         # The path is resolved so that symbolic links to the same index share one lock.
         self._file = Path(f"{os.path.realpath(path)}.lock")
+        self._file_lock = FileLock(self._file, thread_local=False)
         self._thread_lock = process_rlock()
         self._owner = Writer.here()  # since it acquired the lock
-
-    @lazy
-    def _file_lock(self) -> FileLock:
-        # Created on first use, because reading an index needs no lock.
-        return FileLock(self._file, thread_local=False)
+        self._shared_until = -math.inf
 
     @contextlib.contextmanager
     def acquire(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
@@ -69,7 +76,9 @@ class IndexLock:
                 yield
                 return
             try:
-                self._file_lock.acquire(timeout=self._timeout, cancel_check=cancelled)
+                self._file_lock.acquire(
+                    timeout=self._timeout, poll_interval=_POLL_SECONDS, cancel_check=cancelled
+                )
             except Timeout as error:
                 raise StoreLockedError(
                     f"{self._path} is being written by {self._read_owner()}: wait for it, or "
@@ -91,9 +100,15 @@ class IndexLock:
                 finally:  # an interrupt must not leave the lock held
                     self._file_lock.release()
 
-    def share(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
-        """Hold the lock: a file has only one worker at a time."""
-        return self.acquire(cancelled)
+    @contextlib.contextmanager
+    def share(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Hold the lock: a file has only one worker at a time. Others get their turn before."""
+        time.sleep(max(0.0, self._shared_until + _TURN_SECONDS - time.monotonic()))
+        with self.acquire(cancelled):
+            try:
+                yield
+            finally:
+                self._shared_until = time.monotonic()
 
     def own(self) -> Writer | None:
         """Return this handle as a writer if it holds the lock; see `WriteLock`."""
@@ -142,21 +157,24 @@ def _reason(error: OSError) -> str:
     return "check the folder of the index"
 
 
+_NEXT = "SELECT id FROM queue WHERE status <> 'failed' ORDER BY number, id LIMIT ?"
+
+
 class FileLeases:
-    """Holds all documents in the queue of a file, whose lock excludes other workers.
+    """Holds documents in the queue of a file, whose lock excludes other workers.
 
     Args:
         read: Runs a query.
     """
 
-    def __init__(self, read: Callable[[str], list[Any]]) -> None:
+    def __init__(self, read: Callable[[str, Sequence[Any]], list[Any]]) -> None:
         self._read = read
         self._locked: set[str] = set()
         self._lock = threading.Lock()
 
     def claim(self) -> Mapping[str, int]:
-        """Return the ids of all documents that have not failed."""
-        return {id_: 1 for (id_,) in self._read("SELECT id FROM queue WHERE status <> 'failed'")}
+        """Return the ids of the next documents that have not failed."""
+        return {id_: 1 for (id_,) in self._read(_NEXT, (_MAX_DOCUMENTS,))}
 
     def check(self, db: Transaction, document_id: str) -> None:
         """Do nothing: the lock of the file excludes other workers."""
