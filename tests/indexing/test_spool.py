@@ -125,7 +125,7 @@ def test_only_some_documents_are_in_memory(open_index, tmp_path, monkeypatch, in
 
 
 def test_the_queue_is_read_a_few_documents_at_a_time(open_index, monkeypatch, in_memory):
-    monkeypatch.setattr("e2graphrag_integrations.store.store._QUEUE_ROWS", 7)
+    monkeypatch.setattr("e2graphrag_integrations.store.store._TEXT_ROWS", 7)
     rag = open_index()
     rag.add(iter(MANY), wait=False)
     queue = read_queue(rag.store)

@@ -532,6 +532,25 @@ def test_verify_and_export_see_one_state_while_another_thread_writes(open_index,
     assert len(exports) <= 2
 
 
+def test_the_texts_of_documents_are_never_in_memory_together(open_index, monkeypatch):
+    rag, counts = open_index(), []
+    rag.add([SourceDocument(id_, f"{id_} met Anna.", metadata={"of": id_}) for id_ in "cabed"])
+    expected, read = rag.store.document_headers(), rag.store.database.read
+
+    def count(query, parameters=()):
+        rows = read(query, parameters)
+        if "* FROM documents" in query:
+            counts.append(len(rows))
+        return rows
+
+    monkeypatch.setattr("e2graphrag_integrations.store.store._TEXT_ROWS", 2)
+    monkeypatch.setattr(rag.store.database, "read", count)
+    assert rag.store.document_headers() == expected
+    assert [header.id for header in expected] == list("abcde")
+    assert counts == [2, 2, 1]
+    assert rag.store.document_headers(["d", "a", "d", "no"]) == [expected[0], expected[3]]
+
+
 def test_a_delete_counts_the_chunks_and_summaries_of_all_its_documents(open_index):
     rag = open_index(group_size=2)
     added = rag.add([numbered(12, "a"), numbered(9, "b", 100)])

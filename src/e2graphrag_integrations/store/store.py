@@ -69,8 +69,8 @@ _TAGS = "tags"
 _LEFTOVERS = "leftovers"
 """Manifest key that exists while the file may contain unused content."""
 
-_QUEUE_ROWS = 200
-"""Number of rows of the queue that are read at a time."""
+_TEXT_ROWS = 200
+"""Number of rows with the texts of documents that are read at a time."""
 
 QUEUE_MANIFEST = "waiting_with"
 """Manifest key for the settings and model fingerprints of the queued documents."""
@@ -85,6 +85,8 @@ _COUNT_NODES = "SELECT count(*), count(*) FILTER (WHERE level = 0) FROM nodes WH
 
 StampOf = Callable[[str], str | None]
 """Returns the stamp of a document by its id, or None if there is no such document."""
+
+_IDS = "SELECT id FROM documents"
 
 _NODES = "SELECT * FROM nodes {}"
 
@@ -341,8 +343,8 @@ class Store:
             yield from self._select(query, "id", ids)
             return
         ordered = [id_ for (id_,) in self.read("SELECT id FROM queue ORDER BY number, id")]
-        for start in range(0, len(ordered), _QUEUE_ROWS):
-            yield from self._select(query, "id", ordered[start : start + _QUEUE_ROWS])
+        for start in range(0, len(ordered), _TEXT_ROWS):
+            yield from self._select(query, "id", ordered[start : start + _TEXT_ROWS])
 
     # Cached content
 
@@ -654,14 +656,23 @@ class Store:
     def document_headers(self, ids: Sequence[str] | None = None) -> list[DocumentHeader]:
         """Return documents without their texts, ordered by id.
 
+        The texts are read for the checksums, but only a few at a time.
+
         Args:
             ids: Ids of the documents to return; None returns all documents.
 
         Raises:
             CorruptStoreError: If a row does not match its checksum.
         """
-        rows = self._select("SELECT * FROM documents {} ORDER BY id", "id", ids)
-        headers = (row_to_header(row, self.path) for row in rows)
+        if ids is None:
+            with self.read_transaction():
+                return self.document_headers([id_ for (id_,) in self.read(_IDS)])
+        headers = []
+        wanted = list(dict.fromkeys(ids))
+        for start in range(0, len(wanted), _TEXT_ROWS):
+            batch = wanted[start : start + _TEXT_ROWS]
+            rows = self._select("SELECT * FROM documents {}", "id", batch)
+            headers += [row_to_header(row, self.path) for row in rows]
         return sorted(headers, key=lambda header: header.id)
 
     def _select(self, query: str, column: str, keys: Collection[Any] | None) -> Iterator[Any]:
