@@ -27,6 +27,7 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
 )
 from e2graphrag_integrations.options import grouped
+from e2graphrag_integrations.portability.copying import copy_store
 from e2graphrag_integrations.portability.verify import verify_store
 from e2graphrag_integrations.store import connection
 from e2graphrag_integrations.store import rows as rows_module
@@ -642,6 +643,28 @@ def test_a_file_that_is_open_is_not_replaced(tmp_path, open_index, index_file, w
         (tmp_path / "target.e2g-wal").unlink(missing_ok=True)  # of the deleted file
         work()
         assert open_index(target).document_ids == rag.document_ids
+
+
+@pytest.mark.parametrize("through_rows", [False, True])
+def test_a_file_that_is_opened_during_a_copy_is_not_replaced(
+    tmp_path, open_index, index_file, monkeypatch, through_rows
+):
+    target = tmp_path / "target.e2g"
+    open_index(target).close()
+    holders = []
+
+    def open_target(_):
+        holders.append(open_index(target))
+        holders[0].add(numbered(3))
+
+    monkeypatch.setattr("e2graphrag_integrations._utils.new_path.sync_file", open_target)
+    with open_index(index_file) as rag:
+        copy = partial(copy_store, rag.store, replace=True) if through_rows else rag.copy_to
+        with pytest.raises(StoreError, match="it is open"):
+            copy(str(target))
+    assert holders[0].document_ids == [numbered(3).id]
+    assert holders[0].verify().ok
+    assert not list(tmp_path.glob("*.new-*"))
 
 
 def test_closing_a_replaced_index_loses_nothing_of_the_new_one(tmp_path, open_index, story):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -46,14 +46,17 @@ def move_to_new(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def new_path(target: Path, *, replace: bool = False) -> Iterator[Path]:
+def new_path(
+    target: Path, *, replace: bool = False, check: Callable[[], object] = lambda: None
+) -> Iterator[Path]:
     """Yield a temporary path in the same folder, which becomes the target after the block.
 
-    If the block raises, the temporary file or folder is removed.
+    If the block or `check` raises, the temporary file or folder is removed.
 
     Args:
         target: The file or folder to create.
         replace: Whether to replace an existing file.
+        check: Called directly before the temporary path becomes the target.
 
     Raises:
         InvalidInputError: If the target exists.
@@ -67,6 +70,7 @@ def new_path(target: Path, *, replace: bool = False) -> Iterator[Path]:
         yield temporary
         for file in sorted(temporary.iterdir()) if temporary.is_dir() else [temporary]:
             sync_file(file)
+        check()
         if replace:
             replace_file(temporary, target)
         else:

@@ -104,7 +104,7 @@ def new_index(target: str, *, replace: bool = False) -> Iterator[Store]:
         StoreError: If the target cannot be written, or is open.
     """
     check_no_log(target)
-    with new_path(Path(target), replace=replace) as temporary:
+    with new_path(Path(target), replace=replace, check=lambda: check_no_log(target)) as temporary:
         try:
             with contextlib.closing(Store(temporary)) as store:
                 yield store

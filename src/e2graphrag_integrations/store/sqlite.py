@@ -428,12 +428,13 @@ class SQLiteDatabase:
         """Copy the current state to a different file, atomically.
 
         Raises:
-            StoreError: If the copy cannot be written.
+            StoreError: If the copy cannot be written, or the file was opened meanwhile.
         """
         from e2graphrag_integrations._utils.new_path import new_path
 
+        new = new_path(Path(path), replace=True, check=lambda: check_no_log(str(path)))
         try:
-            with new_path(Path(path), replace=True) as temporary, self._read_lock:
+            with new as temporary, self._read_lock:
                 db = self._reader()
                 self._check_identity()
                 db.execute("VACUUM INTO ?", (str(temporary.absolute()),))
