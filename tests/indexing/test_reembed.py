@@ -25,6 +25,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     SettingsMismatchError,
     StoppedError,
+    StoreError,
 )
 from fakes import STORY, CountingExtractor, CountingLLM, FailingEmbedder, NameExtractor
 from strategies import examples
@@ -115,6 +116,20 @@ def test_a_failed_run_changes_nothing_and_its_vectors_are_reused(rag, open_index
     assert rag.verify().ok
     rag.close()
     assert answers(open_index(path, embedder=SMALL)) == found
+
+
+def test_an_undo_that_fails_does_not_hide_the_error_of_the_run(rag, monkeypatch):
+    def note(store, embedder, progress, writer):
+        if writer is None:
+            raise StoreError("cannot write")
+
+    class Broken(HashingEmbedder):
+        def embed(self, texts):
+            raise RuntimeError("no memory")
+
+    monkeypatch.setattr("e2graphrag_integrations.indexing.reembed.note_reembedding", note)
+    with pytest.raises(EmbeddingError, match="no memory"):
+        rag.reembed(Broken(96))
 
 
 class Stopping(HashingEmbedder):

@@ -7,6 +7,7 @@ interrupted one has cached. Nothing is extracted or summarized.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError
+from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError, StoreError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.reindex import batches
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
@@ -115,8 +116,9 @@ class _Noted:
             self._listener(progress)
 
     def end(self) -> None:
-        """Note that the run has ended before its vectors were used."""
-        note_reembedding(self._store, self._embedder, self._progress, None)
+        """Note that the run has ended before its vectors were used, unless the store fails."""
+        with contextlib.suppress(StoreError):  # would hide the error that ended the run
+            note_reembedding(self._store, self._embedder, self._progress, None)
 
 
 def reembed_documents(
