@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sqlite3
+from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
 
@@ -13,7 +15,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     StoreLockedError,
 )
-from e2graphrag_integrations.store.connection import connect, translate_error
+from e2graphrag_integrations.store.connection import connect, file_uri, translate_error
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,23 @@ def test_a_connection_that_cannot_be_opened_raises_nothing_when_it_is_dropped(tm
     with pytest.raises(sqlite3.OperationalError, match="unable to open"):
         connect(str(tmp_path / "deleted.e2g"), timeout=1)
     gc.collect()  # the tests turn what `__del__` raises into an error
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        (PureWindowsPath(r"\\server\share\a b.e2g"), "file:////server/share/a%20b.e2g"),
+        (PureWindowsPath(r"C:\a.e2g"), "file:///C:/a.e2g"),
+        (PurePosixPath("/a?b.e2g"), "file:///a%3Fb.e2g"),
+    ],
+)
+def test_the_uri_of_a_file_never_names_a_host(path, uri):
+    assert file_uri(path) == uri
+
+
+def test_sqlite_opens_a_path_after_an_empty_host(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as db:
+        db.execute("CREATE TABLE a (b)")
+    uri = (tmp_path / "a.db").as_uri().replace("file:///", "file:////")
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+        assert db.execute("SELECT count(*) FROM a").fetchone() == (0,)

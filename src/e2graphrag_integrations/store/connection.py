@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
@@ -53,9 +53,9 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
         )
     if is_read_only(path):
         # In WAL mode, even a reader writes a file next to the index. `immutable` avoids that.
-        target, is_uri = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1", True
+        target, is_uri = f"{file_uri(Path(path).absolute())}?mode=ro&immutable=1", True
     elif path != MEMORY and not create:
-        target, is_uri = f"{Path(path).absolute().as_uri()}?mode=rw", True
+        target, is_uri = f"{file_uri(Path(path).absolute())}?mode=rw", True
     return sqlite3.connect(
         target,
         timeout=timeout,
@@ -64,6 +64,12 @@ def connect(path: str, timeout: float, *, create: bool = False) -> sqlite3.Conne
         uri=is_uri,
         factory=_Connection,
     )
+
+
+def file_uri(path: PurePath) -> str:
+    """Return the URI of an absolute path for SQLite, which refuses the name of a host in it."""
+    uri = path.as_uri()
+    return uri if uri.startswith("file:///") else uri.replace("file://", "file:////", 1)
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
