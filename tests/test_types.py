@@ -50,6 +50,7 @@ def test_any_text_is_stored_unchanged(text):
         ({"id": " \n"}, "id must be a non-empty string"),
         ({"id": 3}, "not 3"),
         ({"id": "\ud800"}, "id of document"),
+        ({"id": "é" * 500 + "a"}, "has 1,001 bytes in UTF-8, but at most 1,000 .* shorter one"),
         ({"text": None}, "text of document 'd' must be a string, not NoneType"),
         ({"text": b"abc"}, "not bytes"),
         ({"text": "ab\ud800"}, "lone surrogate at character 2"),

@@ -60,12 +60,16 @@ class Segment(NamedTuple):
     metadata: Mapping[str, Any]
 
 
+_MAX_ID_BYTES = 1000
+"""Maximum size of an id: an index of Postgres accepts no keys above about 2,700 bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
     """A document to index.
 
     Args:
-        id: Non-empty id, unique within the index.
+        id: Non-empty id of at most 1,000 bytes in UTF-8, unique within the index.
         text: The full text, to which all spans in results refer.
         title: Title, which is prefixed to each window for embedding and BM25 and is not part of any
             span.
@@ -100,6 +104,11 @@ class SourceDocument:
             ("title", "" if self.title is None else self.title),
         ):
             check_text(f"{name} of document {self.id!r}", value)
+        if (size := len(self.id.encode())) > _MAX_ID_BYTES:
+            raise InvalidInputError(
+                f"the id of a document has {size:,} bytes in UTF-8, but at most {_MAX_ID_BYTES:,} "
+                f"are allowed: use a shorter one, such as a hash of it, for {short_repr(self.id)}"
+            )
         # Copy, so that later changes by the caller cannot bypass validation.
         object.__setattr__(self, "metadata", _plain(self.metadata, f"document {self.id!r}"))
         try:

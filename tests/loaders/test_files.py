@@ -162,6 +162,19 @@ def test_the_reason_for_a_skipped_file_says_how_to_read_it(tmp_path: Path):
     ]
 
 
+def test_a_file_whose_path_is_too_long_for_an_id_is_skipped(tmp_path: Path):
+    deep = tmp_path.joinpath(*["x" * 250] * 4)
+    deep.mkdir(parents=True)
+    (deep / "a.txt").write_text("Anna.")
+    (tmp_path / "b.txt").write_text("Bert.")
+    skipped: list[SkippedFile] = []
+    assert [d.id for d in read_documents(tmp_path, on_skip=skipped.append)] == ["b.txt"]
+    [file] = skipped
+    assert file.path == deep / "a.txt"
+    assert "a.txt cannot be a document: the id of a document has 1,009 bytes" in file.reason
+    assert [d.id for d in read_documents(deep)] == ["a.txt"]
+
+
 def test_folders_whose_files_are_not_found_are_reported(tmp_path: Path, monkeypatch):
     folder = tmp_path / "given"
     for name in ("given/real/b.txt", "given/locked/c.txt", "outside/d.txt"):

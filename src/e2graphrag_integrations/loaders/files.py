@@ -338,6 +338,10 @@ def _read(
         data = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
     try:
         return reader(document_id, data, budget)
+    except UnreadableFileError:
+        raise
+    except InvalidInputError as error:  # for example, the path is too long for an id
+        raise UnreadableFileError(f"{budget.origin} cannot be a document: {error}") from error
     except ImportError as error:
         raise MissingDependencyError(
             f"{budget.origin} needs the package {error.name}: "
