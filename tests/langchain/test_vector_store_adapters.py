@@ -33,6 +33,7 @@ from e2graphrag_integrations.langchain.vector_store_adapters import (
     adapt_vector_store,
 )
 from e2graphrag_integrations.options import Options, grouped
+from e2graphrag_integrations.snapshot import incremental
 from e2graphrag_integrations.store.tables.mirrored_vectors import read_mirrored
 from fakes import STORY, NameExtractor
 
@@ -188,6 +189,24 @@ def test_deleting_a_document_removes_its_vectors(store, documents):
     adapter = adapt_vector_store(store)
     assert adapter.missing(sorted(after)) == []
     assert set(adapter.missing(sorted(before))) == before - after
+
+
+def test_a_vector_store_follows_small_changes_of_a_large_index(documents, monkeypatch):
+    monkeypatch.setattr(incremental, "_MIN_SEGMENTED", 1)
+    monkeypatch.setattr(incremental, "_MIN_KEPT", 0.0)
+    store = in_memory()
+    plain = E2GraphRAGIndex.from_documents(documents, **grouped(OPTIONS))
+    index = E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
+    new = Document(id="c", page_content="Anna met Hugo.", metadata={"source": "c", "year": 1901})
+    for each in (plain, index):
+        each.invoke("x")  # loads the words, which a segment needs
+        each.delete(["a"])
+        each.add_documents([new])
+    assert index.rag._session._generations.newest().base.has_segments
+    assert {entry["metadata"]["e2_source_id"] for entry in store.store.values()} == {"b", "c"}
+    assert set(store.store) == vector_ids(index, store)
+    expected = results(plain, filter={"year": 1901})
+    assert results(index, store_filter=STORE_FILTERS["memory"]) == expected
 
 
 @pytest.mark.fast_cases(5)  # of which two have the usual metric

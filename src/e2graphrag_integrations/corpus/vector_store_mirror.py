@@ -7,7 +7,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,18 @@ from e2graphrag_integrations.pages import (
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters.where import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.search.external import VectorStoreSearch
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.mirrored_vectors import put_mirrored, read_mirrored
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.search.dense import DenseIndex
+    from e2graphrag_integrations.search.segmented import SegmentedIndex
+
+    OwnVectors = DenseIndex | SegmentedIndex
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Namespace of the vector ids. A new value would orphan all copied vectors."""
@@ -138,7 +144,12 @@ class VectorStoreMirror:
         def mask(snapshot: Snapshot) -> NDArray[np.bool_]:
             allowed = np.zeros(len(snapshot.nodes.ids), dtype=np.bool_)
             dense = snapshot.dense
-            if isinstance(dense, VectorStoreSearch) and len(dense.ids):
+            if not isinstance(dense, VectorStoreSearch):
+                raise StoreError(
+                    f"store_filter cannot be applied: {self._name} does not have the vectors of "
+                    "the index; build it again"
+                )
+            if len(dense.ids):
                 any_vector = np.zeros(int(snapshot.made_with["dimension"]), dtype=np.float32)
                 any_vector[0] = 1
                 rows = {id_: row for row, id_ in enumerate(dense.ids)}
@@ -159,9 +170,9 @@ class VectorStoreMirror:
         Raises:
             StoreError: If the vector store failed.
         """
-        dense = snapshot.dense
-        if not isinstance(dense, DenseIndex):
-            return dense
+        dense = snapshot.own_vectors
+        if dense is None:
+            return snapshot.dense
         ids = _vector_ids(snapshot, dense)
         hint = "the next search or build tries again"
         what = f"{self._name} could not be updated"
@@ -171,7 +182,7 @@ class VectorStoreMirror:
         return _MirrorSearch(self._adapter, self._name, ids, dense, documents)
 
     def _update(
-        self, snapshot: Snapshot, store: Store, dense: DenseIndex, ids: Sequence[str]
+        self, snapshot: Snapshot, store: Store, dense: OwnVectors, ids: Sequence[str]
     ) -> None:
         wanted = set(ids)
         recorded = read_mirrored(store, self._name)
@@ -210,7 +221,7 @@ class _MirrorSearch(VectorStoreSearch):
         adapter: MirrorStore,
         name: str,
         ids: Sequence[str],
-        dense: DenseIndex,
+        dense: OwnVectors,
         documents: Sequence[str],
     ) -> None:
         def query(vector: FloatArray, count: int, _: object) -> list[tuple[str, float]]:
@@ -233,7 +244,7 @@ class _MirrorSearch(VectorStoreSearch):
 
 
 def _entries(
-    snapshot: Snapshot, store: Store, dense: DenseIndex, ids: Sequence[str], rows: Sequence[int]
+    snapshot: Snapshot, store: Store, dense: OwnVectors, ids: Sequence[str], rows: Sequence[int]
 ) -> list[Entry]:
     """Return the vectors in some rows with the text of each vector's window."""
     node_rows = [int(dense.window_nodes[row]) for row in rows]
@@ -266,7 +277,7 @@ def _entry_metadata(snapshot: Snapshot, node: int) -> dict[str, Any]:
     return metadata | ({PAGE_ID: common[PAGE_ID]} if PAGE_ID in common else {})
 
 
-def _vector_ids(snapshot: Snapshot, dense: DenseIndex) -> list[str]:
+def _vector_ids(snapshot: Snapshot, dense: OwnVectors) -> list[str]:
     """Return a UUID for each vector, derived from its node, window number and value."""
     window_counts: dict[int, int] = {}
     ids = []

@@ -19,6 +19,7 @@ from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
 from e2graphrag_integrations.llama_index.storage.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.options import grouped
+from e2graphrag_integrations.snapshot import incremental
 from fakes import NameExtractor
 from llama_stores import (
     KINDS,
@@ -105,6 +106,22 @@ def test_results_equal_those_without_a_vector_store(kind, store_of, built, docum
         for id_ in ("story", "it's"):
             one.delete_ref_doc(id_)
     assert answers(index)[0] == answers(plain)[0]
+
+
+def test_a_vector_store_follows_small_changes_of_a_large_index(
+    store_of, built, documents, monkeypatch
+):
+    monkeypatch.setattr(incremental, "_MIN_SEGMENTED", 1)
+    monkeypatch.setattr(incremental, "_MIN_KEPT", 0.0)
+    index, plain = built(documents, store_of("faiss-map")), built(documents)
+    assert_same_answers(index, plain)
+    for one in (index, plain):
+        one.delete_ref_doc("other")
+        one.insert(Document(id_="new", text=f"Kit met {random_words(1)}."))
+    assert index.rag._session._generations.newest().base.has_segments
+    mirrored, vectors = stored(index)
+    assert mirrored == vectors
+    assert_same_answers(index, plain)
 
 
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant", "chroma-cosine"])
