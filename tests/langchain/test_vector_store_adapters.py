@@ -285,6 +285,42 @@ def test_a_vector_store_without_vector_search_is_rejected():
         adapt_vector_store(Keywords())
 
 
+class Similarities(Postgres):
+    """Returns similarities in [0, 1], as LangChain's Cassandra store does."""
+
+    def similarity_search_with_score_by_vector(self, embedding, k=4, filter=None):  # noqa: A002 - LangChain's name
+        found = super().similarity_search_with_score_by_vector(embedding, k, filter)
+        return [(document, 1 - distance / 2) for document, distance in found]
+
+
+class OwnVectors(Postgres):
+    """Embeds the texts itself."""
+
+    add_embeddings = property()
+
+    def add_texts(self, texts, metadatas, ids):
+        return self.inner.add_texts(texts, metadatas, ids=ids)
+
+
+@pytest.mark.parametrize("store_class", [Similarities, OwnVectors])
+def test_a_vector_store_that_would_rank_wrongly_is_refused(store_class, documents):
+    store = store_class(UNUSED_EMBEDDINGS)
+    message = f"{store_class.__name__} scores a vector of the index with the cosine .* or none"
+    with pytest.raises(InvalidInputError, match=message):
+        E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
+
+
+def test_a_vector_store_may_return_new_vectors_later(documents, monkeypatch):
+    store = Postgres(UNUSED_EMBEDDINGS)
+    search = "similarity_search_with_score_by_vector"
+    with monkeypatch.context() as patch:
+        patch.setattr(store, search, lambda *_, **__: [])
+        index = E2GraphRAGIndex.from_documents(
+            documents, **grouped({"vector_store": store, **OPTIONS})
+        )
+    assert results(index)[0]
+
+
 def test_milvus_is_rejected_before_a_file_is_created(tmp_path):
     class Milvus(Postgres):
         """Has the name and the methods of LangChain's Milvus store."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.validation import wrap_errors
-from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.errors import InvalidInputError, StoreError
 from e2graphrag_integrations.pages import (
     PAGE_ID,
     PAGE_KEYS,
@@ -44,6 +44,13 @@ _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 
 _BATCH_SIZE = 500
 """Number of vectors per call to the vector store."""
+
+_CHECKED = 100
+"""Number of vectors whose cosines from the vector store are compared with the exact ones."""
+
+_MAX_DIFFERENCE = 0.2
+"""Largest difference between these. Stores that compress vectors only estimate cosines; scores of
+another kind differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,7 @@ class VectorStoreMirror:
 
         Raises:
             StoreError: If the vector store failed.
+            InvalidInputError: If its scores are not the cosines of the vectors.
         """
         dense = snapshot.own_vectors
         if dense is None:
@@ -187,7 +195,8 @@ class VectorStoreMirror:
         wanted = set(ids)
         recorded = read_mirrored(store, self._name)
         # Other programs may have changed the vector store since its last use: check it once.
-        unverified = [] if self._is_verified else list(wanted & recorded)
+        was_verified = self._is_verified
+        unverified = [] if was_verified else list(wanted & recorded)
         lost = {id_ for batch in _batches(unverified) for id_ in self._adapter.missing(batch)}
         new = (wanted - recorded) | lost
         old = sorted(recorded - wanted)
@@ -201,7 +210,35 @@ class VectorStoreMirror:
             for batch in _batches(old):
                 self._adapter.delete(batch)
             put_mirrored(store, self._name, wanted)
+        if not was_verified and ids:
+            self._check_scores(dense, ids)
         self._is_verified = True
+
+    def _check_scores(self, dense: OwnVectors, ids: Sequence[str]) -> None:
+        """Compare scores of the vector store with exact cosines.
+
+        Frameworks do not say what the scores of a store mean, and some stores embed texts
+        themselves. What a store does not return yet cannot be compared.
+
+        Raises:
+            InvalidInputError: If they differ.
+        """
+        vector = dense.vectors[0]
+        scores = dict(self._adapter.query(vector, min(_CHECKED, len(ids))))
+        rows = np.asarray([row for row, id_ in enumerate(ids) if id_ in scores], dtype=np.int64)
+        if not len(rows):
+            return
+        exact = dense.cosines(vector, rows)
+        found = np.asarray([scores[ids[row]] for row in rows.tolist()])
+        worst = int(np.argmax(np.abs(found - exact)))
+        if abs(found[worst] - exact[worst]) <= _MAX_DIFFERENCE:
+            return
+        raise InvalidInputError(
+            f"{self._name} scores a vector of the index with the cosine {found[worst]:.2f} instead "
+            f"of {exact[worst]:.2f}, so it would rank wrongly: use a vector store that keeps the "
+            "vectors it is given and scores them by cosine distance, such as Qdrant or Chroma, or "
+            "none"
+        )
 
 
 _MIN_ALLOWED = 0.5

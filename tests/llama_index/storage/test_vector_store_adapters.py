@@ -124,6 +124,17 @@ def test_a_vector_store_follows_small_changes_of_a_large_index(
     assert_same_answers(index, plain)
 
 
+def test_a_vector_store_whose_scores_are_no_cosines_is_refused(built, documents):
+    class Distances(Plain):
+        def query(self, query, **kwargs):
+            found = super().query(query, **kwargs)
+            found.similarities = [1 - similarity for similarity in found.similarities]
+            return found
+
+    with pytest.raises(InvalidInputError, match="Distances scores a vector of the index with"):
+        built(documents, Distances())
+
+
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant", "chroma-cosine"])
 def test_an_entry_names_its_node_document_and_level(kind, store_of, built, documents):
     index = built(documents, store_of(kind))
