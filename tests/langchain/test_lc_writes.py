@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from langchain_core.documents import Document
@@ -116,6 +117,57 @@ def test_a_batch_that_raises_builds_nothing_and_can_be_built(lc_index_of, pages)
     with target.batch():  # writes after it build again
         pass
     target.upsert([Document("Zoe left.", id="zoe")])
+    assert target.rag.freshness().pending == 0
+
+
+def test_a_batch_collects_no_writes_of_other_threads(lc_index_of, pages):
+    target = lc_index_of(pages)
+    with ThreadPoolExecutor(1) as other, target.batch():
+        target.upsert([Document("Zoe built a mill.", id="own")])
+        other.submit(target.delete, [pages[0].id]).result(30)
+        assert pages[0].id not in {hit.metadata["e2_doc_id"] for hit in target.invoke("Ann")}
+        other.submit(target.upsert, [Document("Yan left.", id="other")]).result(30)
+        assert target.rag.freshness().pending == 0
+
+
+async def test_a_batch_that_fails_leaves_nothing_pending_of_other_tasks(lc_index_of, pages):
+    target = lc_index_of(pages)
+    entered, written = asyncio.Event(), asyncio.Event()
+
+    async def write_elsewhere():
+        await entered.wait()
+        await target.aupsert([Document("Yan left.", id="other")])
+        await target.adelete([pages[0].id])
+        written.set()
+
+    async def write_and_fail():
+        async with target.batch():
+            entered.set()
+            await written.wait()
+            raise ZeroDivisionError
+
+    other = asyncio.create_task(write_elsewhere())
+    with pytest.raises(ZeroDivisionError):
+        await write_and_fail()
+    await other
+    assert target.rag.freshness().pending == 0
+    assert pages[0].id not in {hit.metadata["e2_doc_id"] for hit in target.invoke("Ann")}
+
+
+async def test_a_batch_collects_writes_of_its_tasks_until_it_ends(lc_index_of, pages, reports):
+    target, ended = lc_index_of([]), asyncio.Event()
+
+    async def write_later():
+        await ended.wait()
+        await target.aupsert(pages[3:])
+
+    async with target.batch():
+        late = asyncio.create_task(write_later())
+        await asyncio.gather(target.aupsert(pages[:2]), target.aupsert(pages[2:3]))
+        assert reports == []
+    assert len(reports) == 1
+    ended.set()
+    await late
     assert target.rag.freshness().pending == 0
 
 

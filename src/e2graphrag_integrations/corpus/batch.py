@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from e2graphrag_integrations.corpus.corpus import Corpus
+from e2graphrag_integrations.corpus.corpus import CollectedWrites, Corpus
 
 
 class WriteBatch:
@@ -14,7 +14,8 @@ class WriteBatch:
 
     Inside the block, writes only store their changes, and questions are answered from what is
     built. If the block raises, nothing is built; the changes remain pending until the next build,
-    and what was deleted is found no more.
+    and what was deleted is found no more. Writes of other threads and tasks build as usual, except
+    those of tasks that the block has started.
 
     Args:
         corpus: The documents of the index.
@@ -24,17 +25,18 @@ class WriteBatch:
     def __init__(self, corpus: Corpus[Any], config: Any = None) -> None:
         self._corpus = corpus
         self._config = config
+        self._entered: list[CollectedWrites] = []
 
     def __enter__(self) -> Self:
         """Start to collect writes."""
-        self._corpus.collect_writes()
+        self._entered.append(self._corpus.collect_writes())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         """Build the index, unless an outer block still collects writes."""
-        if not self._corpus.stop_collecting():
+        if not self._corpus.stop_collecting(self._entered.pop()):
             return
         if kind is None:
             self._corpus.build(self._config)
@@ -49,7 +51,7 @@ class WriteBatch:
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         """Build the index like `__exit__`; the `llm` runs in the caller's event loop."""
-        if not self._corpus.stop_collecting():
+        if not self._corpus.stop_collecting(self._entered.pop()):
             return
         if kind is None:
             await self._corpus.abuild(self._config)

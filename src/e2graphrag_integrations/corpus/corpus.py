@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -78,6 +79,27 @@ class _IndexedPages:
     owners: Mapping[str, tuple[str, ...]]
 
 
+@dataclass(eq=False, slots=True)
+class CollectedWrites:
+    """A block that collects writes.
+
+    Attributes:
+        outer: The block around it, if there is one.
+        is_open: False after its end; a task that was started in it may continue.
+    """
+
+    outer: CollectedWrites | None
+    is_open: bool = True
+
+    @property
+    def innermost_open(self) -> CollectedWrites | None:
+        """The block itself or the nearest one around it that is open."""
+        block: CollectedWrites | None = self
+        while block is not None and not block.is_open:
+            block = block.outer
+        return block
+
+
 class Corpus(Generic[D]):
     """The documents in an index and the builds that index them; thread-safe.
 
@@ -118,7 +140,8 @@ class Corpus(Generic[D]):
         self._show_progress = writes.show_progress
         self._has_warned = False
         self._has_logged_groups = False
-        self._collecting = 0  # number of blocks that collect writes
+        # The block around the running code. Other threads and tasks must not wait for its end.
+        self._block = ContextVar[CollectedWrites | None]("collected writes", default=None)
         self._build_lock = process_lock()
         self._build_loop: asyncio.AbstractEventLoop | None = None  # used by the running abuild
         # Guards the attributes below. Never held during a model call.
@@ -157,7 +180,7 @@ class Corpus(Generic[D]):
             ids += self.store(batch)
             if not wait:
                 self.enqueue()
-            elif error is None and self._max_llm_calls is None and not self._collecting:
+            elif error is None and self._max_llm_calls is None and self._open_block is None:
                 try:
                     self.build()
                 except IndexingError as failure:
@@ -165,7 +188,7 @@ class Corpus(Generic[D]):
         if error is not None:
             raise error
         is_limited = self._max_llm_calls is not None  # the limit is for all batches together
-        if wait and is_limited and not self._collecting:
+        if wait and is_limited and self._open_block is None:
             self.build()
         return ids
 
@@ -178,14 +201,14 @@ class Corpus(Generic[D]):
         batches = self._batches(documents)
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             ids += await asyncio.to_thread(self.store, batch)
-            if error is None and self._max_llm_calls is None and not self._collecting:
+            if error is None and self._max_llm_calls is None and self._open_block is None:
                 try:
                     await self.abuild()
                 except IndexingError as failure:
                     error = failure
         if error is not None:
             raise error
-        if self._max_llm_calls is not None and not self._collecting:
+        if self._max_llm_calls is not None and self._open_block is None:
             await self.abuild()
         return ids
 
@@ -234,7 +257,7 @@ class Corpus(Generic[D]):
     @property
     def builds_writes(self) -> bool:
         """Whether a write is followed by a build."""
-        return self.auto_build and not self._collecting
+        return self.auto_build and self._open_block is None
 
     def has_unbuilt(self) -> bool:
         """Return whether documents are pending that are not in the queue for workers."""
@@ -242,16 +265,26 @@ class Corpus(Generic[D]):
             self._refresh()
             return bool(self._pending) and not self._pending.keys() <= self.rag.queued_ids()
 
-    def collect_writes(self) -> None:
-        """Only store changes, until `stop_collecting` is called as often as this method."""
-        with self._lock:
-            self._collecting += 1
+    def collect_writes(self) -> CollectedWrites:
+        """Only store the changes of this thread or task, and of tasks that it starts.
 
-    def stop_collecting(self) -> bool:
-        """Return whether no other caller collects writes, so that they must be built."""
-        with self._lock:
-            self._collecting -= 1
-            return not self._collecting
+        Returns:
+            The block, for `stop_collecting`.
+        """
+        block = CollectedWrites(self._open_block)
+        self._block.set(block)
+        return block
+
+    def stop_collecting(self, block: CollectedWrites) -> bool:
+        """Return whether no block around this one collects writes, so that they must be built."""
+        block.is_open = False
+        return block.innermost_open is None
+
+    @property
+    def _open_block(self) -> CollectedWrites | None:
+        """The innermost block that collects the writes of the running code, if there is one."""
+        block = self._block.get()
+        return None if block is None else block.innermost_open
 
     def store(self, documents: Sequence[D | Page], removed: Sequence[str] = ()) -> list[str]:
         """Store documents, replacing those with the same ids, and return the ids.
@@ -317,7 +350,7 @@ class Corpus(Generic[D]):
             for id_ in deleted:
                 del self._sources[id_]
                 self._owners.pop(id_, None)
-        if not self._collecting:  # otherwise, the build deletes them after it used their cache
+        if self._open_block is None:  # otherwise, the build deletes them after it used their cache
             self.drop_deleted(keep_rest=self.auto_build)
         return deleted
 
