@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from e2graphrag_integrations.corpus.trees import page_tree
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.conversion import LangChainDocuments, to_page, user_filter
 from e2graphrag_integrations.pages import PAGE_ID, user_metadata
+from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from strategies import examples, texts
 
 quick = examples(150)
@@ -172,3 +174,20 @@ def test_filters_see_the_users_keys():
     visible = {"document_id": 1, "page": 2, PAGE_ID: "p", "e2_source_id": "s"}
     assert user_filter(lambda metadata: metadata == visible)(record)
     assert user_filter({"document_id": "s"})({"document_id": "s", "kind": "tale"})
+
+
+@pytest.mark.parametrize("key", ["source", "document_id", PAGE_ID, "e2_source_id", "kind"])
+@pytest.mark.parametrize("condition", ["a", "p", {"$ne": "a"}, {"$exists": False}, {"$in": ["x"]}])
+def test_a_filter_of_all_records_equals_that_of_each(key, condition):
+    values = [
+        {"document_id": "a"},
+        {"document_id": "b", "source": "x", "kind": "x"},
+        {"document_id": "s", PAGE_ID: "p"},
+        {"document_id": "s", PAGE_ID: "a", "source": "a", "e2_user_document_id": "a"},
+    ]
+    rows = np.arange(len(values))
+    records = MetadataRecords(values, rows, rows + 1, rows)
+    for where in ({key: condition}, {"$not": {key: condition, "kind": "x"}}):
+        each = user_filter(where)
+        expected = [each(record) for record in values]
+        assert each.for_records(records).mask(records).tolist() == expected

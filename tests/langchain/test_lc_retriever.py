@@ -800,8 +800,29 @@ async def test_the_index_accepts_the_retrievers_call_options(lc_index_of, pages)
 
 
 @pytest.mark.parametrize(
-    ("where", "levels"), [({"e2_level": 0}, {0}), ({"e2_kind": "summary"}, {1})]
+    ("where", "levels"),
+    [
+        ({"e2_level": 0}, {0}),
+        ({"e2_kind": "summary"}, {1}),
+        ({"$not": {"e2_kind": "summary"}}, {0}),
+    ],
 )
 def test_a_filter_can_select_chunks_or_summaries(lc_index_of, pages, where, levels):
-    retriever = lc_index_of(pages).as_retriever(k=50, mode="global", filter=where)
+    index = lc_index_of(pages)
+    retriever = index.as_retriever(k=50, mode="global", filter=where)
     assert {document.metadata["e2_level"] for document in retriever.invoke(QUERY)} == levels
+    index.rag.add(SourceDocument("other", "Ida met Joe in Lima. " * 8))  # without LangChain
+    found = retriever.invoke(QUERY)
+    assert {document.metadata["e2_level"] for document in found} == levels
+    assert "other" in {document.metadata["e2_source_id"] for document in found}
+
+
+def test_a_filter_finds_a_chunk_of_two_pages_beside_documents_of_the_engine(lc_index_of, pages):
+    index = lc_index_of(pages[:2], chunk_size=60)
+    index.rag.add(SourceDocument("other", "Ida met Joe in Lima."))
+    for page in pages[:2]:
+        where = {"e2_doc_id": page.id, "source": page.metadata["source"]}
+        [found] = index.as_retriever(k=9, filter=where).invoke(QUERY)
+        assert found.metadata["e2_doc_ids"] == [pages[0].id, pages[1].id]
+    [found] = index.as_retriever(k=9, filter={"e2_doc_id": "other"}).invoke(QUERY)
+    assert found.metadata["source"] == "other"

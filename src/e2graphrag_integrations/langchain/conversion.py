@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -21,7 +21,14 @@ from e2graphrag_integrations.indexing.grouping import START, marked, position_ke
 from e2graphrag_integrations.indexing.scope_keys import scoped_tree_name
 from e2graphrag_integrations.options import TreePer
 from e2graphrag_integrations.pages import DOCUMENT_ID, PAGE_ID, SOURCE_ID, user_metadata
-from e2graphrag_integrations.retrieval.filters.tree import Filter
+from e2graphrag_integrations.retrieval.filters.tree import (
+    MISSING,
+    Filter,
+    Group,
+    KeyCondition,
+    Not,
+    Part,
+)
 from e2graphrag_integrations.retrieval.filters.where import NodeMask, Predicate, compile_where
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.store.records import canonical_json
@@ -157,19 +164,40 @@ class _UserFilter:
         return self.predicate(_visible_metadata(record))
 
     def for_records(self, records: MetadataRecords) -> Predicate:
-        """Return a filter that need not convert each record, if all come from LangChain."""
+        """Return a filter that need not convert each record, unless it is a function."""
+        if not isinstance(self.predicate, Filter):
+            return self.__call__
         ids, row_of_record = records.column(PAGE_ID, _MISSING)
         has_no_id = np.asarray([id_ is _MISSING for id_ in ids], dtype=np.bool_)[row_of_record]
-        if isinstance(self.predicate, Filter) and not has_no_id[records.indices].any():
-            return self.predicate.rename_keys(_stored_key)
-        return self.__call__
+        used = np.unique(records.indices)
+        foreign = {records.values[row][DOCUMENT_ID] for row in used[has_no_id[used]].tolist()}
+        return self.predicate.with_conditions(lambda one: _on_stored(one, foreign))
 
 
-def _stored_key(key: str) -> str:
-    """Return the stored key of a key in the metadata of retrieved documents."""
+def _on_stored(condition: KeyCondition, foreign: Collection[str]) -> Part:
+    """Return a condition on stored records for one on the metadata of retrieved documents.
+
+    Args:
+        condition: The condition.
+        foreign: Ids of the documents that were indexed without LangChain.
+    """
+    key, of_document = condition.key, replace(condition, key=DOCUMENT_ID)
     if key == SOURCE_ID:
-        return DOCUMENT_ID
-    return key if key == PAGE_ID else stored_key(key)
+        return of_document
+    own = replace(condition, key=key if key == PAGE_ID else stored_key(key))
+    if not foreign or key not in (PAGE_ID, DOCUMENT_ID, "source"):
+        return own
+    # Foreign documents show their id under these keys, unless they have a value of their own.
+    has_own = KeyCondition(own.key, [lambda value: value is not MISSING])
+    is_foreign = KeyCondition(DOCUMENT_ID, [foreign.__contains__])
+    shows_id = Group((is_foreign, Not(has_own)), needs_all=True)
+    return Group(
+        (
+            Group((shows_id, of_document), needs_all=True),
+            Group((Not(shows_id), own), needs_all=True),
+        ),
+        needs_all=False,
+    )
 
 
 def _visible_metadata(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def _allowed_by_filter(records: MetadataRecords, predicate: Filter) -> NDArray[n
 
 def _touching(records: MetadataRecords, predicate: Filter) -> NDArray[np.bool_]:
     """Return the nodes of which one page has the given id, and all text fulfills the rest."""
-    parts = _separate(predicate, frozenset({*PAGE_KEYS, PAGE_ID}))
+    # All pages of a node are in one document, so its id is a condition of either kind.
+    parts = _separate(predicate, frozenset({*PAGE_KEYS, PAGE_ID}), frozenset({records.id_key}))
     if parts is None:
         return np.zeros(len(records.starts), dtype=np.bool_)
     on_pages, on_rest = parts
@@ -195,9 +196,16 @@ def _undecided(records: MetadataRecords, mask: NDArray[np.bool_]) -> IntArray:
 
 
 def _separate(
-    predicate: Filter, page_keys: frozenset[str] = frozenset(PAGE_KEYS)
+    predicate: Filter,
+    page_keys: frozenset[str] = frozenset(PAGE_KEYS),
+    common_keys: frozenset[str] = frozenset(),
 ) -> tuple[Filter, Filter] | None:
     """Return conditions on page keys and conditions on other keys, which must all hold.
+
+    Args:
+        predicate: The filter.
+        page_keys: The page keys.
+        common_keys: Keys with the same value on all pages of a node.
 
     Returns:
         None if a condition needs both kinds of keys.
@@ -209,10 +217,10 @@ def _separate(
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if part.keys <= page_keys:
-            on_pages.append(part)
-        elif not part.keys & page_keys:
+        if not part.keys & page_keys:
             on_rest.append(part)
+        elif part.keys <= page_keys | common_keys:
+            on_pages.append(part)
         elif isinstance(part, Group) and part.needs_all:
             mixed += part.parts
         else:
