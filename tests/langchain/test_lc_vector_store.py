@@ -10,9 +10,11 @@ import pytest
 from langchain_classic.retrievers import ParentDocumentRetriever
 from langchain_classic.storage import InMemoryStore
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
+from e2graphrag_integrations import HashingEmbedder
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
@@ -72,6 +74,24 @@ def test_mmr_by_vector_prefers_texts_that_differ(lc_index_of):
 def test_a_vector_of_another_shape_raises(store, vector):
     with pytest.raises(InvalidInputError, match="vector"):
         store.similarity_search_by_vector(vector)
+
+
+@pytest.mark.parametrize("kind", ["int8", "store"])
+def test_a_vector_of_another_shape_raises_in_any_vector_index(lc_index_of, kind):
+    vectors = kind if kind == "int8" else InMemoryVectorStore(DeterministicFakeEmbedding(size=256))
+    store = lc_index_of([Document(TEXTS[0])], vector_store=vectors)
+    with pytest.raises(InvalidInputError, match=r"has the shape \(1,\): pass 256"):
+        store.similarity_search_by_vector([1.0])
+
+
+def test_a_search_by_vector_finds_only_chunks_and_embeds_nothing(lc_index_of, pages, monkeypatch):
+    store = lc_index_of(pages)
+    vector = store.embeddings.embed_query("Who mended the mill?")
+    chunks = [one for one in store.invoke("Anna", k=100) if one.metadata["e2_level"] == 0]
+    monkeypatch.setattr(HashingEmbedder, "embed_query", None)
+    found = store.similarity_search_by_vector(vector, k=100)
+    assert {one.id for one in found} == {one.id for one in chunks}
+    assert store.similarity_search_by_vector([0.0] * len(vector)) == []
 
 
 def test_search_returns_documents_for_every_type(store):

@@ -81,6 +81,7 @@ from e2graphrag_integrations.retrieval.results.context_size import (
     DEFAULT_BUDGET,
     token_budget_for,
 )
+from e2graphrag_integrations.retrieval.strategies.by_vector import VectorStrategy
 from e2graphrag_integrations.retrieval.strategies.hybrid import MAX_POOL
 from e2graphrag_integrations.retrieval.strategies.paper import PaperStrategy
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy, check_strategy
@@ -444,14 +445,16 @@ class E2GraphRAGRetriever(BaseRetriever):
         k, floor, threshold = option("k"), option("min_relevance"), option("score_threshold")
         k = None if k is None else check_int("k", k)
         check_threshold(threshold)
+        strategy = self._strategy(option)
         arguments: RetrieveArguments = {
             "k": k,
             "token_budget": token_budget_for(k, chosen["token_budget"]),
             "mode": option("mode"),
             "expand": option("expand"),
-            "strategy": self._strategy(option),
+            "strategy": strategy,
             "where": self._where(option("filter"), option("store_filter")),
-            "fill": True,
+            # The nodes nearest to the question are not those nearest to a vector.
+            "fill": not isinstance(strategy, VectorStrategy),
             "paths": option("paths"),
         }
         if floor is not None:

@@ -65,7 +65,7 @@ class VectorStrategy:
             vector = np.asarray(self.vector, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"the vector is no list of numbers: {error}") from error
-        expected = int(getattr(snapshot.dense, "dimension", 0)) or len(vector.ravel())
+        expected = int(snapshot.made_with.get("dimension", 0)) or len(vector.ravel())
         if vector.shape != (expected,) or not np.isfinite(vector).all():
             raise InvalidInputError(
                 f"the vector has the shape {vector.shape}: pass {expected:,} finite numbers, as "
