@@ -165,6 +165,23 @@ def test_the_last_document_with_a_repeated_id_wins(lc_index_of):
     assert index.ids() == ["1"]
 
 
+@pytest.mark.parametrize("ids", [["", "b"], [" ", "b"], [["a"], "b"]])
+def test_invalid_ids_are_refused_before_anything_is_stored(lc_index_of, ids):
+    index = lc_index_of([])
+    texts = ["Anna left.", "Bert stayed."]
+    with pytest.raises(InvalidInputError, match="id"):
+        index.add_documents([Document(text) for text in texts], ids=ids)
+    with pytest.raises(InvalidInputError, match="id"):
+        index.add_texts(texts, ids=ids)
+    assert index.ids() == []
+
+
+def test_numbers_as_ids_become_strings_as_in_a_document(lc_index_of):
+    index = lc_index_of([])
+    assert index.add_documents([Document("Anna left.")], ids=[1]) == ["1"]
+    assert index.delete(["1"])["num_deleted"] == 1
+
+
 @pytest.mark.parametrize("value", ["text", None, {"page_content": "x"}, SourceDocument("a", "b")])
 def test_only_documents_are_accepted(lc_index_of, value):
     index = lc_index_of([])

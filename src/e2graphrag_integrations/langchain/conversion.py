@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 from langchain_core.documents import Document
 
-from e2graphrag_integrations._utils.validation import no_json, plain_json, short_repr
+from e2graphrag_integrations._utils.validation import (
+    check_name,
+    no_json,
+    plain_json,
+    short_repr,
+)
 from e2graphrag_integrations.corpus.page import Page, page_parts, stored_key
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import START, marked, position_keys
@@ -74,7 +79,8 @@ def to_page(document: Any) -> Page:
     """Convert a document to a page; a document without an id gets a random UUID.
 
     Raises:
-        InvalidInputError: If `document` is not a `Document`, or its metadata is not JSON.
+        InvalidInputError: If `document` is not a `Document`, its id is blank, or its metadata is
+            not JSON.
     """
     if not isinstance(document, Document):
         raise InvalidInputError(
@@ -82,7 +88,8 @@ def to_page(document: Any) -> Page:
         )
     where = f"document {short_repr(document.page_content)}"
     metadata = plain_json(document.metadata, where, _as_string)
-    return Page(document.id or str(uuid.uuid4()), document.page_content, metadata)
+    id_ = str(uuid.uuid4()) if document.id is None else check_name(f"id of {where}", document.id)
+    return Page(id_, document.page_content, metadata)
 
 
 def problem_with_chunks(source: str, pages: Sequence[Page]) -> str | None:

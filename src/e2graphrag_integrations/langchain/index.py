@@ -696,9 +696,12 @@ def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Itera
     documents, ids = as_list(documents, "documents"), as_list(ids, "ids")
     if len(ids) != len(documents):
         raise InvalidInputError(f"documents has {len(documents)} items, but ids has {len(ids)}")
+    with typed_errors(ValidationError):
+        # A copy with other values does not validate them.
+        valid = [Document(page_content="", id=id_).id for id_ in ids]
     return [
         document.model_copy(update={"id": id_}) if isinstance(document, Document) else document
-        for document, id_ in zip(documents, ids, strict=True)
+        for document, id_ in zip(documents, valid, strict=True)
     ]
 
 
@@ -729,14 +732,15 @@ def _documents(
             raise InvalidInputError(f"texts has {len(texts)} items, but {name} has {len(values)}")
     for name, kind, values in (("texts", str, texts), ("metadatas", Mapping, metadatas or [])):
         check_items(name, values, kind)
-    return [
-        Document(
-            page_content=text,
-            metadata={} if metadatas is None else dict(metadatas[i]),
-            id=None if ids is None else ids[i],
-        )
-        for i, text in enumerate(texts)
-    ]
+    with typed_errors(ValidationError):
+        return [
+            Document(
+                page_content=text,
+                metadata={} if metadatas is None else dict(metadatas[i]),
+                id=None if ids is None else ids[i],
+            )
+            for i, text in enumerate(texts)
+        ]
 
 
 def _with_embedding(options: OpenOptions, embedding: Any) -> OpenOptions:
