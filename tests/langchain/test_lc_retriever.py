@@ -280,6 +280,13 @@ def test_a_path_is_opened_and_closed_by_the_retriever(file, monkeypatch):
         assert rag.stats().documents == 1
 
 
+def test_a_pickle_keeps_search_kwargs_that_were_changed_in_place(file):
+    with E2GraphRAGRetriever(file) as retriever:
+        retriever.search_kwargs["k"] = 1
+        with pickle.loads(pickle.dumps(retriever)) as other:  # noqa: S301 - our own
+            assert other.search_kwargs == {"k": 1}
+
+
 def test_a_path_must_lead_to_an_index_and_is_closed_after_an_error(file, tmp_path):
     for missing in (tmp_path / "no.e2g", "no.e2g"):
         with pytest.raises(InvalidInputError, match=r"no\.e2g is not a file"):

@@ -356,7 +356,9 @@ class E2GraphRAGRetriever(BaseRetriever):
         Raises:
             NotPicklableError: If a field cannot be pickled, such as a lambda as `filter`.
         """
-        fields = {name: getattr(self, name) for name in self.model_fields_set}
+        # Pydantic does not note a change of the mapping itself, as in search_kwargs["k"] = 3.
+        names = self.model_fields_set | {"search_kwargs"}
+        fields = {name: getattr(self, name) for name in names}
         index = fields.pop("index")
         check_fields(type(self).__name__, fields)
         if self._opened is not None and index is self._opened:
