@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from llama_index.core import Document, StorageContext
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.core.vector_stores import MetadataFilters
 
@@ -129,6 +130,15 @@ def test_a_query_engine_passes_the_options_of_the_retriever_and_rejects_others(i
         scope.as_query_engine(MockLLM(), where={"tenant": "b"})
     with pytest.raises(InvalidInputError, match="pass similarity_top_k to as_retriever"):
         scope.as_query_engine(MockLLM(), retriever=scope.as_retriever(), similarity_top_k=1)
+    manager = CallbackManager()
+    nodes = [IndexNode(index_id="inner", text="a map", obj=scope.as_retriever())]
+    engine = scope.as_query_engine(MockLLM(), objects=nodes, callback_manager=manager)
+    assert [*engine.retriever.object_map] == ["inner"]
+    assert engine.retriever.callback_manager is manager
+    retriever = scope.as_retriever()
+    assert scope.as_query_engine(MockLLM(), retriever=retriever, callback_manager=manager)
+    with pytest.raises(InvalidInputError, match="pass objects to as_retriever"):
+        scope.as_query_engine(MockLLM(), retriever=retriever, objects=nodes)
 
 
 def test_entities_of_a_scope_are_its_own(index):

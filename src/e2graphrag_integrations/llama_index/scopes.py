@@ -16,6 +16,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_ids
 from e2graphrag_integrations.llama_index.filters import user_predicate
 from e2graphrag_integrations.llama_index.options import (
+    EngineOptions,
     QueryEngineOptions,
     RetrieverOptions,
     llm_for_answers,
@@ -23,6 +24,9 @@ from e2graphrag_integrations.llama_index.options import (
 )
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index.storage.docstore import read_nodes
+
+_OF_ENGINES = {"callback_manager", "verbose"}
+"""Options that a retriever and an engine both have."""
 
 
 class ScopedIndex(DocumentScope):
@@ -59,21 +63,19 @@ class ScopedIndex(DocumentScope):
                 scope, or if it is given together with options of `as_retriever`.
         """
         reject_engine_options(options)
-        engine_options: dict[str, Any] = dict(options)
-        names = RetrieverOptions.__annotations__.keys() & engine_options.keys()
-        retriever_options: Any = {name: engine_options.pop(name) for name in names}
+        own: Any = {k: v for k, v in options.items() if k not in EngineOptions.__annotations__}
         if retriever is None:
-            retriever = self.as_retriever(**retriever_options)
-        elif retriever_options:
+            retriever = self.as_retriever(**own)
+        elif only_own := own.keys() - _OF_ENGINES:
             raise InvalidInputError(
-                f"retriever= is given: pass {', '.join(sorted(retriever_options))} to "
-                "as_retriever()"
+                f"retriever= is given: pass {', '.join(sorted(only_own))} to as_retriever()"
             )
         check_instance(
             "retriever", retriever, E2GraphRAGRetriever, "pass as_retriever() of this scope"
         )
         if retriever.searched_index is not self:
             raise InvalidInputError("retriever= must come from as_retriever() of this scope")
+        engine_options: Any = options  # it ignores those of the retriever
         return RetrieverQueryEngine.from_args(retriever, llm=llm_for_answers(llm), **engine_options)
 
     def get_nodes(self, node_ids: str | Sequence[str]) -> list[BaseNode]:
