@@ -20,7 +20,7 @@ from llama_index.core.postprocessor import PrevNextNodePostprocessor, Similarity
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle
-from llama_index.core.tools import RetrieverTool
+from llama_index.core.tools import RetrieverTool, ToolMetadata
 from llama_index.core.vector_stores import (
     FilterCondition,
     FilterOperator,
@@ -570,6 +570,11 @@ def test_what_a_path_opened_is_closed(faces):
     open_reader = E2GraphRAGRetriever(faces.rag)
     open_reader.close()
     assert open_reader.retrieve("Anna?")
+    choices = [ToolMetadata("names"), ToolMetadata("topics")]
+    with GraphProximitySelector(faces.path) as selector:
+        assert selector.select(choices, "Anna?").ind in (0, 1)
+    with pytest.raises(StoreError, match="closed"):
+        selector.select(choices, "Anna?")
 
 
 @pytest.mark.parametrize("name", ["none.e2g", "", ":memory:", "."])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Self, Unpack
 
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.prompts.mixin import PromptDictType
@@ -22,7 +22,7 @@ class GraphProximitySelector(BaseSelector):
     """Choose between two engines or retrievers by the route of the query; no LLM is called.
 
     Queries with the route `local` go to one choice, and queries with the route `global` go to the
-    other.
+    other. A selector of a path opens the index: use it as a context manager, or call `close`.
 
     Args:
         index: The index whose graph determines the route, as for `E2GraphRAGRetriever`.
@@ -42,9 +42,19 @@ class GraphProximitySelector(BaseSelector):
         global_index: int = 1,
         **options: Unpack[RetrieverOptions],
     ) -> None:
-        self._retriever = E2GraphRAGRetriever(index, **options)
         self._local_index = check_int("local_index", local_index, 0)
         self._global_index = check_int("global_index", global_index, 0)
+        self._retriever = E2GraphRAGRetriever(index, **options)  # last, as it may open the index
+
+    def close(self) -> None:
+        """Close the index if the selector opened it from a path or a URL; idempotent."""
+        self._retriever.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _get_prompts(self) -> PromptDictType:
         return {}
