@@ -11,6 +11,8 @@ from llama_index.core.postprocessor import PrevNextNodePostprocessor
 from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import NodeRelationship, TextNode
 from llama_index.core.storage.docstore import BaseDocumentStore, SimpleDocumentStore
+from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
+from llama_index.core.storage.kvstore import SimpleKVStore
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex
@@ -194,6 +196,20 @@ def test_other_indexes_keep_their_nodes_in_the_same_context(index_of, documents)
     assert len(before.as_retriever().retrieve("Kit?")) == 1
     index.close()
     assert len(listed.as_retriever().retrieve("Anna?")) == 1
+
+
+def test_a_docstore_keeps_its_names_of_collections(index_of, documents):
+    suffixes = ("node_collection_suffix", "ref_doc_collection_suffix", "metadata_collection_suffix")
+    names = {suffix: f"/own_{number}" for number, suffix in enumerate(suffixes)}
+    below = KVDocumentStore(SimpleKVStore(), "space", **names)
+    context = StorageContext.from_defaults(docstore=below)
+    listed = SummaryIndex.from_documents([Document(id_="b", text=STORY)], context)
+    first, second = (index_of([one], storage_context=context) for one in documents)
+    assert len(listed.as_retriever().retrieve("Anna?")) == 1
+    assert own_nodes(first) | own_nodes(second) < set(context.docstore.docs)
+    assert {"b", "story", "other"} <= set(context.docstore.get_all_ref_doc_info())
+    listed.insert(Document(id_="c", text="Kit met Lea."))
+    assert len(below.docs) == 2
 
 
 def test_a_context_shows_the_nodes_of_two_indexes(index_of, documents):

@@ -29,8 +29,13 @@ from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.strategy import Candidate
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
-_NODES, _DOCUMENTS = "/data", "/ref_doc_info"
-"""Ends of the names of the collections in which `KVDocumentStore` looks for nodes and documents."""
+_LAYOUT = (
+    "batch_size",
+    "node_collection_suffix",
+    "ref_doc_collection_suffix",
+    "metadata_collection_suffix",
+)
+"""Arguments of a `KVDocumentStore` that say where and how it writes."""
 
 
 class ReaderDocstore(SimpleDocumentStore):
@@ -61,8 +66,11 @@ class ReaderDocstore(SimpleDocumentStore):
         self.reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
+        layout = {} if below is None else {name: getattr(below, f"_{name}") for name in _LAYOUT}
+        nodes = _Nodes(reader, inner)
         # The class above would create a store of its own.
-        KVDocumentStore.__init__(self, _Nodes(reader, inner), namespace)
+        KVDocumentStore.__init__(self, nodes, namespace, **layout)
+        nodes.of_nodes, nodes.of_documents = self._node_collection, self._ref_doc_collection
 
     def to_dict(self) -> dict[str, Any]:
         """Return the docstore below, for `StorageContext.to_dict`.
@@ -122,7 +130,14 @@ def _documents_of(record: Mapping[str, Any], id_key: str) -> list[tuple[str, dic
 
 
 class _Nodes(BaseKVStore):
-    """The key-value store below the docstore."""
+    """The key-value store below the docstore.
+
+    Attributes:
+        of_nodes, of_documents: Names of the collections in which the docstore looks for nodes, and
+            for what is known of documents.
+    """
+
+    of_nodes = of_documents = ""
 
     def __init__(self, reader: IndexReader, inner: BaseKVStore | None) -> None:
         self._reader = reader
@@ -133,9 +148,9 @@ class _Nodes(BaseKVStore):
         """Return a node by id, or what is known of the document with an id."""
         own: dict[str, Any] | None = None
         with self._unless_closed():
-            if collection.endswith(_NODES):
+            if collection == self.of_nodes:
                 own = next((doc_to_json(node) for node in self._read([key])), None)
-            elif collection.endswith(_DOCUMENTS):
+            elif collection == self.of_documents:
                 own = copied(self._documents().get(key))
         return self._inner.get(key, collection) if own is None and self._inner else own
 
@@ -145,9 +160,9 @@ class _Nodes(BaseKVStore):
         if self._inner is not None:
             found = dict(self._inner.get_all(collection))
         with self._unless_closed():
-            if collection.endswith(_NODES):
+            if collection == self.of_nodes:
                 found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
-            elif collection.endswith(_DOCUMENTS):
+            elif collection == self.of_documents:
                 found |= copied(self._documents())
         return found
 
