@@ -98,6 +98,17 @@ def test_every_node_has_consistent_relationships(parser, document):
         assert not node.relationships[NodeRelationship.SOURCE].metadata
 
 
+async def test_links_to_neighbors_can_be_left_out(document):
+    sizes = {"chunk_size": 60, "chunk_overlap": 15, "group_size": 3}
+    parser = SummaryTreeNodeParser(**sizes, include_prev_next_rel=False, id_func=None)
+    linked = SummaryTreeNodeParser(**sizes).get_nodes_from_documents([document])
+    assert any(node.next_node for node in linked)
+    for nodes in (parser([document]), await parser.acall([document])):
+        assert [node.node_id for node in nodes] == [node.node_id for node in linked]
+        assert not any(node.next_node or node.prev_node for node in nodes)
+        assert any(node.parent_node for node in nodes)
+
+
 def test_chunks_have_document_offsets_and_uuids(parser, document):
     nodes = parser.get_nodes_from_documents([document])
     for node in nodes:
@@ -280,6 +291,8 @@ def test_empty_documents_give_no_nodes_and_one_chunk_no_summary(parser):
         ({"chunking": "x"}, "^chunking='x': input should be 'fixed' or 'content'$"),
         ({"tree_per": "x"}, "^tree_per='x' must be one of"),
         ({"llm": "x"}, "^llm='x': input should be"),
+        ({"id_func": lambda number, _: str(number)}, "^id_func has no effect"),
+        ({"include_metadata": False}, "^include_metadata=False has no effect"),
     ],
 )
 def test_an_invalid_field_raises_at_once(fields, message):

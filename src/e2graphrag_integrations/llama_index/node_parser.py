@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.bridge.pydantic import Field, SerializeAsAny, ValidationError
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import BaseNode, Document
+from llama_index.core.schema import BaseNode, Document, NodeRelationship
 from llama_index.core.utils import get_tqdm_iterable
 
 from e2graphrag_integrations._utils.concurrency import (
@@ -26,6 +26,7 @@ from e2graphrag_integrations._utils.typed_errors import checked_fields
 from e2graphrag_integrations._utils.validation import check_items
 from e2graphrag_integrations.corpus.page import Page, join_pages, sort_pages
 from e2graphrag_integrations.corpus.trees import check_tree_per, page_tree
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import may_share_chunk
 from e2graphrag_integrations.indexing.planning import plan_document
 from e2graphrag_integrations.indexing.stages.llm_calls import (
@@ -61,7 +62,7 @@ class SummaryTreeNodeParser(NodeParser):
     The result contains all chunks and summaries, with their SOURCE, PARENT, CHILD, PREVIOUS and
     NEXT relationships. The metadata keys `e2_level` (0 for chunks), `e2_kind` and `e2_tree` are
     hidden from embeddings and prompts. The ids are UUIDs derived from the text, so the same input
-    gives the same ids.
+    gives the same ids. `include_prev_next_rel=False` leaves out PREVIOUS and NEXT.
 
     Use the parser alone, in an `IngestionPipeline` (with `run`, `arun` or several workers), or
     with `get_leaf_nodes` and `AutoMergingRetriever`.
@@ -75,7 +76,8 @@ class SummaryTreeNodeParser(NodeParser):
     `E2GraphRAGIndex`, which adds the other pages of the file.
 
     Raises:
-        InvalidInputError: If a field is unknown or invalid, or an image has no text.
+        InvalidInputError: If a field is unknown, invalid or without effect here (`id_func`,
+            `include_metadata`), or an image has no text.
         LLMCallLimitError: If the summaries need more than `max_llm_calls` calls.
         SummaryError: If a summary fails; finished summaries remain in `summary_cache`.
     """
@@ -128,6 +130,17 @@ class SummaryTreeNodeParser(NodeParser):
                 super().__init__(**fields)
             self._settings()  # raises for a number out of range
             check_tree_per(self.tree_per)
+            if self.id_func is not type(self).model_fields["id_func"].default:
+                raise InvalidInputError(
+                    "id_func has no effect: the ids are derived from the texts, so that equal "
+                    "texts keep their ids; leave it out"
+                )
+            if not self.include_metadata:
+                raise InvalidInputError(
+                    "include_metadata=False has no effect: chunks keep the metadata of their "
+                    "documents; delete it from the nodes, or list the keys in "
+                    "excluded_embed_metadata_keys and excluded_llm_metadata_keys of the documents"
+                )
 
     @classmethod
     def class_name(cls) -> str:
@@ -161,6 +174,10 @@ class SummaryTreeNodeParser(NodeParser):
     ) -> list[BaseNode]:
         # The base class would link the last chunk to the first summary and search the document's
         # text for the summaries.
+        if not self.include_prev_next_rel:
+            for node in nodes:
+                node.relationships.pop(NodeRelationship.PREVIOUS, None)
+                node.relationships.pop(NodeRelationship.NEXT, None)
         return nodes
 
     def _settings(self) -> Settings:
