@@ -7,6 +7,7 @@ import copy
 import inspect
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -268,6 +269,7 @@ class EventRecorder(BaseEventHandler):
     """Records the retrieval events of the instrumentation."""
 
     events: list[Any] = []  # noqa: RUF012 - pydantic copies it
+    threads: set[int] = set()  # noqa: RUF012 - as above
 
     @classmethod
     def class_name(cls) -> str:
@@ -276,6 +278,7 @@ class EventRecorder(BaseEventHandler):
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
         if "Retriev" in event.class_name() or isinstance(event, E2RoutingEvent):
             self.events.append(event)
+            self.threads.add(threading.get_ident())
 
 
 @pytest.fixture
@@ -298,6 +301,7 @@ async def test_the_routing_event_is_sent_within_the_retrieval(
         "E2RoutingEvent",
         "RetrievalEndEvent",
     ]
+    assert recorder.threads == {threading.get_ident()}
     routing = recorder.events[1]
     assert routing.route == "local"
     assert routing.entities == ["anna", "bert"]

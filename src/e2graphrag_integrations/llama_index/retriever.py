@@ -307,13 +307,18 @@ class E2GraphRAGRetriever(BaseRetriever):
         return await asyncio.to_thread(self._search, _bundle(query), turns)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        turns = read_history(self._history)
-        return self._to_scored_nodes(self._search(query_bundle, turns))
+        nodes, event = self._shown(self._search(query_bundle, read_history(self._history)))
+        if event is not None:
+            dispatcher.event(event)
+        return nodes
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         turns = await aread_history(self._history)
         result = await asyncio.to_thread(self._search, query_bundle, turns)
-        return await asyncio.to_thread(self._to_scored_nodes, result)
+        nodes, event = await asyncio.to_thread(self._shown, result)
+        if event is not None:
+            dispatcher.event(event)  # its handlers belong to the event loop
+        return nodes
 
     def _search(self, bundle: QueryBundle, turns: tuple[Turn, ...]) -> RetrievalResult:
         # If the LLM of HyDE returns nothing, the bundle contains an empty text.
@@ -342,12 +347,12 @@ class E2GraphRAGRetriever(BaseRetriever):
             norm = float(np.linalg.norm(vector))
         return vector / norm if np.isfinite(norm) and norm > 0 else None
 
-    def _to_scored_nodes(self, result: RetrievalResult) -> list[NodeWithScore]:
-        """Return LlamaIndex nodes with scores, and emit the routing event."""
+    def _shown(self, result: RetrievalResult) -> tuple[list[NodeWithScore], E2RoutingEvent | None]:
+        """Return LlamaIndex nodes with scores, and the routing event if anything hears events."""
         ids = self._node_ids(result)
-        if hears_events(dispatcher):  # the ranked lists of the trace take a while
-            dispatcher.event(_routing_event(result, ids))
-        return scored_nodes(result, ids)
+        # The ranked lists of the trace take a while.
+        event = _routing_event(result, ids) if hears_events(dispatcher) else None
+        return scored_nodes(result, ids), event
 
     def _node_ids(self, result: RetrievalResult) -> NodeIds:
         """Return the ids of the user's nodes, if there are any in a result."""
