@@ -39,6 +39,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
 )
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from e2graphrag_integrations.llama_index import index as index_module
 from e2graphrag_integrations.llama_index.options import OpenOptions, VectorStoreIndexOptions
 from e2graphrag_integrations.options import grouped
 from e2graphrag_integrations.tree import level_sizes
@@ -712,6 +713,19 @@ def test_a_context_shows_the_newest_handle_of_an_index(index_of, documents):
 
 
 # Async
+
+
+async def test_a_new_index_is_opened_outside_the_event_loop(documents, monkeypatch):
+    threads, opened = [], index_module.open_corpus
+
+    def open_corpus(*arguments, **options):
+        threads.append(threading.get_ident())
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(index_module, "open_corpus", open_corpus)
+    (await E2GraphRAGIndex.afrom_documents(documents, **grouped(MODELS))).close()
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
 
 
 async def test_async_methods_build_the_same_index_as_sync_methods(index_of, documents):

@@ -357,8 +357,8 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Build an index like `from_documents`, with LLM calls in the caller's event loop."""
-        index = cls([], storage_context=storage_context, **options)
-        return await index._abuilt(documents)
+        index = await asyncio.to_thread(lambda: cls([], storage_context=storage_context, **options))
+        return await index._abuilt(documents)  # noqa: SLF001 - an object of this class
 
     # Writing
 
