@@ -16,6 +16,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter, TokenTextSplitter
 from llama_index.core.schema import (
+    ImageDocument,
     ImageNode,
     IndexNode,
     MediaResource,
@@ -920,6 +921,43 @@ def test_an_image_with_a_caption_is_indexed_and_returned_as_an_image(index_of, d
     assert (found.node_id, found.image) == (image.node_id, image.image)
     index.delete_nodes([image.node_id])
     assert image.node_id not in index.docstore.docs
+
+
+@pytest.mark.parametrize("kind", [Document, ImageDocument])
+def test_a_document_with_an_image_gives_image_nodes(index_of, documents, kind):
+    def barn(image: str) -> Document:
+        resource = MediaResource(data=image.encode(), mimetype="image/gif")
+        text = "Kit paints a red barn. " * 20
+        return kind(id_="barn", text=text, image_resource=resource)
+
+    index = index_of([*documents, barn(IMAGE)])
+    parsed = SummaryTreeNodeParser(chunk_size=60, chunk_overlap=0)([barn(IMAGE)])
+    other = "R0lGODlhAQABAIAAAAAAAAAAACw="
+    for image in (IMAGE, other):
+        assert index.refresh_ref_docs([barn(image)]) == [image == other]
+        own = [n for n in index.docstore.docs.values() if n.ref_doc_id == "barn"]
+        assert len(own) > 1
+        for node in [*own, *(parsed if image == IMAGE else ())]:
+            if node.metadata["e2_level"]:
+                assert type(node) is TextNode
+            else:
+                assert (node.image, node.image_mimetype) == (image, "image/gif")
+    found = index.as_retriever("global", similarity_top_k=1).retrieve("a red barn")[0].node
+    assert isinstance(found, ImageNode)
+    [page] = index._corpus.pages(["barn"])
+    assert index._corpus.format.to_document(page).image_resource == barn(other).image_resource
+
+
+def test_a_node_of_several_media_keeps_them(index_of, documents):
+    index = index_of(documents)
+    media = {
+        "image_resource": MediaResource(data=IMAGE.encode()),
+        "audio_resource": MediaResource(url="https://example.com/kit.mp3"),
+    }
+    text = MediaResource(text="Kit paints a red barn.")
+    index.insert_nodes([Node(id_="barn", text_resource=text, **media)])
+    [found] = index.as_retriever(node_ids=["barn"]).retrieve("a red barn")
+    assert {name: getattr(found.node, name) for name in media} == media
 
 
 def test_a_transformation_may_describe_an_image(index_of):

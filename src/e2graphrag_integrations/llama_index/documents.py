@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
-from llama_index.core.schema import BaseNode, Document, TextNode
+from llama_index.core.schema import BaseNode, Document, ImageNode, TextNode
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from e2graphrag_integrations._utils.validation import plain_json, short_repr
@@ -16,6 +15,7 @@ from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputE
 from e2graphrag_integrations.indexing.inputs import as_list
 from e2graphrag_integrations.llama_index.nodes import (
     LEVEL,
+    MEDIA,
     OWN_KEYS,
     TREE,
     check_has_text,
@@ -64,7 +64,7 @@ class LlamaIndexDocuments:
         is_document = isinstance(document, Document)
         kind = "document" if is_document else "node"
         metadata = _plain_metadata(document.metadata, f"{kind} {document.node_id!r}")
-        fields = {"hash": document.hash} if is_document else _chunk_fields(document)
+        fields = _document_fields(document) if is_document else _chunk_fields(document)
         metadata |= _page_lists(metadata, fields.get("parts", ()))
         return Page(
             document.node_id,
@@ -78,6 +78,7 @@ class LlamaIndexDocuments:
         if page.is_chunk:
             return restored_chunk(page.fields, id_=page.id, text=page.text, metadata=page.metadata)
         own = {name: page.fields[key] for key, name in _EXCLUDED.items() if key in page.fields}
+        own |= page.fields.get("media", {})
         return Document(id_=page.id, text=page.text, metadata=dict(page.metadata), **own)
 
     def own_tree(self, page: Page, scope_keys: Sequence[str]) -> str:
@@ -96,6 +97,8 @@ class LlamaIndexDocuments:
 def restored_chunk(fields: Mapping[str, Any], **values: Any) -> BaseNode:
     """Return a chunk as a node of the class that the user passed.
 
+    A chunk of a document with an image is an `ImageNode`, as with LlamaIndex's node parsers.
+
     Args:
         fields: The fields of its page.
         values: Fields of the node, with the names of `TextNode`.
@@ -107,6 +110,13 @@ def restored_chunk(fields: Mapping[str, Any], **values: Any) -> BaseNode:
     if "node" in fields:
         type_, data = fields["node"]
         node = json_to_doc({TYPE_KEY: type_, DATA_KEY: data})
+    elif image := fields.get("media", {}).get("image_resource"):
+        node = ImageNode(
+            image=image.get("data"),
+            image_path=image.get("path"),
+            image_url=image.get("url"),
+            image_mimetype=image.get("mimetype"),
+        )
     for name, value in values.items():
         if hasattr(node, name):
             setattr(node, name, value)
@@ -206,6 +216,25 @@ def without_documents(page: Page, ids: frozenset[str]) -> Page | None:
     return page._replace(text=page.text[start - offset : end - offset], fields=fields)
 
 
+def _document_fields(document: BaseNode) -> dict[str, Any]:
+    media = _media(document)
+    return {"hash": document.hash} | ({"media": media} if media else {})
+
+
+def _media(node: BaseNode) -> dict[str, Any]:
+    """Return the content of a node that is not text, by field, as JSON values."""
+    media: dict[str, Any] = {}
+    for name in MEDIA:
+        resource = getattr(node, name, None)
+        if resource is not None:
+            media[name] = resource.model_dump(
+                mode="json", exclude={"embeddings"}, exclude_none=True
+            )
+            if resource.data is not None:  # LlamaIndex never serializes it
+                media[name]["data"] = resource.data.decode()
+    return media
+
+
 def _chunk_fields(node: BaseNode) -> dict[str, Any]:
     source = node.source_node
     fields: dict[str, Any] = {"chunk": True, "start": getattr(node, "start_char_idx", None)}
@@ -216,8 +245,8 @@ def _chunk_fields(node: BaseNode) -> dict[str, Any]:
     if source is not None:
         fields |= {"source": source.node_id, "hash": source.hash or ""}
     if type(node) is not TextNode:
-        data = {k: v for k, v in json.loads(node.to_json()).items() if k not in _TEXT_NODE_FIELDS}
-        fields["node"] = [node.get_type(), data]
+        data = {k: v for k, v in node.to_dict(mode="json").items() if k not in _TEXT_NODE_FIELDS}
+        fields["node"] = [node.get_type(), data | _media(node)]
     return fields
 
 

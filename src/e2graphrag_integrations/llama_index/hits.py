@@ -112,6 +112,8 @@ def node_of(
     fields = pages[0].metadata.get(NODE_FIELDS, {}) if pages else {}
     if hit.level or not fields.get("chunk"):
         fields = {key: value for key, value in fields.items() if key not in _CHUNK_ONLY}
+    if hit.level or len(pages) > 1:  # an image belongs to one document
+        fields = {key: value for key, value in fields.items() if key != "media"}
     parts = [PagePart(*part) for part in fields.get("parts", ())] or _parts(pages)
     source, offset = _source(hit, pages, fields)
     metadata = user_metadata(hit.metadata)

@@ -52,7 +52,7 @@ from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
-_SHOWN = ("excluded_embed", "excluded_llm", "templates")
+_SHOWN = ("excluded_embed", "excluded_llm", "templates", "media")
 """Fields of a page that its chunks inherit."""
 
 

@@ -29,7 +29,7 @@ OWN_KEYS = (LEVEL, KIND, TREE, PAGES, PAGE_ID)
 _PAGE_KEYS = (*PAGE_KEYS, *PAGE_KEYS.values())
 """Metadata keys with the pages of a node, which differ from those of its pages."""
 
-_MEDIA = ("image_resource", "audio_resource", "video_resource")
+MEDIA = ("image_resource", "audio_resource", "video_resource")
 """Fields of LlamaIndex nodes with content other than text."""
 
 
@@ -47,7 +47,7 @@ def check_has_text(node: BaseNode) -> None:
         InvalidInputError: If the node has no text although it has other content.
     """
     has_other_content = isinstance(node, ImageNode | IndexNode) or any(
-        getattr(node, name, None) is not None for name in _MEDIA
+        getattr(node, name, None) is not None for name in MEDIA
     )
     if has_other_content and not node_text(node).strip():
         raise InvalidInputError(
