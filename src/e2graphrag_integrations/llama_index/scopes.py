@@ -25,7 +25,7 @@ from e2graphrag_integrations.llama_index.options import (
 from e2graphrag_integrations.llama_index.retriever import E2GraphRAGRetriever
 from e2graphrag_integrations.llama_index.storage.docstore import read_nodes
 
-_OF_ENGINES = {"callback_manager", "verbose"}
+_OF_ENGINES = frozenset(("callback_manager", "verbose"))
 """Options that a retriever and an engine both have."""
 
 
