@@ -305,7 +305,7 @@ class OwnVectors(Postgres):
 @pytest.mark.parametrize("store_class", [Similarities, OwnVectors])
 def test_a_vector_store_that_would_rank_wrongly_is_refused(store_class, documents):
     store = store_class(UNUSED_EMBEDDINGS)
-    message = f"{store_class.__name__} scores a vector of the index with the cosine .* or none"
+    message = f"{store_class.__name__} ranks vectors of the index wrongly .* or none"
     with pytest.raises(InvalidInputError, match=message):
         E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
 

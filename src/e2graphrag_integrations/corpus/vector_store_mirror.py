@@ -46,11 +46,13 @@ _BATCH_SIZE = 500
 """Number of vectors per call to the vector store."""
 
 _CHECKED = 100
-"""Number of vectors whose cosines from the vector store are compared with the exact ones."""
+"""Number of vectors whose scores in the vector store are compared with their cosines."""
 
-_MAX_DIFFERENCE = 0.2
-"""Largest difference between these. Stores that compress vectors only estimate cosines; scores of
-another kind differ by more."""
+_MIN_CORRELATION = 0.5
+"""Lowest correlation between these. Stores may scale or compress, but must rank alike."""
+
+_MIN_SPREAD = 0.1
+"""Smallest difference between the highest and the lowest of the cosines that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class VectorStoreMirror:
 
         Raises:
             StoreError: If the vector store failed.
-            InvalidInputError: If its scores are not the cosines of the vectors.
+            InvalidInputError: If its scores do not rank the vectors by their cosines.
         """
         dense = snapshot.own_vectors
         if dense is None:
@@ -215,29 +217,29 @@ class VectorStoreMirror:
         self._is_verified = True
 
     def _check_scores(self, dense: OwnVectors, ids: Sequence[str]) -> None:
-        """Compare scores of the vector store with exact cosines.
+        """Compare the order of the vector store with that of exact cosines.
 
         Frameworks do not say what the scores of a store mean, and some stores embed texts
         themselves. What a store does not return yet cannot be compared.
 
         Raises:
-            InvalidInputError: If they differ.
+            InvalidInputError: If it is another one.
         """
         vector = dense.vectors[0]
         scores = dict(self._adapter.query(vector, min(_CHECKED, len(ids))))
         rows = np.asarray([row for row, id_ in enumerate(ids) if id_ in scores], dtype=np.int64)
-        if not len(rows):
-            return
         exact = dense.cosines(vector, rows)
-        found = np.asarray([scores[ids[row]] for row in rows.tolist()])
-        worst = int(np.argmax(np.abs(found - exact)))
-        if abs(found[worst] - exact[worst]) <= _MAX_DIFFERENCE:
+        if len(rows) < 2 or np.ptp(exact) < _MIN_SPREAD:  # noqa: PLR2004 - two have an order
             return
+        found = np.asarray([scores[ids[row]] for row in rows.tolist()])
+        if np.ptp(found) and np.corrcoef(found, exact)[0, 1] >= _MIN_CORRELATION:
+            return
+        best, worst = int(np.argmax(exact)), int(np.argmin(exact))
         raise InvalidInputError(
-            f"{self._name} scores a vector of the index with the cosine {found[worst]:.2f} instead "
-            f"of {exact[worst]:.2f}, so it would rank wrongly: use a vector store that keeps the "
-            "vectors it is given and scores them by cosine distance, such as Qdrant or Chroma, or "
-            "none"
+            f"{self._name} ranks vectors of the index wrongly (the scores {found[best]:.2f} and "
+            f"{found[worst]:.2f} for the cosines {exact[best]:.2f} and {exact[worst]:.2f}): use a "
+            "vector store that keeps the vectors it is given and scores them by cosine distance, "
+            "such as Qdrant or Chroma, or none"
         )
 
 
@@ -273,7 +275,10 @@ class _MirrorSearch(VectorStoreSearch):
         """Return up to `count` windows, best first, and their cosines. See `NodeSearch`."""
         if allowed is not None and allowed.mean() < _MIN_ALLOWED:
             return self._dense.search_windows(query, count, allowed)
-        return super().search_windows(query, count, allowed)
+        rows, _ = super().search_windows(query, count, allowed)
+        cosines = np.asarray(self._dense.cosines(query, rows), dtype=np.float64)
+        order = np.lexsort((rows, -cosines))  # the scores of the store may be scaled
+        return rows[order], cosines[order]
 
     def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
         """Return the cosines of some windows, from the index's own vectors."""

@@ -124,14 +124,24 @@ def test_a_vector_store_follows_small_changes_of_a_large_index(
     assert_same_answers(index, plain)
 
 
-def test_a_vector_store_whose_scores_are_no_cosines_is_refused(built, documents):
+def test_a_vector_store_may_scale_its_scores(built, documents):
+    class Scaled(Plain):
+        def query(self, query, **kwargs):
+            found = super().query(query, **kwargs)
+            found.similarities = [(1 + similarity) / 2 for similarity in found.similarities]
+            return found
+
+    assert_same_answers(built(documents, Scaled()), built(documents))
+
+
+def test_a_vector_store_that_ranks_wrongly_is_refused(built, documents):
     class Distances(Plain):
         def query(self, query, **kwargs):
             found = super().query(query, **kwargs)
             found.similarities = [1 - similarity for similarity in found.similarities]
             return found
 
-    with pytest.raises(InvalidInputError, match="Distances scores a vector of the index with"):
+    with pytest.raises(InvalidInputError, match="Distances ranks vectors of the index wrongly"):
         built(documents, Distances())
 
 
