@@ -72,3 +72,9 @@ def test_words_and_sentences_contain_all_parts():
 def test_any_text_can_be_read(text):
     answer = read_answer(text)
     assert all(one.strip() for one in (*answer.sentences, *answer.keywords))
+
+
+def test_a_long_run_of_spaces_takes_linear_time():
+    """With cubic time this would take hours, so no time is asserted."""
+    assert read_answer("Context" + " " * 20_000 + "x").context == ""
+    assert read_answer("**Context 1**: A lease.").context == "A lease."

@@ -10,6 +10,7 @@ from e2graphrag_integrations.entities.edit_arguments import edit_ids, new_edits
 from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
 from e2graphrag_integrations.entities.normalize import normal_form
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.types import Mention
 from strategies import quick
 
 NAMES = st.sampled_from(["Anna", "anna", "Bob", "the Bob", "Rob", "US", "us", "Dr. Lee", "李"])
@@ -152,3 +153,26 @@ def test_homonyms_that_contradict_each_other_have_codes(meanings, code):
     with pytest.raises(InvalidInputError) as failed:
         edits(separate=[("Bob", meanings)])
     assert failed.value.args[0].code == code
+
+
+def test_a_part_of_an_index_keeps_names_apart_that_only_capitals_tell():
+    whole = edits(separate=[("US", "us")], alias={"America": "US"})
+    part = whole.restricted_to({"US", "america"}, {"a"})
+    assert part.separate == (("US", "us"),)
+    assert part.entity_of("America") == "US"
+    assert edits(separate=[("Anna", "Bob")]).restricted_to({"anna"}, {"a"}).separate == ()
+
+
+def test_a_separation_is_stored_once_whatever_the_order_of_its_names():
+    first, second = edits(separate=[("Rob", "bob")]), edits(separate=[("Bob", "rob")])
+    assert len(first.changed(second)) == 1
+
+
+def test_a_homonym_with_capitals_is_not_the_word_without_them():
+    homonym = EntityEdit("homonym", ("US", "US (band)", "q"))
+    both = EntityEdits((*edits(separate=[("US", "us")]), homonym))
+    read = both.read_in("q", [[Mention("US", 0, 2, "ORG"), Mention("us", 8, 10, "NOUN")]])
+    assert [one.entity for one in read[0]] == ["US (band)", "us"]
+    assert both.title_in("q", "US") == "US (band)"
+    assert both.meanings_of("US")
+    assert not both.meanings_of("us")

@@ -164,3 +164,16 @@ def test_long_runs_of_articles_honorifics_and_possessives_take_few_passes(monkey
     assert normal_form("the " * 999 + "x" + "'s" * 999) == "x"
     assert passes <= 4
     assert without_honorifics("mr. " * 999 + "sir") == "sir"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("C++", "c++"), ("C#", "c#"), ("the C++'s", "c++"), ("C", "c"), ("#1", "1")],
+)
+def test_languages_of_programs_are_different_names(name, form):
+    assert normal_form(name) == form
+
+
+def test_quoted_articles_are_removed_in_linear_time():
+    """With quadratic time this would take minutes, so no time is asserted."""
+    assert normal_form("'the " * 60_000 + "end") == "end"

@@ -182,6 +182,18 @@ def test_fingerprint_contains_the_pipeline_name_and_version(bundled):
     )
 
 
+def test_the_fingerprint_of_a_folder_changes_with_its_contents(tmp_path):
+    def extractor_of(name):
+        pipeline_with_rules((name, "PERSON")).to_disk(tmp_path / "pipeline")
+        return SpacyEntityExtractor(tmp_path / "pipeline")
+
+    first = extractor_of("rose").fingerprint
+    assert extractor_of("rose").fingerprint == first
+    assert extractor_of("lily").fingerprint != first
+    in_memory = [SpacyEntityExtractor(pipeline_with_rules((n, "ORG"))) for n in ("rose", "lily")]
+    assert in_memory[0].fingerprint != in_memory[1].fingerprint
+
+
 _TWO_PROCESSES = """
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor
 

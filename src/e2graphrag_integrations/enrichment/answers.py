@@ -22,7 +22,7 @@ _LABELS = {
 _MARKS = re.compile(r"^[\s*#>•·-]*(?:\(?\d{1,2}[.):、]\s*)?[\s*_]*")
 """A bullet, a number or Markdown before the words of a line."""
 
-_LABEL = re.compile(r"(\w{2,9})\s*\d*\s*[*_]*\s*[:：]\s*[*_]*\s*")
+_LABEL = re.compile(r"(\w{2,9})[\s\d*_]*[:：][\s*_]*")
 
 _SEPARATORS = re.compile(r"[;,；，、]")
 

@@ -165,6 +165,7 @@ class EntityEdits:
         distinct: dict[tuple[str, ...], EntityEdit] = {}
         for one in everything:
             forms = [_form(name, apart) for name in one.names[:_HOMONYM]]
+            forms = sorted(forms) if one.kind == "separate" else forms
             forms += one.names[_HOMONYM:]
             distinct.setdefault((one.kind, *forms), one)
         return EntityEdits(tuple(distinct.values()))
@@ -202,9 +203,12 @@ class EntityEdits:
                 if own:
                     kept.append(EntityEdit("homonym", (*one.names[:_HOMONYM], *own)))
                 continue
-            if not all(
+            are_known = [
                 self.form(name) in known for name in one.names[: 1 if one.kind == "alias" else 2]
-            ):
+            ]
+            # A name of the same letters shows no other name, and decides how mentions are read.
+            is_spelling = len({normal_form(name) for name in one.names}) == 1
+            if not (any if is_spelling else all)(are_known):
                 continue
             if one.kind != "alias":
                 kept.append(one)
@@ -270,7 +274,7 @@ class EntityEdits:
         if meanings is None:
             return sentences
         return [
-            [one._replace(entity=meanings.get(normal_form(one.entity), one.entity)) for one in own]
+            [one._replace(entity=meanings.get(self.form(one.entity), one.entity)) for one in own]
             for own in sentences
         ]
 
@@ -279,8 +283,8 @@ class EntityEdits:
         meanings = self._homonyms.get(document_id)
         if meanings is None or title is None:
             return title
-        plain = normal_form(_PARENTHESES.sub("", title))
-        return meanings.get(normal_form(title), meanings.get(plain, title))
+        plain = self.form(_PARENTHESES.sub("", title))
+        return meanings.get(self.form(title), meanings.get(plain, title))
 
     def meanings_of(self, form: str) -> tuple[str, ...]:
         """Return the further entities with a name, which have other names in the index."""
@@ -325,18 +329,18 @@ class EntityEdits:
 
     @lazy
     def _homonyms(self) -> Mapping[str, Mapping[str, str]]:
-        """For each document with homonyms, the meaning of each name by its normal form."""
+        """For each document with homonyms, the meaning of each name by its form."""
         found: dict[str, dict[str, str]] = {}
         for one in self.homonyms:
             for document_id in one.names[_HOMONYM:]:
-                found.setdefault(document_id, {})[normal_form(one.names[0])] = one.names[1]
+                found.setdefault(document_id, {})[self.form(one.names[0])] = one.names[1]
         return found
 
     @lazy
     def _meanings(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, dict[str, None]] = {}
         for one in self.homonyms:
-            found.setdefault(normal_form(one.names[0]), {})[self.entity_of(one.names[1])] = None
+            found.setdefault(self.form(one.names[0]), {})[self.entity_of(one.names[1])] = None
         return {form: tuple(meanings) for form, meanings in found.items()}
 
     @lazy

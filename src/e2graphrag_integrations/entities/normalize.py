@@ -22,7 +22,7 @@ HONORIFICS = ADDRESSES | frozenset(
 )
 """Words that precede a name or, as in "Prince of Wales", are part of one."""
 
-FORM_RULES = 2
+FORM_RULES = 3
 """Version of the rules of normal forms. A snapshot of another version is built again."""
 
 _BEFORE_NAMES = HONORIFICS | ARTICLES
@@ -152,8 +152,8 @@ def _without_possessive(form: str) -> str:
 def _without_articles(form: str) -> str:
     """Strip all articles from the start, unless nothing with a letter or digit would remain."""
     at = 0
-    while (article := _ARTICLE.match(form, at)) and _WORD.search(form, article.end()):
-        at = article.end()
+    while (article := _ARTICLE.match(form, at)) and (word := _WORD.search(form, article.end())):
+        at = word.start()
     return form[at:]
 
 
@@ -165,6 +165,8 @@ def _trim(form: str) -> str:
     last = end
     while last > start and form[last - 1] != "." and not _WORD.match(form[last - 1]):
         last -= 1
+    while last < end and form[last] in "+#" and last > start:  # C, C++ and C# are three names
+        last += 1
     # Vowel signs and tone marks belong to the preceding letter, although `\w` excludes them.
     while last < end and unicodedata.category(form[last]).startswith("M"):
         last += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from e2graphrag_integrations.text.letters import MARKS, UNSPACED
@@ -20,7 +21,7 @@ MAX_TOKENS = 30
 
 TOKEN = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])[\w{MARKS}])+|[^\w\s]")
 
-_PARAGRAPH = re.compile(r"(?:(?!\n\s*\n).)+", re.DOTALL)
+_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class RuleMatch(NamedTuple):
@@ -63,8 +64,9 @@ class RuleMatcher:
     def matches(self, text: str) -> list[RuleMatch]:
         """Return the matches in a text, in order and disjoint."""
         found = []
-        for paragraph in _PARAGRAPH.finditer(text):
-            tokens = list(TOKEN.finditer(text, *paragraph.span()))
+        gaps = [(0, 0), *(gap.span() for gap in _BLANK_LINES.finditer(text)), (len(text),) * 2]
+        for (_, start_of_paragraph), (end, _) in pairwise(gaps):
+            tokens = list(TOKEN.finditer(text, start_of_paragraph, end))
             taken: set[int] = set()
             for length, start, at in sorted(set(self._found([one.group() for one in tokens]))):
                 span = range(start, start - length)

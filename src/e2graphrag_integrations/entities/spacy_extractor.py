@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import re
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from e2graphrag_integrations._utils.concurrency import process_lock
+from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.name_rules import (
     NameSpan,
@@ -136,11 +138,31 @@ class SpacyEntityExtractor:
 
     @property
     def fingerprint(self) -> str:
-        """The pipeline's name, version and components, and the rules that are applied."""
+        """The pipeline's name, version and components, and the rules that are applied.
+
+        A pipeline that is no installed package also has a digest, because many are named the same.
+        """
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"
         rules = f"rules={int(self._name_rules)}:version={RULES_VERSION}"
-        return f"spacy:{version}:{','.join(self.nlp.pipe_names)}:{rules}"
+        return f"spacy:{version}{self._digest}:{','.join(self.nlp.pipe_names)}:{rules}"
+
+    @lazy
+    def _digest(self) -> str:
+        """The digest of a pipeline in a folder or in memory; empty for that of a package."""
+        meta, folder = self.nlp.meta, self.nlp.path and Path(self.nlp.path)
+        package = f"{meta['lang']}_{meta['name']}-{meta['version']}"
+        if self.model == BUNDLED_PIPELINE or (folder and folder.name == package):
+            return ""
+        digest = hashlib.sha256(self.nlp.config.to_str().encode())
+        for name, pipe in self.nlp.pipeline:
+            if hasattr(pipe, "patterns"):  # rules that may have been added in memory
+                digest.update(f"{name}{pipe.patterns}".encode("utf-8", "replace"))
+        for path in sorted(folder.rglob("*")) if folder and folder.is_dir() else ():
+            if path.is_file():
+                digest.update(path.relative_to(folder).as_posix().encode())
+                digest.update(path.read_bytes())
+        return f"+{digest.hexdigest()[:16]}"
 
     def extract(self, texts: Sequence[str]) -> list[Sentences]:
         """Return the mentions in each sentence of each text, in order."""

@@ -53,7 +53,10 @@ def title_entity(title: str | None, edits: EntityEdits) -> str:
     if not edits or not title:
         return form
     full = edits.form(title)
-    return edits.resolve(full if full in edits.named_forms else form)
+    if full in edits.named_forms:
+        return edits.resolve(full)
+    plain = _without_trailing_parentheses(" ".join(title.split()))
+    return edits.resolve(edits.form(plain) or full)
 
 
 @dataclass(frozen=True, eq=False)

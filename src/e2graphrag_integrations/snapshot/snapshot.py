@@ -7,7 +7,7 @@ order, so that the chunks under any node form a contiguous range.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -350,12 +350,17 @@ class Snapshot:
             self.documents, self.chunk_documents, records.values, records_of_chunks
         )
         forms = TitleForms(self.edits) if self.title_forms is None else self.title_forms
-        pairs = zip(self.documents, self.titles, strict=True)
+
+        def meant(titles: Sequence[str | None]) -> Sequence[str | None]:
+            if not self.edits.homonyms:
+                return titles
+            pairs = zip(self.documents, titles, strict=True)
+            return [self.edits.title_in(id_, title) for id_, title in pairs]
+
+        names = replace(names, titles=meant(names.titles), files=meant(names.files))
         choice = choose_subjects(
             self.graph,
-            [self.edits.title_in(id_, title) for id_, title in pairs]
-            if self.edits
-            else self.titles,
+            meant(self.titles),
             self.subject_candidates,
             self.chunk_documents,
             names,

@@ -143,3 +143,18 @@ def test_missing_opencc_names_the_extra_before_anything_is_extracted():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'e2graphrag-integrations[zh]'" in done.stdout
+
+
+def test_long_runs_of_latin_letters_take_linear_time():
+    """With quadratic time this would take minutes, so no time is asserted."""
+    assert EXTRACTOR.extract(["x" * 64_000, "张三在北京" + "0a" * 16_000])
+
+
+def test_latin_words_of_two_lines_stay_two_words():
+    lines = [
+        "在加利福尼亚的车库里创办公司的人名叫Steve",
+        "Jobs。" + "他后来离开了公司又回到公司工作多年。",
+    ]
+    found = named("\n".join(lines))
+    assert "Steve Jobs" in found
+    assert "SteveJobs" not in found

@@ -109,3 +109,10 @@ def test_only_aliases_in_another_script_are_translated(question, translation):
 def test_the_longest_alias_is_translated():
     glossary = edits(涅槃乐队="Nirvana", 涅槃="Moksha")
     assert translated("涅槃乐队和涅槃", glossary) == "Nirvana和Moksha"
+
+
+def test_an_alias_with_capitals_is_not_the_word_without_them():
+    edits = EntityEdits((EntityEdit("separate", ("US", "us")), EntityEdit("alias", ("US", "美国"))))
+    assert translated("Can you tell us about Liu?", edits) == "Can you tell us about Liu?"
+    assert translated("Where is the US?", edits) == "Where is the 美国?"
+    assert with_alias_mentions("Can you tell us?", (), edits) == ()

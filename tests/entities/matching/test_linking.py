@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from e2graphrag_integrations.entities.edit_arguments import new_edits
-from e2graphrag_integrations.entities.edits import EntityEdits
+from e2graphrag_integrations.entities.edits import EntityEdit, EntityEdits
 from e2graphrag_integrations.entities.matching.aliases import Alias, Aliases
 from e2graphrag_integrations.entities.matching.linking import Link, Linking, link
 from e2graphrag_integrations.types import NOUN, Mention
@@ -248,3 +248,17 @@ def test_a_separate_name_links_to_the_next_entity():
 def test_spellings_that_the_user_separated_link_to_their_own_entities():
     found = link_edited(["US", "us"], "US", "us", separate=[("US", "us")])
     assert found[0] == [("US", "exact"), ("us", "exact")]
+
+
+def test_an_alias_links_to_the_other_meanings_of_its_own_name():
+    homonym = EntityEdit("homonym", ("Hermes", "Hermes (god)", "q"))
+    edits = EntityEdits((EntityEdit("alias", ("Hermes", "Mercury")), homonym))
+    entities = {"mercury": 0, edits.entity_of("Hermes (god)"): 1}
+    linking = link([Mention("Hermes", 7, 13, "PERSON")], entities, edits=edits)
+    assert {one.entity for one in linking.links} == set(entities)
+
+
+def test_a_part_of_a_name_is_no_word_that_only_capitals_tell_apart():
+    edits = EntityEdits((EntityEdit("separate", ("US", "us")),))
+    linking = link([Mention("US Navy", 0, 7, "ORG")], {"US": 0, "us": 1}, edits=edits)
+    assert linking.links == ()

@@ -197,3 +197,12 @@ async def test_the_asynchronous_result_is_the_same(open_index, story):
 def test_bad_settings_are_rejected(options, message):
     with pytest.raises(InvalidInputError, match=message):
         TreeTraversalStrategy(**options)
+
+
+def test_names_are_linked_by_the_edits():
+    models = Models(extractor=NameExtractor())
+    with E2GraphRAG.open(":memory:", embedder=EMBEDDER, models=models) as rag:
+        rag.add(SourceDocument("a", "Anna Berg met Bert."))
+        rag.edit_entities(alias={"Cleo": "Bert"})
+        trace = rag.retrieve("Who met Cleo?", strategy=TreeTraversalStrategy()).trace
+    assert [one.entity for one in trace.links] == ["bert"]

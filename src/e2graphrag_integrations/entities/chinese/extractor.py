@@ -23,7 +23,7 @@ from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
 BUNDLED_MODEL = "zh_e2g_sm"
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Version of the extractor's rules; part of its fingerprint. Raise it when they change."""
 
 MAX_NAME = 20
@@ -57,7 +57,7 @@ _TITLE = re.compile(rf"《([^《》\n]{{1,{MAX_NAME}}})》|〈([^〈〉\n]{{1,{M
 _LATIN = re.compile("[A-Za-zÀ-ɏ0-9]")
 _LATIN_WORD = r"[A-Za-zÀ-ɏ0-9]+(?:[-'’&.+#][A-Za-zÀ-ɏ0-9]+)*[+#]*"
 _LATIN_NAME = re.compile(
-    rf"(?=[A-Za-z0-9]*[A-ZÀ-Þ]){_LATIN_WORD}"
+    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*[A-ZÀ-Þ]){_LATIN_WORD}"
     rf"(?: (?:(?:of|the|and|de|von|van) )?(?=[A-ZÀ-Þ0-9]){_LATIN_WORD})*"
 )
 _DOT = re.compile(rf"(?<=[{HAN_LETTERS}])[•‧・･᛫⋅∙·](?=[{HAN_LETTERS}])")
@@ -180,13 +180,20 @@ def _join_lines(text: str) -> tuple[str, NDArray[np.int64]]:
         filler = " "
         if "\n" in run.group():
             line = text[text.rfind("\n", 0, run.start()) + 1 : run.start()]
-            filler = "" if _is_wrapped(line, run.group(), longest) else "\n"
+            filler = "\n"
+            if _is_wrapped(line, run.group(), longest):
+                filler = " " if _is_latin_at(text, run.start() - 1, run.end()) else ""
         pieces += [text[at : run.start()], filler]
         origins += [np.arange(at, run.start()), np.full(len(filler), run.start())]
         at = run.end()
     pieces.append(text[at:])
     origins.append(np.arange(at, len(text)))
     return "".join(pieces).translate(_WIDE), np.concatenate(origins)
+
+
+def _is_latin_at(text: str, *places: int) -> bool:
+    """Return whether all characters in some places are of Latin words, which have spaces."""
+    return all(0 <= at < len(text) and _LATIN.match(text[at]) for at in places)
 
 
 def _is_wrapped(line: str, space: str, longest: int) -> bool:
@@ -240,9 +247,9 @@ def _trimmed(text: str, name: _Name) -> list[_Name]:
     bare = without_chinese_address(text[start:end])
     if len(bare) > 1:
         end = start + len(bare)
-    while 0 < start < end and _in_latin_word(text, start):
+    while 0 < start < end <= start + MAX_NAME and _in_latin_word(text, start):
         start -= 1
-    while start < end < len(text) and _in_latin_word(text, end):
+    while start < end < len(text) and end <= start + MAX_NAME and _in_latin_word(text, end):
         end += 1
     is_name = 1 < end - start <= MAX_NAME and any(map(str.isalpha, text[start:end]))
     return [_Name(start, end, label)] if is_name else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 from e2graphrag_integrations.entities.edits import EntityEdits
@@ -49,7 +50,7 @@ def with_alias_mentions(
     known = {edits.form(mention.entity) for mention in kept}
     names = [(one.start, one.end) for one in kept if one.label != NOUN]
     found: list[Mention] = []
-    for alias, (start, end) in _occurrences(question, edits.aliases):
+    for alias, (start, end) in _occurrences(question, edits):
         is_inside = any(first <= start and end <= last for first, last in names)
         if not is_inside and edits.form(alias) not in known:
             found.append(Mention(question[start:end], start, end, ALIAS))
@@ -76,7 +77,7 @@ def translated(question: str, edits: EntityEdits) -> str:
     pieces: list[str] = []
     at = 0
     names = {edits.form(alias): name for alias, name in aliases.items()}
-    for alias, (start, end) in sorted(_occurrences(question, aliases), key=lambda one: one[1]):
+    for alias, (start, end) in sorted(_occurrences(question, edits), key=lambda one: one[1]):
         name = aliases[alias]
         while edits.form(name) in names:
             name = names[edits.form(name)]
@@ -86,19 +87,27 @@ def translated(question: str, edits: EntityEdits) -> str:
     return "".join([*pieces, question[at:]])
 
 
-def _occurrences(question: str, aliases: Iterable[str]) -> list[tuple[str, Span]]:
+def _occurrences(question: str, edits: EntityEdits) -> list[tuple[str, Span]]:
     """Return the aliases in a question and their spans, without those inside of longer ones."""
     text, origins = _folded(question)
     found: list[tuple[str, Span]] = []
-    for alias in sorted(aliases, key=lambda name: (-len(name), name)):
-        form = _folded(alias)[0]
+    for alias in sorted(edits.aliases, key=lambda name: (-len(name), name)):
+        form = _folded_alias(alias)
         if not form or form not in text or (len(form) == 1 and has_unspaced(form)):
             continue
         for match in _whole(form).finditer(text):
             start, end = origins[match.start()].start, origins[match.end() - 1].end
+            if edits.spelled_apart and edits.form(question[start:end]) != edits.form(alias):
+                continue  # only capitals tell the alias from another word
             if not any(start < other.end and other.start < end for _, other in found):
                 found.append((alias, Span(start, end)))
     return found
+
+
+@lru_cache(maxsize=65_536)
+def _folded_alias(alias: str) -> str:
+    """Return an alias as `_folded` does; a glossary has thousands, which each question looks up."""
+    return _folded(alias)[0]
 
 
 def _folded(text: str) -> tuple[str, list[Span]]:

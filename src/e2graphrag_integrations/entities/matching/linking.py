@@ -151,7 +151,8 @@ def _by_edit(name: _Name, entities: Mapping[str, int], homonyms: Sequence[Link])
 
 def _homonyms(name: _Name, entities: Mapping[str, int], edits: EntityEdits) -> list[Link]:
     """Return links to the entities that the user separated from others with the same name."""
-    found = dict.fromkeys((*edits.meanings_of(name.form), *edits.meanings_of(name.stripped)))
+    forms = name.form, name.stripped, edits.form(name.mention) if edits else name.form
+    found = dict.fromkeys(one for form in forms for one in edits.meanings_of(form))
     return [Link(name.mention, one, "homonym", 1.0) for one in found if one in entities]
 
 
@@ -170,6 +171,8 @@ def _by_alias(name: _Name, aliases: Aliases) -> Link | Tie | None:
 
 def _by_part(name: _Name, entities: Mapping[str, int], edits: EntityEdits) -> Link | None:
     for part in sub_spans(name.stripped):
+        if part in edits.spelled_apart:  # only capitals, which are gone, tell which one it is
+            continue
         entity = edits.resolve(part)
         if entity in entities and entity not in name.excluded:
             score = max(0.0001, round(len(part) / len(name.stripped), 4))  # must be positive

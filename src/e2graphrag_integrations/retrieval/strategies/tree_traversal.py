@@ -94,7 +94,7 @@ class TreeTraversalStrategy:
             At most `query.k` nodes; or all selected summaries and the windows of all selected
             chunks, if `query.packs_windows` is set.
         """
-        linking = link(query.mentions, snapshot.graph.index)
+        linking = link(query.mentions, snapshot.graph.index, edits=snapshot.edits)
         layers = _Traversal(self, query, snapshot).layers()
         nodes, ids = _Selected(layers, query, snapshot), snapshot.nodes.ids
         candidates = nodes.windows() if query.packs_windows else nodes.best()
