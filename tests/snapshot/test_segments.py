@@ -198,12 +198,13 @@ def test_many_changes_are_merged_in_the_background(tmp_path, monkeypatch):
     with open_at(tmp_path / "i.e2g") as rag:
         rag.add(SourceDocument("a", "Anna met Bert. " * 20))
         rag.retrieve("Anna")
-        bases = set()
+        bases = {}  # by id, and referenced, so that no other object gets the id
         for number in range(12):
             rag.add(SourceDocument(f"new {number}", f"Cleo saw Dora {number}."))
             snapshot = rag._session.snapshot()
             assert_equals_a_build(snapshot, rag)
-            bases.add(id(getattr(snapshot.dense, "base", snapshot.dense)))
+            base = getattr(snapshot.dense, "base", snapshot.dense)
+            bases[id(base)] = base
             keeper = rag._session._generations
             if (thread := keeper._merge_task._thread) is not None:
                 thread.join(30)

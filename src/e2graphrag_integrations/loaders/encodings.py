@@ -188,9 +188,9 @@ def codec_of(name: str) -> str:
     return codec.name if is_for_texts and codec.name not in _NOT_FOR_FILES else ""
 
 
-_NOT_FOR_FILES = {
-    *("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
-}
+_NOT_FOR_FILES = frozenset(
+    "idna punycode unicode-escape raw-unicode-escape undefined mbcs oem".split()
+)
 """Python codecs that no file is in; decoding Punycode takes quadratic time."""
 
 

@@ -92,9 +92,10 @@ async def job_events(job: Job) -> AsyncGenerator[bytes]:
     """
     while True:
         changed = job.changed
-        name, view = job.view.state if job.is_final else "progress", job.view
+        is_final, view = job.is_final, job.view
+        name = view.state if is_final else "progress"
         yield await asyncio.to_thread(event, name, view)  # a result may be large
-        if job.is_final:
+        if is_final:
             return
         while not changed.is_set():
             try:
