@@ -163,3 +163,11 @@ def test_a_question_that_repeats_a_title_is_answered(book):
     title = book.document(book.document_ids[0]).title
     assert title
     assert book.retrieve(f"{title} " * 1_200).nodes
+
+
+def test_a_question_for_a_clause_is_no_overview(open_index):
+    clauses = [f"§ {n} The member pays {n * 10} euros for part {n}." for n in range(1, 40)]
+    rag = open_index(chunk_size=60, chunk_overlap=0)
+    rag.add(SourceDocument("rules", "\n\n".join(clauses), "Rules of the Club"))
+    assert not rag.retrieve("What does § 7 say?", token_budget=100).trace.overview
+    assert rag.retrieve("Summarize the rules.", token_budget=100).trace.overview

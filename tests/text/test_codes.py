@@ -170,3 +170,11 @@ def test_the_text_of_a_code_is_that_of_the_question():
         "15:00",
     ]
     assert [one.text for one in question_codes("Ｘ－９和ＡＢ１２３")] == ["Ｘ－９", "ＡＢ１２３"]
+
+
+@pytest.mark.parametrize("label", ["Error", "Ticket", "bug", "Invoice", "Issue", "Case"])
+def test_a_label_before_a_code_begins_the_line_with_it(label):
+    begun = set(code_terms(f"{label} E1042: the pump stops.")) - set(
+        code_terms(f"See the list of E1042 in {label}.")
+    )
+    assert [one for one in begun if "e1042" in one]

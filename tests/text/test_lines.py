@@ -197,3 +197,21 @@ def test_a_text_may_begin_in_rows_unless_its_first_line_is_prose(line, may_begin
 def test_a_long_line_of_dashes_takes_linear_time():
     """With quadratic time this would take minutes, so no time is asserted."""
     assert row_blocks("a\n|" + "-" * 200_000 + "x") == []
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_cells_of_three_digits_are_cells(separator):
+    rows = [
+        [str(8000 + n), "Bo Graf", f"2014-06-{n % 9 + 10}", "40 60 120".split()[n % 3]]
+        for n in range(30)
+    ]
+    lines = [["id", "name", "joined", "fee"], *rows]
+    [block] = row_blocks("\n".join(map(separator.join, lines)))
+    assert (block.columns, len(block.starts)) == (4, 31)
+    assert block.header
+
+
+def test_thousands_in_a_table_with_spaces_are_no_cells():
+    rows = [f"Paris, 2,165,{400 + n}, France" for n in range(6)]
+    [block] = row_blocks("\n".join(["city, people, country", *rows]))
+    assert (block.columns, len(block.starts)) == (3, 7)

@@ -109,6 +109,8 @@ def _by_nouns(nouns: Sequence[str], chunks: IntArray, allowed: int) -> RouteChoi
 
 def _asks_about_whole(query: Query, seeds: Seeds, snapshot: Snapshot) -> bool:
     """Return whether a question asks about a text as a whole, and names nothing else."""
+    if query.codes and not asks_for_overview(query.question):
+        return False  # it asks for one part, such as "§ 7"
     rest = without_titles(query.question, snapshot)
     others = [one.mention for one in seeds.linking.links if one.mention in rest]
     for mention in others:

@@ -156,7 +156,8 @@ _NAME = re.compile(r"[a-z_]\w+(?:\.[a-z_]\w+)+|[A-Z]+(?:-[A-Z]+)+")
 
 _LINE_START = re.compile(
     r"[\s#>*•\-\[(§|\"']*(?:(?:section|clause|article|art|paragraph|version|release|item|chapter|step"
-    r"|part|no|nr|rule|v)\b\.?\s*)?",
+    r"|part|no|nr|rule|v|error|code|fault|bug|ticket|issue|case|invoice|order|task|problem|id)"
+    r"\b\.?\s*)?",
     re.IGNORECASE,
 )
 _MIN_LONG_NUMBER = 9

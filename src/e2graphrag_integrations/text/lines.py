@@ -222,15 +222,23 @@ def _kinds(line: str) -> set[tuple[str, int]]:
     separators = [one for one in _SEPARATORS if one in line]
     if not separators:
         return kinds
+    unquoted = _unquoted(line)
     plain = _plain(line)
     if "|" in separators and _RULE.fullmatch(plain):
         return {("|", plain.count("|") + 1)}
-    return kinds | {(one, count + 1) for one in separators if (count := plain.count(one))}
+    kinds |= {(one, count + 1) for one in separators if (count := plain.count(one))}
+    if ", " not in unquoted and (commas := unquoted.count(",")):
+        kinds.add((",", commas + 1))  # a cell of three digits looks like thousands
+    return kinds
+
+
+def _unquoted(line: str) -> str:
+    return _QUOTED.sub("q", line) if '"' in line else line
 
 
 def _plain(line: str) -> str:
     """Return a line in which only separators of cells look like separators."""
-    unquoted = _QUOTED.sub("q", line) if '"' in line else line
+    unquoted = _unquoted(line)
     return _THOUSANDS.sub("", unquoted) if "," in unquoted else unquoted
 
 

@@ -13,6 +13,7 @@ from e2graphrag_integrations.retrieval.ranking.question_parts import (
     QuestionParts,
     parts_of,
     weights_of,
+    without_headers,
 )
 from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.strategy import Query
@@ -124,3 +125,15 @@ def test_the_names_of_columns_do_not_draw_the_answer_to_the_first_rows():
     asked = [(f"phone {row['name']}", row["phone"]) for row in rows[20::8]]
     assert answered(text, asked, 100) >= 0.8
     assert answered("\n".join(map(json.dumps, rows)), asked, 100) >= 0.8
+
+
+def test_a_header_has_no_words_of_the_question():
+    with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        rag.add(SourceDocument("list", CSV))
+        bm25 = rag._session.snapshot().bm25
+    asked = Query("Which department, manager and phone has Leo Marsh?")
+    question = QuestionParts(QuestionTerms(asked, bm25, idf_power=0.0), [])
+    assert question.most_words(CSV) == 3
+    rows = without_headers(CSV)
+    assert rows == CSV.removeprefix("Name,Department,Manager,Phone")
+    assert question.most_words(rows) == 2

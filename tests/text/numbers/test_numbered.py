@@ -184,3 +184,27 @@ def test_other_words_have_no_other_numeral(word):
 def test_turkish_letters_are_those_of_english(text, find):
     in_english = text.replace("İ", "I").replace("ı", "i")
     assert [one.forms for one in find(text)] == [one.forms for one in find(in_english)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Amendment No. 1",
+        "Amendment Nr. 1",
+        "Amendment number 1",
+        "Amendment # 1",
+        "Amendment #1",
+        "Amendment No 1",
+    ],
+)
+def test_the_word_number_may_stand_before_a_number(text):
+    assert [one.forms for one in find_numbered(text)] == [("amendment1",)]
+    assert [one.forms for one in numbered_in_question(f"What does {text} say?")] == [
+        ("amendment1",)
+    ]
+
+
+@pytest.mark.parametrize("find", [find_numbered, numbered_in_question])
+@pytest.mark.parametrize("text", ["Size XL", "a shirt of size XL", "Sizes XXL and XL"])
+def test_a_size_in_letters_is_no_number(text, find):
+    assert not list(find(text))

@@ -67,6 +67,16 @@ def parts_of(text: str) -> list[Part]:
     ]
 
 
+def without_headers(text: str) -> str:
+    """Return a text without the headers of its tables, which belong to rows of all its windows."""
+    if "\n" not in text:
+        return text
+    for block in reversed(row_blocks(text)):
+        if block.header is not None:
+            text = text[: block.header.start] + text[block.header.end :]
+    return text
+
+
 class QuestionParts:
     """Finds the words and the full names of a question in the parts of texts.
 
@@ -182,7 +192,7 @@ def _texts(
 
 def _coverage(texts: Sequence[str], question: QuestionParts) -> list[float]:
     """Return how much of the question the best part of each text contains, in [0, 1]."""
-    counts = [question.most_words(text) for text in texts]
+    counts = [question.most_words(without_headers(text)) for text in texts]
     best = sorted(range(len(texts)), key=lambda place: -counts[place])[:_READ]
     read = {place for place in best if counts[place] >= max(1, counts[best[0]] - 1)}
     parts = [

@@ -71,6 +71,9 @@ _SHORT = MappingProxyType(
 )
 """Abbreviations, which a period may follow."""
 
+_SIZED = frozenset({"size", "sizes"})
+"""Words before letters that look like Roman numerals, as in "size XL"."""
+
 _DOUBTFUL = frozenset({"one", "i", "l", "c"})
 """What is seldom a number after a word that is not a part."""
 
@@ -88,7 +91,8 @@ _END = r"(?![\w'’(]|[.,:-]\w)"
 
 def _number(roman: str, spelled: str) -> str:
     return (
-        rf"(?P<period>\.?)\ (?:[Tt]he\ )?(?:(?P<roman>{roman})(?![\w'’-])"
+        rf"(?P<period>\.?)\ (?:[Tt]he\ |[Nn](?:o|r|umber)\.?\ |\#\ ?)?"
+        rf"(?:(?P<roman>{roman})(?![\w'’-])"
         rf"|(?P<spelled>{spelled})(?![\w'’-])|(?P<digits>\d{{1,3}}){_END})"
     )
 
@@ -197,7 +201,7 @@ def _after_lower_case(text: str) -> Iterator[Numbered]:
     for place in _CAPITALS.finditer(text):
         start = max(0, place.start() - _LONGEST_WORD - 1)
         match = _AFTER_WORD.search(text, start, place.end())
-        if match and (word := match["word"]) not in FUNCTION_WORDS:
+        if match and (word := match["word"]) not in FUNCTION_WORDS | _SIZED:
             number = _value_of(fold(match["roman"]))
             yield Numbered(match.start(), match.end(), (f"{label(word)}{number}",))
 
@@ -288,6 +292,8 @@ def _is_numbered(match: re.Match[str]) -> bool:
         or name in MONTHS
         or (match["period"] and word.casefold() not in _SHORT)
     ):
+        return False
+    if roman and name in _SIZED:
         return False
     is_doubtful = (match["roman"] or match["spelled"] or "").casefold() in _DOUBTFUL
     if name not in _PARTS and (is_doubtful or (roman and not _is_roman(word, roman))):
