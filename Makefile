@@ -47,7 +47,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# What a change can break, in five minutes on two quiet cores. In parallel, because ruff and mypy use one core only.
+# What a change can break, in eight minutes on two quiet cores. In parallel, because ruff and mypy use one core only.
 test: $(STAMP)
 	$(MAKE) --jobs 2 lint run-tests
 
@@ -241,7 +241,7 @@ bench-10m: $(STAMP)
 	$(BIN)/python benchmarks/scale.py --data ../shared/data --sizes --windows 1000000 \
 		--out benchmarks/results/scale_10m.json
 
-# Questions while documents change, at 100,000 and a million chunks (35 minutes, 12 GB of temporary disk space).
+# Questions while documents change, at 100,000 and a million chunks (55 minutes, 12 GB of temporary disk space).
 bench-fresh: $(STAMP)
 	$(BIN)/python benchmarks/fresh.py --data ../shared/data --out benchmarks/results/fresh.json
 

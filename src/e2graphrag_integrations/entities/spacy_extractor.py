@@ -140,7 +140,7 @@ class SpacyEntityExtractor:
     def fingerprint(self) -> str:
         """The pipeline's name, version and components, and the rules that are applied.
 
-        A pipeline that is no installed package also has a digest, because many are named the same.
+        If it is not an installed package, there is a digest, because many have the same name.
         """
         meta = self.nlp.meta
         version = f"{meta['lang']}_{meta['name']}-{meta['version']}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import process_lock
-from e2graphrag_integrations.errors import E2GraphRAGError, ShardUnavailableError
+from e2graphrag_integrations.errors import ClosedError, ShardUnavailableError
 from e2graphrag_integrations.shards.host import ShardSpec
 
 T = TypeVar("T")
@@ -193,15 +193,16 @@ class ShardCalls:
             ).start()
 
     def _wait_for(self, shard: int) -> None:
-        while not self._closing.wait(_PROBE_PAUSE):
-            try:
+        try:
+            while not self._closing.wait(_PROBE_PAUSE):
                 answer = self._actors.ask({shard: Request("generation")})[shard]
-            except E2GraphRAGError:
-                continue  # the index is being closed
-            if not isinstance(answer, Exception):
-                break
-        with self._lock:
-            self._lost_slowly.discard(shard)
+                if not isinstance(answer, Exception):
+                    break
+        except ClosedError:
+            return
+        finally:  # after an error, the next question asks it again
+            with self._lock:
+                self._lost_slowly.discard(shard)
 
     def all(self, method: str, *arguments: Any) -> dict[int, Any]:
         """Return the results of the same request to all shards that are not missing."""

@@ -123,8 +123,8 @@ class Written:
     """The result of a write to a shard.
 
     Attributes:
-        report: The report, whose `failed` also names documents that failed before if all failed.
-        error: The error if all documents of the write failed: those of other shards may not have.
+        report: The report.
+        error: The error if all documents failed; those in other shards may be indexed.
     """
 
     report: IndexReport
@@ -258,10 +258,8 @@ class ShardHost:
             generation: The generation that the question reads.
             ids: Ids of nodes of any shard.
         """
-        store, snapshot = (
-            self._index.store,
-            self._at(generation),
-        )  # may wait for a build: no lock yet
+        snapshot = self._at(generation)  # may wait for a build, so before the transaction
+        store = self._index.store
         with store.read_transaction():
             nodes = store.nodes(ids)
             changed = _changed(store, snapshot, nodes.values())
@@ -274,10 +272,8 @@ class ShardHost:
 
         The second value contains the ids of the chunks that changed since.
         """
-        store, snapshot = (
-            self._index.store,
-            self._at(generation),
-        )  # may wait for a build: no lock yet
+        snapshot = self._at(generation)  # may wait for a build, so before the transaction
+        store = self._index.store
         with store.read_transaction():
             nodes = store.nodes(ids)
             mentions = store.mentions_at(store.generation, list(nodes))
@@ -323,25 +319,30 @@ class ShardHost:
 
     def add(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> Written:
         """Index documents; see `E2GraphRAG.add`."""
-        return self._written(lambda: self._index.add(documents, **options))
+        return self._written(documents, lambda: self._index.add(documents, **options))
 
     def update(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> Written:
         """Replace documents; see `E2GraphRAG.update`."""
-        return self._written(lambda: self._index.update(documents, **options))
+        return self._written(documents, lambda: self._index.update(documents, **options))
 
     def resume(self, options: Mapping[str, Any]) -> Written:
         """Index the documents in the queue; see `E2GraphRAG.resume`."""
-        return self._written(lambda: self._index.resume(**options))
+        return self._written(None, lambda: self._index.resume(**options))
 
-    def _written(self, write: Callable[[], IndexReport]) -> Written:
-        """Return the report of a write, also if all its documents failed."""
+    def _written(
+        self, documents: Sequence[SourceDocument] | None, write: Callable[[], IndexReport]
+    ) -> Written:
+        """Return the report of a write, also if all its documents failed; None means the queue."""
+        ids = None if documents is None else {one.id for one in documents}
         try:
             return Written(write())
         except StoppedError:
             raise
         except IndexingError as error:
             failed = {
-                one.id: one.reason or "" for one in self._index.status() if one.status == "failed"
+                one.id: one.reason or ""
+                for one in self._index.status()
+                if one.status == "failed" and (ids is None or one.id in ids)
             }
             return Written(IndexReport(failed=failed), error)
 

@@ -282,11 +282,9 @@ class ShardedIndex(E2GraphRAG):
             return _summed(DeleteReport(), reports)
         error = self._error_of(failed)
         if len(failed) < len(results):
-            left = sorted(id_ for shard in failed for id_ in requests[shard].arguments[0])
-            told = (
-                f"{error}. The other documents were deleted, but not {', '.join(map(repr, left))}"
-            )
-            error.args = told, *error.args[1:]
+            left = ", ".join(repr(id_) for shard in failed for id_ in requests[shard].arguments[0])
+            message = f"{error}. The other documents were deleted, but not {left}"
+            error.args = message, *error.args[1:]
         raise error
 
     async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:

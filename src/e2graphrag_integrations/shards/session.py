@@ -114,14 +114,14 @@ class ShardedSession(RetrievalSession):
             ShardUnavailableError: If a shard cannot be asked, unless `partial` is true and others
                 can. It is also raised if what the function looks for is in none of the others.
         """
-        lost = self._shards.missing
+        excluded = self._shards.missing
 
         def read() -> T:
             try:
                 return super(ShardedSession, self).read(work, scope)
             except (UnknownDocumentError, UnknownEntityError, UnknownNodeError) as error:
                 missing = self._shards.missing
-                if missing == lost or self._is_asked(error, missing):
+                if missing == excluded or self._is_asked(error, missing):
                     raise
                 names = ", ".join(self._shards.names[one] for one in sorted(missing))
                 raise ShardUnavailableError(

@@ -258,7 +258,7 @@ def test_an_alias_links_to_the_other_meanings_of_its_own_name():
     assert {one.entity for one in linking.links} == set(entities)
 
 
-def test_a_part_of_a_name_is_no_word_that_only_capitals_tell_apart():
+def test_a_part_of_a_name_does_not_link_to_a_word_that_differs_in_capitals():
     edits = EntityEdits((EntityEdit("separate", ("US", "us")),))
     linking = link([Mention("US Navy", 0, 7, "ORG")], {"US": 0, "us": 1}, edits=edits)
     assert linking.links == ()

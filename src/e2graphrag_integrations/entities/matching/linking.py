@@ -171,7 +171,7 @@ def _by_alias(name: _Name, aliases: Aliases) -> Link | Tie | None:
 
 def _by_part(name: _Name, entities: Mapping[str, int], edits: EntityEdits) -> Link | None:
     for part in sub_spans(name.stripped):
-        if part in edits.spelled_apart:  # only capitals, which are gone, tell which one it is
+        if part in edits.spelled_apart:  # the capitals that would decide are not in the form
             continue
         entity = edits.resolve(part)
         if entity in entities and entity not in name.excluded:

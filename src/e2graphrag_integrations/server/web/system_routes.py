@@ -295,7 +295,7 @@ def _state(call: Call) -> StateView:
         since = service.jobs.writing_since
         is_writing = since is not None
         state, missing = service.with_missing(lambda: reader.state(is_writing=is_writing))
-        with contextlib.suppress(ShardUnavailableError):
+        with contextlib.suppress(ShardUnavailableError):  # `missing` says so
             version = reader.store.generation
     else:
         state = IndexState(len(reader.document_ids))

@@ -188,3 +188,8 @@ export function makeSource(state) {
     documents: ({ offset, limit, search, status } = {}) => api.get(withQuery("documents", { offset, limit, search, status })),
   };
 }
+
+/** Return the name under which the browser keeps what one client of an index saves: several may share the browser. */
+export function storageName(info) {
+  return [info.name, info.client].filter(Boolean).join(":");
+}

@@ -1,6 +1,6 @@
 // The documents of the index: their states, upload, cost, indexing again, and removal.
 
-import { api, withQuery } from "./api.js";
+import { api, storageName, withQuery } from "./api.js";
 import { announce, block, busy, choice, clear, confirmed, debounced, errorBox, h, labeled } from "./dom.js";
 import { countOf, formatNumber, languageName, t, wordFor } from "./i18n.js";
 import { JobList } from "./job_list.js";
@@ -36,7 +36,7 @@ export function mountDocuments(root, _source, info, indexState) {
   const reindex = h("button", { type: "button", class: "quiet", id: "reindex", "data-writes": "all", hidden: !canAdd }, t("documents.extract"));
   const titles = new Map(); // of the documents that were listed
   const selection = info.read_only ? null : new Selection({ index: canAdd ? indexSelected : null, remove: removeSelected });
-  const unindexed = new UnindexedFiles([info.name, info.client].filter(Boolean).join(":"));
+  const unindexed = new UnindexedFiles(storageName(info));
   const jobs = new JobList({ indexState, unindexed, changed: () => load(), left: () => search.focus() });
   const writes = !canAdd ? h("p", { class: "hint" }, info.read_only ? t("documents.cannot_write") : t("documents.shards", { count: info.shards })) : uploadBox(info, { jobs, unindexed, applyState });
 

@@ -1,6 +1,6 @@
 // The question set: kept in the browser, run as a batch for both settings.
 
-import { api, followJob } from "./api.js";
+import { api, followJob, storageName } from "./api.js";
 import { announce, busy, clear, confirmed, download, errorBox, h, setStatus } from "./dom.js";
 import { commaList, countOf, formatFixed, t, wordFor } from "./i18n.js";
 
@@ -14,7 +14,7 @@ const MAX_FILE = 20_000_000; // bytes of an imported file
  * `load(question)` puts a saved question into the form.
  */
 export function mountQuestions(root, { info, current, settings, load }) {
-  const key = ["e2graphrag:questions", info.name, info.client].filter(Boolean).join(":"); // several clients may share a browser
+  const key = `e2graphrag:questions:${storageName(info)}`;
   let questions = readQuestions(key);
   let scores = null; // of the last batch: question text -> {A: {...}, B: {...}}
 
