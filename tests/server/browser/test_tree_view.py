@@ -183,6 +183,7 @@ def test_the_tree_of_a_changed_document_is_read_again(open_page, web_index):
     with running_page(make_app(web_index)) as url:
         page = open_page(f"{url}#/tree?document=letter-01.txt")
         page.locator(".tree-node", has_text="map 1").first.wait_for()
+        page.locator("#state", has_text="3 documents are indexed").wait_for()  # before the change
         new = SourceDocument("letter-01.txt", "Zoe painted the lighthouse.", title="Letter 1")
         web_index.update(new)
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # looks at the state

@@ -192,7 +192,9 @@ def _texts(
 
 def _coverage(texts: Sequence[str], question: QuestionParts) -> list[float]:
     """Return how much of the question the best part of each text contains, in [0, 1]."""
-    counts = [question.most_words(without_headers(text)) for text in texts]
+    counts = [question.most_words(text) for text in texts]
+    for place in sorted(range(len(texts)), key=lambda place: -counts[place])[: 2 * _READ]:
+        counts[place] = question.most_words(without_headers(texts[place]))
     best = sorted(range(len(texts)), key=lambda place: -counts[place])[:_READ]
     read = {place for place in best if counts[place] >= max(1, counts[best[0]] - 1)}
     parts = [
