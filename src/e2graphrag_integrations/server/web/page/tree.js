@@ -47,6 +47,10 @@ class TreeView {
     if (this.shown === wanted) return;
     if (!documentId) {
       if (search !== undefined) this.list.find(search);
+      if (this.shown === "" && this.place.document) { // it may have changed while it was hidden
+        await this.show({ ...this.place, search: this.list.search.value.trim() });
+        return;
+      }
       const only = this.shown === null ? await this.list.only() : "";
       if (only && this.shown === null) await this.show({ document: only });
       return;
