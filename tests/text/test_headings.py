@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.headings import (
+    HeadingsAbove,
     first_line_heading,
     front_matter,
     is_junk_title,
     markdown_headings,
     name_of_file,
     section_name,
+    words_of_file,
 )
 
 BODY = "Jeffrey Thomas Porcaro was an American drummer, songwriter and record producer."
@@ -241,3 +243,39 @@ def test_a_title_of_many_numbers_is_judged_in_linear_time():
     """With cubic time this would take hours, so no time is asserted."""
     assert not is_junk_title("1_" * 20_000 + " x")
     assert is_junk_title("report_2024_final")
+
+
+def test_headings_above_a_place_go_on_in_the_next_text():
+    above = HeadingsAbove()
+    above.read("# One\n\nText.\n\n## Two\n\nText.")
+    assert above.at(0) == []
+    assert above.at(10) == ["One"]
+    assert above.at(30) == ["One", "Two"]
+    above.read("More of it.\n\n## Three\n\nText.")
+    assert above.at(5) == ["One", "Two"]
+    assert above.at(40) == ["One", "Three"]
+    above.read("Without a heading.")
+    assert above.at(5) == ["One", "Three"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("reports/annual_report_2021.pdf", "reports annual report 2021"),
+        (r"C:\data\acme\2021\AnnualReport.docx", "acme 2021 Annual Report"),
+        ("https://example.com/docs/pump%20X200/install?lang=en", "docs pump X200 install"),
+        ("https://example.com", ""),
+        ("report2021.txt", "report 2021"),
+        ("notes_v2.md", "notes v2"),
+        ("uploads/0f8fad5b-d9cb-469f-a165-70867728950e.pdf", "uploads"),
+        ("2024-03-05_minutes.txt", "2024-03-05 minutes"),
+        ("20240305.txt", "20240305"),
+        ("年度报告_2021.pdf", "年度报告 2021"),
+        ("uploaded by Ann", ""),
+        ("doc-7", ""),
+        ("", ""),
+        ("./../.txt", ""),
+    ],
+)
+def test_words_of_a_file_are_those_of_its_name_and_two_folders(path, words):
+    assert words_of_file(path) == words

@@ -11,7 +11,12 @@ import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations.graph.titles import Section
-from e2graphrag_integrations.text.headings import MAX_LEVEL, is_junk_title, name_of_file
+from e2graphrag_integrations.text.headings import (
+    MAX_LEVEL,
+    is_junk_title,
+    name_of_file,
+    words_of_file,
+)
 from e2graphrag_integrations.types import HEADINGS
 
 TITLE_KEYS = ("title", "Title", "document_title", "doc_title", "page_title", "dc:title")
@@ -89,7 +94,7 @@ def names_in_metadata(
         columns = (column.tolist() for column in (chunks, used, owners))
         for chunk, row, owner in zip(*columns, strict=True):
             if has_headings:
-                headings.setdefault(chunk, []).append(_headings(records[row]))
+                headings.setdefault(chunk, []).append(headings_of(records[row]))
             if row in title_of and owner in differs:
                 own_titles.setdefault(chunk, []).append([title_of[row]])
     document_of = chunk_documents.tolist()
@@ -146,11 +151,20 @@ def _texts(record: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
     return (" ".join(value.split()) for value in values if isinstance(value, str) and value.strip())
 
 
-def _title(record: Mapping[str, Any]) -> str | None:
-    return next((title for title in _texts(record, TITLE_KEYS) if not is_junk_title(title)), None)
+def source_of(record: Mapping[str, Any], document_id: str) -> str:
+    """Return the title in a metadata record, or else the words of the file's path, or "".
+
+    Args:
+        record: The metadata.
+        document_id: Id of the document, which may be the path of its file.
+    """
+    titles = (title for title in _texts(record, TITLE_KEYS) if not is_junk_title(title))
+    files = map(words_of_file, [*_texts(record, FILE_KEYS), document_id])
+    return next(filter(None, chain(titles, files)), "")
 
 
-def _headings(record: Mapping[str, Any]) -> list[str]:
+def headings_of(record: Mapping[str, Any]) -> list[str]:
+    """Return the headings in a metadata record, as common loaders and splitters write them."""
     path = record.get(HEADER_PATH)
     found: list[Any] = path.split("/") if isinstance(path, str) else []
     listed = record.get(HEADINGS)

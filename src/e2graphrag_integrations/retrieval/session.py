@@ -30,9 +30,9 @@ from e2graphrag_integrations.retrieval.result import RetrievalResult
 from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, NodeSearch, VectorKind
-from e2graphrag_integrations.snapshot.build import window_texts
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.snapshot.window_texts import window_texts
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.queue import count_unfinished
 from e2graphrag_integrations.store.records import StaleSnapshotError

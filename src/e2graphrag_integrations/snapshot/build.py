@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, mention_table
-from e2graphrag_integrations.graph.titles import SubjectTableBuilder, with_title
+from e2graphrag_integrations.graph.titles import SubjectTableBuilder
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
 from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, VectorKind
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
 from e2graphrag_integrations.snapshot.snapshot import NODE_ARRAYS, NodeTable, Snapshot
+from e2graphrag_integrations.snapshot.window_texts import window_texts
 from e2graphrag_integrations.store.records import (
     DocumentHeader,
     StoredNode,
@@ -34,7 +35,6 @@ from e2graphrag_integrations.store.records import (
     decode_sentences,
 )
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.text.lines import RowHeaders
 from e2graphrag_integrations.types import Node, Segment
 
 logger = logging.getLogger(__name__)
@@ -291,30 +291,6 @@ def bm25_from_store(store: Store, snapshot: Snapshot) -> BM25Index:
 
     with store.read_transaction():
         return build_bm25(window_texts(snapshot, texts()))
-
-
-def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the text that BM25 indexes for each window: what it is about, and the window.
-
-    A window needs the title of its document, and rows need the header of their table: without it,
-    the words of a question about a column are found in the header only.
-
-    Args:
-        snapshot: The snapshot.
-        texts: The text of each node in the snapshot, in order.
-    """
-    bounds = exclusive_sums(
-        np.bincount(snapshot.dense.window_nodes, minlength=len(snapshot.nodes.ids))
-    )
-    headers, last = RowHeaders(), -1
-    for node, text in enumerate(texts):
-        document = int(snapshot.nodes.document[node])
-        if document != last or snapshot.nodes.level[node]:
-            headers, last = RowHeaders(), document
-        headers.read(text)
-        title = snapshot.titles[document]
-        for start, end in snapshot.window_spans[bounds[node] : bounds[node + 1]].tolist():
-            yield with_title(title, with_title(headers.above(start), text[start:end]))
 
 
 # Metadata

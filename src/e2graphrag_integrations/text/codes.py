@@ -28,6 +28,7 @@ from e2graphrag_integrations.text.numbers.dates import (
     find_dates,
     find_days,
     find_han_days,
+    find_short_dates,
     find_spoken_times,
     find_times,
     is_month,
@@ -222,14 +223,15 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         return sorted(terms)
     dates = list(find_dates(text))
     moments: list[Date | Time] = [*dates, *find_times(text)]
-    for moment in moments:
+    in_dates = _covered(text, dates)
+    # One with dots may be a version, so it remains a code as well.
+    short = [one for one in find_short_dates(text) if not _overlaps(one, in_dates)]
+    for moment in (*moments, *short):
         terms.update(_terms_of_moment(moment))
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
     terms.update(
-        _term(form)
-        for match in _groups(text, _covered(text, dates))
-        for form in _forms_of_groups(match)
+        _term(form) for match in _groups(text, in_dates) for form in _forms_of_groups(match)
     )
     for match in _SPACED.finditer(text):
         if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
@@ -253,7 +255,9 @@ def question_codes(question: str) -> list[QuestionCode]:
     """
     written, question = question, _half_width(question)
     dates, lowered = list(find_dates(question)), lower(question)
-    in_dates = _covered(question, dates)
+    in_full = _covered(question, dates)
+    short = [one for one in find_short_dates(question) if not _overlaps(one, in_full)]
+    in_dates = _covered(question, dates, short)
     times = [*find_times(question), *find_spoken_times(lowered)]
     measures = [
         *find_measures(lowered),
@@ -288,8 +292,9 @@ def question_codes(question: str) -> list[QuestionCode]:
         if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
     asked += [(one, (MARK + one.form,)) for one in addresses]
+    asked += [(one, _marked([_normal(question[one.start : one.end]), *one.forms])) for one in short]
     codes = [QuestionCode(written[one.start : one.end], terms) for one, terms in asked]
-    covered = _covered(question, dates, days, times, measures, periods, addresses, groups)
+    covered = _covered(question, dates, short, days, times, measures, periods, addresses, groups)
     codes += [
         QuestionCode(written[start:end], terms)
         for start, end, terms in _other_codes(question, covered)
@@ -360,6 +365,8 @@ def _terms_of_moment(moment: Date | Time) -> Iterator[str]:
         yield MARK + form
         if isinstance(moment, Date):
             yield MARK + form[: len("2024-03")]
+            yield f"{MARK}-{form[len('2024') :]}"
+            yield f"{MARK}-{form[len('2024') : len('2024-03')]}"
 
 
 def _terms_of_day(day: Date) -> Iterator[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from e2graphrag_integrations.text.letters import UNSPACED
 
@@ -28,6 +29,7 @@ _UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_MAY_HAVE_HEADING = re.compile(r"^ {0,3}(?:#{1,6}[ \t]|=+[ \t]*$|-{2,}[ \t]*$)", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MAX_LINE = 400
 """Maximum length of a line that can be a Markdown heading, with the addresses of its links."""
@@ -131,6 +133,34 @@ def _heading(line: str, start: int, previous_start: int, previous: str) -> Headi
     return Heading(name, level, start, end) if is_short else None
 
 
+class HeadingsAbove:
+    """The Markdown headings above a place, in texts of one document that follow each other."""
+
+    def __init__(self) -> None:
+        self._open: list[Heading] = []
+        self._found: list[Heading] = []
+
+    def read(self, text: str) -> None:
+        """Read the next text of the document."""
+        self._open = _below(self._open, self._found)
+        self._found = [*markdown_headings(text)] if _MAY_HAVE_HEADING.search(text) else []
+
+    def at(self, place: int) -> list[str]:
+        """Return the headings above a place in the last text, highest first."""
+        found = [heading for heading in self._found if heading.start < place]
+        return [heading.name for heading in _below(self._open, found)]
+
+
+def _below(above: Sequence[Heading], headings: Sequence[Heading]) -> list[Heading]:
+    """Return the headings above a place after more headings, highest first."""
+    found = [*above]
+    for heading in headings:
+        while found and found[-1].level >= heading.level:
+            found.pop()
+        found.append(heading)
+    return found
+
+
 _FILE_SUFFIX = (
     r"\.(?:docx?|pdf|pptx?|xlsx?|odt|odp|rtf|txt|md|markdown|rst|html?|xhtml|tex|dvi|ps|eps|indd"
     r"|qxd|pages|key|csv|tsv|json|xml|epub|jpe?g|png|tiff?)"
@@ -220,6 +250,16 @@ _DRAFT_WORD = re.compile(
     r"|notes?|docs?|page|part|chapter",
     re.IGNORECASE,
 )
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_WORDS_OF_FILES = re.compile(r"[_+\s]+|(?<=[a-z]{3})(?=[A-Z]|(?:19|20)\d\d(?!\d))")
+"""What separates the words of a file name."""
+
+_PATH_PARTS = 3
+"""Number of parts of a path that describe a file: its name and two folders. Those above are about
+all files or the machine."""
+
+_HASH = re.compile(r"(?=\D*\d)[0-9a-f-]{16,}", re.IGNORECASE)
+_MAX_PATH = 1000
 _SHORT_NUMBER = 2
 """Maximum number of digits of a number in a file name that is a name, as in "Apollo 13.pdf"."""
 
@@ -283,6 +323,25 @@ def name_of_file(path: str) -> str | None:
     if not words or is_junk_title(name) or section_name(name) is None:
         return None
     return name if all(map(_is_name_word, bare)) and _LETTER.search(bare[0]) else None
+
+
+def words_of_file(path: str) -> str:
+    """Return the words of a file name and of the two folders above it; "" if it is no path.
+
+    >>> words_of_file("docs/acme/annual_report_2021.pdf"), words_of_file("uploaded by Ann")
+    ('docs acme annual report 2021', '')
+    """
+    address = _ADDRESS.match(path)
+    if address is not None:
+        path = unquote(re.split("[?#]", path[address.end() :], maxsplit=1)[0])
+    parts = [part for part in re.split(r"[/\\]", path) if part.strip("./ ") and part[-1:] != ":"]
+    suffix = re.search(rf"{_FILE_SUFFIX}\Z", path, re.IGNORECASE)
+    if not parts or (suffix is None and len(parts) == 1) or len(path) > _MAX_PATH:
+        return ""
+    if suffix is not None:
+        parts[-1] = parts[-1][: -len(suffix[0])]
+    words = (_WORDS_OF_FILES.sub(" ", part).split() for part in parts[-_PATH_PARTS:])
+    return " ".join(word for part in words for word in part if not _HASH.fullmatch(word))
 
 
 def _is_name_word(word: str) -> bool:

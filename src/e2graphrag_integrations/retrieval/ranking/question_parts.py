@@ -10,16 +10,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from math import fsum, log1p
 from typing import NamedTuple
 
-from e2graphrag_integrations._utils.arrays import IntArray
+import numpy as np
+
 from e2graphrag_integrations._utils.lazy import LazySequence
 from e2graphrag_integrations.entities.matching.linking import Link
 from e2graphrag_integrations.retrieval.names.name_sentences import between_spaces
 from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.strategy import Candidate
+from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.contents import is_table_of_contents
 from e2graphrag_integrations.text.lines import row_blocks
 from e2graphrag_integrations.text.sentences import sentence_starts
@@ -88,23 +90,52 @@ class QuestionParts:
     """
 
     def __init__(self, terms: QuestionTerms, links: Iterable[Link]) -> None:
+        self._terms = terms
         telling = [one for one in dict.fromkeys(terms.words) if not is_function_word(one)]
-        words = sorted(telling, key=terms.bm25.idf, reverse=True)[:_MOST_WORDS]
-        self._word_of = {form: word for word in words for form in terms.spelled(word)}
+        self._words = sorted(telling, key=terms.bm25.idf, reverse=True)[:_MOST_WORDS]
+        self._word_of = {form: word for word in self._words for form in terms.spelled(word)}
         longest_first = sorted(self._word_of, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join([_LINE_END, *map(re.escape, longest_first)]))
         mentions = (*terms.query.names, *(link.mention for link in links))
         own = dict.fromkeys(tuple(terms_of(mention)) for mention in mentions)
         self._names = [between_spaces(one) for one in own if len(one) > 1]
 
-    def found(self, part: Part) -> frozenset[str]:
-        """Return the words and names of the question in a part of a text; none in a header."""
-        words = [] if part.is_header else terms_of(part.text)
-        found = {self._word_of[one] for one in self._word_of.keys() & set(words)}
+    def found(self, part: Part, about: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Return the words and names of the question in a part of a text; none in a header.
+
+        Args:
+            part: The part.
+            about: Words of the question that the part need not repeat, as the text is about them.
+        """
+        if part.is_header:
+            return frozenset()
+        words = terms_of(part.text)
+        found = {self._word_of[one] for one in self._word_of.keys() & set(words)} | about
         if self._names and found:
             text = between_spaces(words)
-            found.update(name for name in self._names if name in text)
+            own = about.issuperset
+            found.update(name for name in self._names if name in text or own(name.split()))
         return frozenset(found)
+
+    def about(self, texts: Sequence[str], windows: Sequence[int]) -> list[frozenset[str]]:
+        """Return the words of the question that stand above each window and not in it.
+
+        They are in the title of its document, the headings of its section or the header of its
+        table, with which BM25 indexes it.
+
+        Args:
+            texts: The texts of the windows; empty ones are about nothing.
+            windows: Their numbers.
+        """
+        contained = self._terms.contain(self._words, np.asarray(windows, dtype=np.int64))
+        found = []
+        for text, column in zip(texts, contained.T.tolist(), strict=True):
+            words = list(compress(self._words, column)) if text else []
+            own = set(terms_of(without_headers(text))) if words else set[str]()
+            found.append(
+                frozenset(one for one in words if own.isdisjoint(self._terms.spelled(one)))
+            )
+        return found
 
     def most_words(self, text: str) -> int:
         """Return about how many words of the question one line or sentence of a text contains.
@@ -132,7 +163,7 @@ def prefer_sentences(
     candidates: Sequence[Candidate],
     question: QuestionParts,
     texts_of: Callable[[Sequence[int]], list[str]],
-    documents: IntArray,
+    snapshot: Snapshot,
     weight: float,
 ) -> Sequence[Candidate]:
     """Reorder the best windows of each document by the share of the question in one sentence.
@@ -146,7 +177,7 @@ def prefer_sentences(
         candidates: Windows, best first.
         question: Finds the question in parts of texts.
         texts_of: Reads the texts of nodes, given their rows.
-        documents: The document of each node row.
+        snapshot: The search index.
         weight: How much more a window counts that alone has the whole question in one part.
 
     Returns:
@@ -156,12 +187,15 @@ def prefer_sentences(
     by_document: dict[int, list[int]] = {}
     for place, one in enumerate(top):
         if one.best_span is not None:
-            by_document.setdefault(int(documents[one.row]), []).append(place)
+            by_document.setdefault(int(snapshot.nodes.document[one.row]), []).append(place)
     groups = [places for places in by_document.values() if len(places) > 1]
-    texts = iter(_texts([top[place] for places in groups for place in places], texts_of))
+    compared = [top[place] for places in groups for place in places]
+    texts = _texts(compared, texts_of)
+    about = question.about(texts, _windows(compared, snapshot)) if texts else []
+    read = iter(zip(texts, about, strict=True))
     best = list(top)
     for places in groups:
-        coverage = _coverage([next(texts) for _ in places], question)
+        coverage = _coverage([next(read) for _ in places], question)
         values = {}
         for place, own in zip(places, coverage, strict=True):
             share = (sum(other >= own for other in coverage) - 1) / (len(places) - 1)
@@ -190,16 +224,35 @@ def _texts(
     return ["" if is_table_of_contents(text) else text for text in texts]
 
 
-def _coverage(texts: Sequence[str], question: QuestionParts) -> list[float]:
-    """Return how much of the question the best part of each text contains, in [0, 1]."""
-    counts = [question.most_words(text) for text in texts]
+def _windows(candidates: Sequence[Candidate], snapshot: Snapshot) -> list[int]:
+    """Return the numbers of windows, given as candidates."""
+    rows = np.unique([one.row for one in candidates])
+    windows, owners = snapshot.dense.windows_of(rows)
+    spans = snapshot.window_spans[windows].tolist()
+    owner_rows = rows[owners].tolist()
+    number_of = {
+        (row, *span): window
+        for window, row, span in zip(windows.tolist(), owner_rows, spans, strict=True)
+    }
+    return [number_of[one.row, *one.best_span] for one in candidates if one.best_span is not None]
+
+
+def _coverage(texts: Sequence[tuple[str, frozenset[str]]], question: QuestionParts) -> list[float]:
+    """Return how much of the question the best part of each text contains, in [0, 1].
+
+    Args:
+        texts: The text of each window, and the words of the question that it is about.
+        question: Finds the question in parts of texts.
+    """
+    counts = [question.most_words(text) + len(about) for text, about in texts]
     for place in sorted(range(len(texts)), key=lambda place: -counts[place])[: 2 * _READ]:
-        counts[place] = question.most_words(without_headers(texts[place]))
+        text, about = texts[place]
+        counts[place] = question.most_words(without_headers(text)) + len(about)
     best = sorted(range(len(texts)), key=lambda place: -counts[place])[:_READ]
     read = {place for place in best if counts[place] >= max(1, counts[best[0]] - 1)}
     parts = [
-        [question.found(part) for part in parts_of(text)] if place in read else []
-        for place, text in enumerate(texts)
+        [question.found(part, about) for part in parts_of(text)] if place in read else []
+        for place, (text, about) in enumerate(texts)
     ]
     weights = weights_of(one for own in parts for one in own)
     total = fsum(weights.values())

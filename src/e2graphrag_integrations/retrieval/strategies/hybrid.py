@@ -359,8 +359,7 @@ class _HybridSearch:
         )
 
         question = QuestionParts(self.relevance.terms, self.seeds.linking.links)
-        documents = self.snapshot.nodes.document
-        return prefer_sentences(windows, question, texts, documents, weight)
+        return prefer_sentences(windows, question, texts, self.snapshot, weight)
 
     def weighted_lists(self) -> list[WeightedList]:
         """Return the lists to fuse."""

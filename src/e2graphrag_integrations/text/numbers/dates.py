@@ -52,8 +52,8 @@ _DATE = re.compile(
     | (?<![\d.])(?P<d2>\d{{1,2}})\.\ ?(?P<m2>\d{{1,2}})\.\ ?(?P<y2>\d{{4}})(?![\d]|\.\d)
     | (?<![\d/])(?P<a3>\d{{1,2}})/(?P<b3>\d{{1,2}})/(?P<y3>\d{{4}})(?![\d/])
     | (?P<y4>\d{{4}})\s*[年년]\s*(?P<m4>\d{{1,2}})\s*[月월](?:\s*(?P<d4>\d{{1,2}})\s*[日号號일])?
-    | (?<!\d)(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s+{_OF}
-      (?P<m5>{_MONTH})\.?,?\s+{_OF}(?P<y5>\d{{4}})(?!\d)
+    | (?<!\d)(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?(?:\s+|-){_OF}
+      (?P<m5>{_MONTH})\.?,?(?:\s+|-){_OF}(?P<y5>\d{{4}})(?!\d)
     | (?<![\d.-])(?P<y8>(?:19|20)\d\d)-(?P<m8>\d\d)(?![\d-])
     | (?P<y10>[〇零一二三四五六七八九]{{4}})年\s*(?P<m10>十?[一二三四五六七八九十])月
       (?:\s*(?P<d10>[一二三]?十?[一二三四五六七八九十])[日号號])?
@@ -110,6 +110,46 @@ def find_dates(text: str) -> Iterator[Date]:
             forms = tuple(dict.fromkeys(filter(None, _date_forms(match))))
             if forms:
                 yield Date(match.start(), end, forms)
+
+
+_SHORT_DATE = re.compile(
+    rf"""
+      (?=\d)(?<![\d./-])(?:
+        (?P<a>\d\d?)(?P<mark>[./])(?P<b>\d\d?)(?P=mark)(?P<y1>\d\d)(?![\d]|[./-]\d)
+      | (?P<d2>\d\d?)[\ -](?P<m2>{_MONTH})\.?[\ -]['’]?(?P<y2>\d\d)
+        (?!\w|[.,:/-]\d)(?:(?<=[-'’]\d\d)|(?!\ \w)))
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_VERSION = re.compile(
+    r"(?:v|version|release|clause|section|article|build|update|§)[.\s]*\Z", re.IGNORECASE
+)
+_LONGEST_VERSION = 12
+_FIRST_YEAR = 70
+"""The year 70 is 1970, and 69 is 2069."""
+
+
+def find_short_dates(text: str) -> Iterator[Date]:
+    """Yield the dates in a text whose year has two digits, in order.
+
+    A date with dots may be a version or a clause, unless a word before it says so.
+
+    >>> [one.forms for one in find_short_dates("05.03.24, 5/3/24, 5-Mar-24 or version 5.3.24")]
+    [('2024-03-05',), ('2024-03-05', '2024-05-03'), ('2024-03-05',)]
+    """
+    for match in _SHORT_DATE.finditer(text):
+        year = int(match["y1"] or match["y2"])
+        full = f"{(1900 if year >= _FIRST_YEAR else 2000) + year}"
+        if match["d2"]:
+            forms = [_form(full, match["m2"], match["d2"])]
+        else:
+            forms = [_form(full, match["b"], match["a"])]
+            if match["mark"] == "/":
+                forms.append(_form(full, match["a"], match["b"]))
+            elif _VERSION.search(text, max(0, match.start() - _LONGEST_VERSION), match.start()):
+                continue
+        if found := tuple(dict.fromkeys(filter(None, forms))):
+            yield Date(*match.span(), found)
 
 
 _HAN_DAY = re.compile(
