@@ -137,3 +137,20 @@ def test_a_header_has_no_words_of_the_question():
     rows = without_headers(CSV)
     assert rows == CSV.removeprefix("Name,Department,Manager,Phone")
     assert question.most_words(rows) == 2
+
+
+def test_a_part_need_not_repeat_what_its_text_is_about():
+    text = "# Leo Marsh\n\nIn the office.\n\nHe sold a blue bicycle to a friend."
+    with E2GraphRAG.open(":memory:", embedder="hashing", chunk_size=8) as rag:
+        rag.add(SourceDocument("list", text))
+        snapshot = rag._session.snapshot()
+        nodes, bm25 = rag.store.nodes_at(snapshot.generation, snapshot.nodes.ids), snapshot.bm25
+    texts = [nodes[id_].text for id_ in snapshot.nodes.ids]
+    window = next(n for n, text in enumerate(texts) if "bicycle" in text)
+    terms = QuestionTerms(Query("What did Leo Marsh sell?"), bm25, idf_power=0.0)
+    question = QuestionParts(terms, [Link("Leo Marsh", "leo marsh", "exact", 1.0)])
+    [about] = question.about([texts[window]], [window])
+    assert about == {"leo", "marsh"}
+    [part, *_] = parts_of(texts[window])
+    assert question.found(part, about) >= {"leo", "marsh", " leo marsh "}
+    assert question.about([""], [window]) == [frozenset()]

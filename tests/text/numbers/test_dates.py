@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.numbers.dates import find_dates, find_days, find_han_days
+from e2graphrag_integrations.text.numbers.dates import (
+    find_dates,
+    find_days,
+    find_han_days,
+    find_short_dates,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +36,7 @@ from e2graphrag_integrations.text.numbers.dates import find_dates, find_days, fi
         "二〇二四年三月五日",
         "20240305",
         "20240305T103000",
+        "05-Mar-2024",
     ],
 )
 def test_a_date_is_found(text):
@@ -116,3 +122,53 @@ def test_other_numbers_are_no_days(text):
 @pytest.mark.parametrize("text", ["APRİL 5, 2024", "5 aprıl 2024", "5 APRIL 2024"])
 def test_months_in_turkish_capitals_are_dates(text):
     assert [form for one in find_dates(text) for form in one.forms] == ["2024-04-05"]
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("[05.03.24, 10:12] Ann: yes", ("2024-03-05",)),
+        ("3/5/24, 9:41 AM - Bob: yes", ("2024-05-03", "2024-03-05")),
+        ("13/5/24 - Bob: yes", ("2024-05-13",)),
+        ("5-Mar-24 paid", ("2024-03-05",)),
+        ("Paid 5 Mar 24.", ("2024-03-05",)),
+        ("Paid 5 March '24 in cash", ("2024-03-05",)),
+        ("born 5.3.71", ("1971-03-05",)),
+    ],
+)
+def test_a_year_may_have_two_digits(text, forms):
+    assert [date.forms for date in find_short_dates(text)] == [forms]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("version 5.3.24", "Release 5.3.24", "clause 5.3.24", "v5.3.24", "§ 5.3.24"),
+        *(
+            "5.3.24.1",
+            "15.3.24.1",
+            "1/5/3/24",
+            "On 5 March 24 people came",
+            "5 March 24,000 people",
+        ),
+        *("99.99.99", "32/1/24", "5.13.24"),
+    ],
+)
+def test_a_version_or_a_number_is_no_date_with_a_short_year(text):
+    assert [*find_short_dates(text)] == []
+
+
+def test_what_may_be_a_version_remains_one():
+    assert {"#5.3.24", "#2024-03-05"} <= {*code_terms("Firefox 5.3.24")}
+    [code] = question_codes("Which bug has 5.3.24?")
+    assert code.terms == ("#5.3.24", "#2024-03-05")
+    [code] = question_codes("Which bug has version 5.3.24?")
+    assert "#2024-03-05" not in code.terms
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-03-05", "05.03.2024", "05.03.24", "3/5/2024", "5-Mar-24", "5 March 2024"]
+)
+def test_a_day_without_a_year_is_found_in_a_date_with_one(text):
+    [code] = question_codes("What happened on March 5?")
+    assert {*code.terms} & {*code_terms(f"{text}: Ann left.")}
