@@ -35,10 +35,12 @@ from e2graphrag_integrations.text.numbers.dates import (
 )
 from e2graphrag_integrations.text.numbers.english import TELLING_WORDS, find_spelled, lower
 from e2graphrag_integrations.text.numbers.han import find_amounts
+from e2graphrag_integrations.text.numbers.lettered import find_lettered, lettered_in_question
 from e2graphrag_integrations.text.numbers.measures import (
     UNIT_WORDS,
     Measure,
     find_han_measures,
+    find_large_numbers,
     find_measures,
     find_sizes,
     find_spelled_measures,
@@ -49,6 +51,8 @@ from e2graphrag_integrations.text.numbers.numbered import (
     numbered_in_question,
 )
 from e2graphrag_integrations.text.numbers.periods import Period, find_periods
+from e2graphrag_integrations.text.numbers.phones import find_phones
+from e2graphrag_integrations.text.numbers.ranges import words_in_ranges
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"
@@ -168,7 +172,12 @@ _MIN_NUMBER = 4
 _MIN_AMOUNT = 3
 """The same for a number in words, or with a word for a million."""
 
-_HALF_WIDTH = MappingProxyType({0xFEE0 + ord(one): one for one in "0123456789:%+-./"})
+_HALF_WIDTH = MappingProxyType(
+    {0xFEE0 + ord(one): one for one in "0123456789:%+-./"}
+    | {0x2080 + digit: str(digit) for digit in range(10)}
+)
+"""Characters in half width for those in full width, and digits for subscripts, as in CO₂."""
+
 _HUMPS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z0-9]+)+")
 _HUMP = re.compile(r"[A-Z]?[a-z0-9]+")
 
@@ -211,7 +220,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
     """
     terms: set[str] = set()
     text = _half_width(text)
-    for part in find_numbered(text):
+    for part in chain(find_numbered(text), find_lettered(text)):
         terms.update(MARK + form for form in part.forms)
         if _begins_line(text, part.start):
             terms.update(START + form for form in part.forms)
@@ -219,6 +228,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
     terms.update(one.digits for one in find_amounts(text))
     terms.update(term for one in find_han_days(text) for term in _terms_of_day(one))
     terms.update(_terms_of_numbers(lower(text), words))
+    terms.update(words_in_ranges(text))
     if _HINT.search(text) is None:
         return sorted(terms)
     dates = list(find_dates(text))
@@ -230,6 +240,9 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         terms.update(_terms_of_moment(moment))
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
+    terms.update(one.forms[0] for one in find_large_numbers(text))
+    phones = (one for one in find_phones(text) if not _overlaps(one, in_dates))
+    terms.update(MARK + form for one in phones for form in one.forms)
     terms.update(
         _term(form) for match in _groups(text, in_dates) for form in _forms_of_groups(match)
     )
@@ -265,14 +278,18 @@ def question_codes(question: str) -> list[QuestionCode]:
         *find_han_measures(lowered),
         *find_sizes(lowered),
     ]
+    in_measures = _covered(question, measures)
+    measures += [one for one in find_large_numbers(question) if not _overlaps(one, in_measures)]
     in_measures = _covered(question, dates, measures)
     periods, addresses = list(find_periods(lowered)), list(find_addresses(lowered))
     found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
+    found += lettered_in_question(question)
     days = [*find_days(lowered), *find_han_days(question)]
     found += [one for one in days if not _overlaps(one, in_dates)]
-    groups = [
-        Numbered(*one.span(), tuple(_forms_of_groups(one))) for one in _groups(question, in_dates)
-    ]
+    phones = [one for one in find_phones(question) if not _overlaps(one, in_dates)]
+    groups = [_numbered_groups(match, phones) for match in _groups(question, in_dates)]
+    in_groups = _covered(question, groups)
+    phones = [one for one in phones if not _overlaps(one, in_groups)]
     found += [
         *groups,
         *(Numbered(*one.span(), _fraction(one)) for one in _FRACTION.finditer(question)),
@@ -292,9 +309,15 @@ def question_codes(question: str) -> list[QuestionCode]:
         if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
     asked += [(one, (MARK + one.form,)) for one in addresses]
+    asked += [
+        (one, _marked([_NOT_DIGIT.sub("", question[one.start : one.end]), *one.forms]))
+        for one in phones
+    ]
     asked += [(one, _marked([_normal(question[one.start : one.end]), *one.forms])) for one in short]
     codes = [QuestionCode(written[one.start : one.end], terms) for one, terms in asked]
-    covered = _covered(question, dates, short, days, times, measures, periods, addresses, groups)
+    covered = _covered(
+        question, dates, short, days, times, measures, periods, addresses, phones, groups
+    )
     codes += [
         QuestionCode(written[start:end], terms)
         for start, end, terms in _other_codes(question, covered)
@@ -447,6 +470,13 @@ def _groups(text: str, in_dates: bytearray) -> Iterator[re.Match[str]]:
         # Hyphens alone are part of a number: 12-34-567 is not 123-45-67.
         if not is_date and " " in match.group() and _forms_of_groups(match):
             yield match
+
+
+def _numbered_groups(match: re.Match[str], phones: Sequence[Numbered]) -> Numbered:
+    """Return a number in groups, with the forms of the telephone numbers that it may be."""
+    same = (one for one in phones if one.start < match.end() and match.start() < one.end)
+    forms = [*_forms_of_groups(match), *(form for one in same for form in one.forms)]
+    return Numbered(*match.span(), tuple(forms))
 
 
 def _forms_of_groups(match: re.Match[str]) -> list[str]:

@@ -75,10 +75,11 @@ _COMPOSABLE = re.compile("[\u0300-\u036f\u1100-\u11ff\u3099\u309a]")
 """Marks and letters that may be composed with the letter before them."""
 
 _COMPATIBLE = re.compile(
-    "[\u2e80-\u2fdf\u3200-\u33ff\uf900-\ufaff\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a\uff66-\uffdc"
+    "[\u2080-\u2089\u2e80-\u2fdf\u3200-\u33ff\uf900-\ufaff\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a\uff66-\uffdc"
     "\U0002f800-\U0002fa1f]+"
 )
-"""Full-width and half-width forms, radicals, squared words and compatibility ideographs."""
+"""Subscript digits, full-width and half-width forms, radicals, squared words and compatibility
+ideographs."""
 
 _OPTIONAL = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed"

@@ -68,3 +68,30 @@ def test_other_words_are_no_periods(text):
 def test_any_text_is_read(text):
     for one in find_periods(text):
         assert 0 <= one.start < one.end <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("KW 12", "calendar week 12"),
+        ("CW12", "week 12"),
+        ("2024-W12", "week 12 of 2024"),
+        ("KW 12/2024", "calendar week 12 of 2024"),
+        ("FY20", "fiscal year 2020"),
+        ("FY 2020", "FY20"),
+        ("financial year 2020", "fiscal 2020"),
+        ("2020财年", "FY2020"),
+    ],
+)
+def test_a_week_and_a_business_year_are_found_in_another_spelling(text, asked):
+    for written, question in ((text, asked), (asked, text)):
+        terms = {*code_terms(f"As of {written}, it rose.")}
+        codes = question_codes(f"What happened in {question}?")
+        assert any({*code.terms} & terms for code in codes), (written, question)
+
+
+@pytest.mark.parametrize(
+    "text", ["54 weeks", "week 60", "week 0", "week 3.5", "weekly 12", "fyi 20"]
+)
+def test_another_number_is_no_week(text):
+    assert [*find_periods(text)] == []

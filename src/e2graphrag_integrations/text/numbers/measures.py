@@ -166,6 +166,7 @@ _IN_DIGITS = re.compile(
     rf"(?:{_SPACE}(?P<scale>{one_of(*_SCALES)})\b\.?)?(?:{_SPACE}{_UNIT})?"
 )
 _NUMBER = re.compile(r"[\d.,'’]+")
+_LARGE = re.compile(r"(?<![\w.,/-])(?P<number>\d{1,4}(?:[.,]\d{1,3})?)(?P<scale>[MB])(?![\w-])")
 _IN_WORDS = re.compile(rf"\b(?P<number>{SPELLED})[ -](?P<unit>{_LONG_UNIT})\b")
 _UNIT_IN_WORDS = re.compile(rf"[ -](?<=[a-z].)(?:{_LONG_UNIT})\b")
 
@@ -222,6 +223,21 @@ def find_measures(lowered: str) -> Iterator[Measure]:
     for match in _IN_DIGITS.finditer(lowered):
         if (found := _measure_in_digits(match)) is not None:
             yield found
+
+
+def find_large_numbers(text: str) -> Iterator[Measure]:
+    """Yield the numbers with a capital letter for a million or a billion in a text, in order.
+
+    Such a number needs no currency.
+
+    >>> [one.forms for one in find_large_numbers("1.5M users, 2B downloads, 1.5 m of rope")]
+    [('1500000',), ('2000000000',)]
+    """
+    for match in _LARGE.finditer(text):
+        value = _value(_NUMBER.match(match["number"]))
+        if value is not None:
+            scaled = value * _SCALES[match["scale"].lower()]
+            yield _measure(*match.span(), scaled, (), is_scaled=True)
 
 
 def find_spelled_measures(lowered: str) -> Iterator[Measure]:

@@ -36,7 +36,7 @@ _ROMAN_DIGITS = MappingProxyType({"i": 1, "v": 5, "x": 10, "l": 50, "c": 100})
 _NO_DIGIT, _BETWEEN = re.compile(r"\D"), re.compile("[ -]")
 
 
-_PARTS = frozenset(
+PARTS = frozenset(
     """
     act amendment annex annexe appendix article bay block book box canto chapter clause column
     district exercise figure flat floor gate grade group hall item lesson level line lot module
@@ -64,6 +64,7 @@ _SHORT = MappingProxyType(
         "nr": "number",
         "para": "paragraph",
         "pt": "part",
+        "rev": "revision",
         "sec": "section",
         "sect": "section",
         "vol": "volume",
@@ -265,7 +266,7 @@ def _numbered(match: re.Match[str], *forms: str) -> Numbered:
 
 def _ordered(match: re.Match[str]) -> list[str]:
     """Return the parts of which an ordinal is the number, among the words after it."""
-    return [one for one in map(label, match["words"].split()) if one in _PARTS]
+    return [one for one in map(label, match["words"].split()) if one in PARTS]
 
 
 def _asked(name: str, number: str) -> Iterator[str]:
@@ -296,7 +297,7 @@ def _is_numbered(match: re.Match[str]) -> bool:
     if roman and name in _SIZED:
         return False
     is_doubtful = (match["roman"] or match["spelled"] or "").casefold() in _DOUBTFUL
-    if name not in _PARTS and (is_doubtful or (roman and not _is_roman(word, roman))):
+    if name not in PARTS and (is_doubtful or (roman and not _is_roman(word, roman))):
         return False
     return _is_separate(match)
 
@@ -312,7 +313,7 @@ def _is_roman(word: str, roman: str) -> bool:
 def _is_name(match: re.Match[str]) -> bool:
     """Return whether a numbered word is a name, such as Henry VIII, which the index has as one."""
     word = match["word"]
-    return bool(match["roman"]) and word[0].isupper() and label(word) not in _PARTS
+    return bool(match["roman"]) and word[0].isupper() and label(word) not in PARTS
 
 
 def _value(match: re.Match[str]) -> str:

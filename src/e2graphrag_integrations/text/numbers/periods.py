@@ -1,4 +1,4 @@
-"""Quarters and halves of years: `Q3 2024`, `the first half of 2024`, `2024年第三季度`."""
+"""Parts of years and business years: `Q3 2024`, `the first half of 2024`, `KW 12`, `FY20`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,23 @@ _PERIOD = re.compile(
     | (?:(?P<y6>(?:19|20)\d\d)\ ?[年년]\ ?)?(?:第\ ?)?
       (?P<n6>[1-4一二三四])\ ?(?P<kind6>季度|四半期|분기)
     | (?P<y7>(?:19|20)\d\d)\ ?年\ ?(?P<n7>[上下])(?P<kind7>半年)
+    | (?<!\w)(?P<kind8>calendar\ week|week|kw|cw)\.?\ ?(?P<n8>\d\d?)
+      (?:{_OF}(?P<y8>{_YEAR})|(?![\w-]|[.,/:]\d))
+    | (?<![\w.])(?P<y9>(?:19|20)\d\d)-?(?P<kind9>w)(?P<n9>\d\d)(?!\w)
+    | (?<!\w)(?:fy|(?:fiscal|financial)(?:\ year)?|geschäftsjahr(?:es)?)[\ -]?
+      (?P<y10>{_YEAR}|(?<=fy)\d\d(?!\d)|(?<=fy.)\d\d(?!\d))
+    | (?P<y11>(?:19|20)\d\d)(?:年)?财年
     """,
     re.VERBOSE,
 )
-_PLACES = "1234567"
-_WORDS = re.compile("quart|hal[fb]|季度|半期|분기|半年")
+_PLACES = "123456789"
+_YEARS = "y10", "y11"
+"""The groups with a business year."""
+
+_WORDS = re.compile(
+    "quart|hal[fb]|week|[kc]w|w\\d\\d|fy|fiscal|financial|geschäfts|季度|半期|분기|半年|财年"
+)
+_HINTS = "half", "quart", "halb", "week", "kw", "cw", "fy", "fiscal", "financial", "-w"
 _SHORT = re.compile("[1-4](?:(?<=[qh].)|[qh])")
 """The short name that a period has if it has none of these words."""
 
@@ -42,16 +54,21 @@ _PLACE = re.compile(f"{_SHORT.pattern}|{_WORDS.pattern}")
 _BEFORE, _AFTER = 12, 40
 """Maximum number of characters of a period before such a place and after its start."""
 
-_HALVES = ("h", "half", "halbjahr", "半年")
-_LAST_HALF = 2
+_KINDS = MappingProxyType(
+    dict.fromkeys(("h", "half", "halbjahr", "半年"), "h")
+    | dict.fromkeys(("calendar week", "week", "kw", "cw", "w"), "w")
+)
+"""The short names of the kinds, except for quarters."""
+
+_LAST = MappingProxyType({"q": 4, "h": 2, "w": 53})
 
 
 class Period(NamedTuple):
-    """A part of a year in a text.
+    """A part of a year, or a business year, in a text.
 
     Attributes:
         start, end: Its characters, half-open.
-        name: It without the year, such as `q3`.
+        name: It without the year, such as `q3` or `w12`; `fy` for a business year.
         year: Its year, or "".
     """
 
@@ -62,15 +79,17 @@ class Period(NamedTuple):
 
 
 def find_periods(lowered: str) -> Iterator[Period]:
-    """Yield the quarters and halves of years in a text in lower case, in order.
+    """Yield the parts of years and the business years in a text in lower case, in order.
 
     >>> [f"{one.year} {one.name}" for one in find_periods("q3 2024, 3q24, third quarter of 2024")]
     ['2024 q3', '2024 q3', '2024 q3']
     >>> [f"{one.year} {one.name}" for one in find_periods("in h1, in the second half of '23")]
     [' h1', '2023 h2']
+    >>> [f"{one.year} {one.name}" for one in find_periods("kw 12, fiscal year 2020, 2024-w07")]
+    [' w12', '2020 fy', '2024 w7']
     """
-    # Three searches for strings are faster than one for a pattern.
-    has_word = "half" in lowered or "quart" in lowered or "halb" in lowered
+    # Searches for strings are faster than one for a pattern.
+    has_word = any(one in lowered for one in _HINTS)
     if not has_word and not lowered.isascii():
         has_word = _WORDS.search(lowered) is not None
     if not has_word and _SHORT.search(lowered) is None:
@@ -86,11 +105,17 @@ def find_periods(lowered: str) -> Iterator[Period]:
 
 
 def _period(match: re.Match[str]) -> Period | None:
-    place = next(one for one in _PLACES if match[f"n{one}"])
-    kind = "h" if match[f"kind{place}"] in _HALVES else "q"
-    number = _NUMBERS[match[f"n{place}"]]
-    if kind == "h" and number > _LAST_HALF:
+    place = next((one for one in _PLACES if match[f"n{one}"]), None)
+    if place is None:
+        year = next(match[one] for one in _YEARS if match[one])
+        return Period(*match.span(), "fy", _complete(year))
+    kind = _KINDS.get(match[f"kind{place}"], "q")
+    number = int(_NUMBERS.get(match[f"n{place}"], match[f"n{place}"]))
+    if not number or number > _LAST[kind]:
         return None
-    year = (match[f"y{place}"] or "").lstrip("'’")
-    complete = f"20{year}" if len(year) == len("24") else year
-    return Period(*match.span(), f"{kind}{number}", complete)
+    return Period(*match.span(), f"{kind}{number}", _complete(match[f"y{place}"] or ""))
+
+
+def _complete(year: str) -> str:
+    year = year.lstrip("'’")
+    return f"20{year}" if len(year) == len("24") else year
