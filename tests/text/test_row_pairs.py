@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.search.term_postings import read_postings
-from e2graphrag_integrations.text.row_pairs import ROWS, can_be_paired, pairs_of, row_pairs
+from e2graphrag_integrations.text.lines import ROWS, can_be_paired, pairs_of, row_pairs
 
 
 @pytest.mark.parametrize(

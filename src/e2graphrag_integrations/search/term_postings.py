@@ -17,7 +17,7 @@ from e2graphrag_integrations._utils.strings import index_strings
 from e2graphrag_integrations.text.broken_words import clean_text, parts_of_broken_words
 from e2graphrag_integrations.text.codes import code_terms
 from e2graphrag_integrations.text.contents import CONTENTS, is_table_of_contents
-from e2graphrag_integrations.text.row_pairs import row_pairs
+from e2graphrag_integrations.text.lines import row_pairs
 from e2graphrag_integrations.text.spellings import PLAIN, joined_words, plain_terms
 from e2graphrag_integrations.text.words import terms_of
 

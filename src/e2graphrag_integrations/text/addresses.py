@@ -1,4 +1,8 @@
-"""Street addresses: `5 Elm St` and `5 Elm Street`, `Lindenstr. 7` and `Lindenstraße 7`."""
+"""Street addresses and telephone numbers: `5 Elm St`, `Lindenstr. 7`, `+49 170 1234567`.
+
+The country of a telephone number and its groups are often left out or written in another way, so it
+is found by its last digits.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import re
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import NamedTuple
+
+from e2graphrag_integrations.text.numbers.numbered import Numbered
 
 _ENGLISH = MappingProxyType(
     {
@@ -71,3 +77,41 @@ def find_addresses(lowered: str) -> Iterator[Address]:
 def _address(match: re.Match[str], street: str) -> Address:
     name = re.sub(r"[\W_]", "", match["name"])
     return Address(*match.span(), f"{match['number']}{name}{street}")
+
+
+_PHONE = re.compile(
+    r"""
+    [+(\d](?:(?<![\w.,/+(-][+(\d])|(?<=\(\+))
+    (?: (?<=\+)\d{7,15}
+      | \d{0,14}\)?(?:(?:[\ \u00a0/-]{1,2}|(?<=\)))\(?\d{1,9}\)?){1,7} )
+    (?![\dA-Za-z_]|[\ .,:/-]\d)
+    """,
+    re.VERBOSE,
+)
+_WITHOUT_PREFIX = re.compile(
+    r"(?:\d{3}[ -])?\d{3}[ -]\d{4}|\d{3}[ -]\d{4}[ -]\d{4}|\d{2,5}/\d{4,9}(?:-\d{1,4})?"
+)
+"""A number that does not begin with a plus sign, a bracket or 0."""
+
+_HINT = re.compile(r"\d(?:(?<=\+\d)|[ \u00a0/)-]{1,3}\(?\d{2})")
+_NOT_DIGIT = re.compile(r"\D")
+_SHORTEST, _LONGEST = 7, 15
+_ENDS = (9, 7)
+"""Numbers of last digits, of which the greatest that both numbers have is compared."""
+
+
+def find_phones(text: str) -> Iterator[Numbered]:
+    """Yield what may be telephone numbers in a text, in order.
+
+    >>> [one.forms for one in find_phones("+49 170 1234567, 0170/1234567, 555-0134")]
+    [('tel701234567', 'tel1234567'), ('tel701234567', 'tel1234567'), ('tel5550134',)]
+    """
+    if _HINT.search(text) is None:
+        return
+    for match in _PHONE.finditer(text):
+        written = match.group()
+        digits = _NOT_DIGIT.sub("", written)
+        is_phone = written[0] in "+(0" or _WITHOUT_PREFIX.fullmatch(written)
+        if is_phone and _SHORTEST <= len(digits) <= _LONGEST and len(written) > len(digits):
+            forms = tuple(f"tel{digits[-end:]}" for end in _ENDS if len(digits) >= end)
+            yield Numbered(*match.span(), forms)

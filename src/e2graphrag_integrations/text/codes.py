@@ -18,7 +18,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Protocol
 
-from e2graphrag_integrations.text.addresses import find_addresses
+from e2graphrag_integrations.text.addresses import find_addresses, find_phones
 from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.text.numbers.dates import (
     MONTHS,
@@ -35,7 +35,6 @@ from e2graphrag_integrations.text.numbers.dates import (
 )
 from e2graphrag_integrations.text.numbers.english import TELLING_WORDS, find_spelled, lower
 from e2graphrag_integrations.text.numbers.han import find_amounts
-from e2graphrag_integrations.text.numbers.lettered import find_lettered, lettered_in_question
 from e2graphrag_integrations.text.numbers.measures import (
     UNIT_WORDS,
     Measure,
@@ -47,12 +46,12 @@ from e2graphrag_integrations.text.numbers.measures import (
 )
 from e2graphrag_integrations.text.numbers.numbered import (
     Numbered,
+    find_lettered,
     find_numbered,
+    lettered_in_question,
     numbered_in_question,
 )
-from e2graphrag_integrations.text.numbers.periods import Period, find_periods
-from e2graphrag_integrations.text.numbers.phones import find_phones
-from e2graphrag_integrations.text.numbers.ranges import words_in_ranges
+from e2graphrag_integrations.text.numbers.periods import Period, find_periods, words_in_ranges
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"

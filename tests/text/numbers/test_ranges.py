@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations import E2GraphRAG, SourceDocument
-from e2graphrag_integrations.text.numbers.ranges import words_in_ranges
+from e2graphrag_integrations.text.numbers.periods import words_in_ranges
 
 
 @pytest.mark.parametrize(

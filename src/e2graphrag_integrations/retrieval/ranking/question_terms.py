@@ -20,9 +20,9 @@ from e2graphrag_integrations.retrieval.strategy import Query
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.text.inflections import inflections
+from e2graphrag_integrations.text.lines import MOST_ASKED, ROWS, can_be_paired, pairs_of
 from e2graphrag_integrations.text.numbers.english import other_spellings_of_number, with_digits
 from e2graphrag_integrations.text.numbers.numbered import other_numeral
-from e2graphrag_integrations.text.row_pairs import MOST_ASKED, ROWS, can_be_paired, pairs_of
 from e2graphrag_integrations.text.spellings import other_spellings
 from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 

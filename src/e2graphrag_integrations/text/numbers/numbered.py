@@ -1,5 +1,8 @@
 """Numbered parts and names: `Chapter IV`, `the fourth chapter`, `Henry VIII`, `§ 4`, `第四条`.
 
+Also parts and names with a letter, such as `Exhibit B` or `Vitamin C`: one letter alone is no term
+of an index, because every text has it.
+
 A document numbers its parts with digits, Roman numerals or words, and a question may use another
 spelling. All have one form: the word and its number in digits, such as `chapter4` or `第4条`. In a
 text, the word begins with a capital letter, as in headings and names; in a question, it need not.
@@ -36,7 +39,7 @@ _ROMAN_DIGITS = MappingProxyType({"i": 1, "v": 5, "x": 10, "l": 50, "c": 100})
 _NO_DIGIT, _BETWEEN = re.compile(r"\D"), re.compile("[ -]")
 
 
-PARTS = frozenset(
+_PARTS = frozenset(
     """
     act amendment annex annexe appendix article bay block book box canto chapter clause column
     district exercise figure flat floor gate grade group hall item lesson level line lot module
@@ -153,6 +156,22 @@ _MIN_UNMARKED = 10
 """
 
 
+_LETTERED_PARTS = _PARTS | frozenset(
+    """
+    anlage attachment building case category class column enclosure exhibit hepatitis option plan
+    revision scenario schedule size terminal tier tower type variant version vitamin wing
+    """.split()
+)
+"""Words for what may have the letter A or I, or a letter before the end of a sentence."""
+
+_ONE_LETTER = re.compile(r" [A-Z](?![\w'’-])")
+_LETTER_ANYWHERE = re.compile(r" [A-Za-z](?![\w'’-])")
+_WORD_BEFORE = re.compile(r"[^\W\d_]{2,15}\.?\Z")
+_LONGEST_WORD_BEFORE = 16
+_INITIAL = re.compile(r"\.(?:\w| [A-Z])")
+_ARTICLES = frozenset("AIai")
+
+
 class Numbered(NamedTuple):
     """A numbered part or name.
 
@@ -231,6 +250,24 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
             yield _numbered(match, _han_form(match))
 
 
+def find_lettered(text: str) -> Iterator[Numbered]:
+    """Yield the words before one capital letter in a text, in order.
+
+    >>> [one.forms for one in find_lettered("Exhibit B. Vitamin C, John F. Kennedy, as I said")]
+    [('exhibit-b',), ('vitamin-c',)]
+    """
+    return _find_lettered(text, _ONE_LETTER)
+
+
+def lettered_in_question(question: str) -> Iterator[Numbered]:
+    """Yield the words before one letter in a question, in order; the letter may be a small one.
+
+    >>> [one.forms for one in lettered_in_question("How much vitamin c has a lemon?")]
+    [('vitamin-c',)]
+    """
+    return _find_lettered(question, _LETTER_ANYWHERE)
+
+
 def other_numeral(word: str) -> str:
     """Return a number from 2 to 39 in digits as a Roman numeral, and the reverse; else "".
 
@@ -266,7 +303,7 @@ def _numbered(match: re.Match[str], *forms: str) -> Numbered:
 
 def _ordered(match: re.Match[str]) -> list[str]:
     """Return the parts of which an ordinal is the number, among the words after it."""
-    return [one for one in map(label, match["words"].split()) if one in PARTS]
+    return [one for one in map(label, match["words"].split()) if one in _PARTS]
 
 
 def _asked(name: str, number: str) -> Iterator[str]:
@@ -297,7 +334,7 @@ def _is_numbered(match: re.Match[str]) -> bool:
     if roman and name in _SIZED:
         return False
     is_doubtful = (match["roman"] or match["spelled"] or "").casefold() in _DOUBTFUL
-    if name not in PARTS and (is_doubtful or (roman and not _is_roman(word, roman))):
+    if name not in _PARTS and (is_doubtful or (roman and not _is_roman(word, roman))):
         return False
     return _is_separate(match)
 
@@ -313,7 +350,7 @@ def _is_roman(word: str, roman: str) -> bool:
 def _is_name(match: re.Match[str]) -> bool:
     """Return whether a numbered word is a name, such as Henry VIII, which the index has as one."""
     word = match["word"]
-    return bool(match["roman"]) and word[0].isupper() and label(word) not in PARTS
+    return bool(match["roman"]) and word[0].isupper() and label(word) not in _PARTS
 
 
 def _value(match: re.Match[str]) -> str:
@@ -335,3 +372,22 @@ def _value_of(number: str) -> int:
 
 def _han_form(match: re.Match[str]) -> str:
     return f"第{value_of_han(match['number'])}{match['unit']}"
+
+
+def _find_lettered(text: str, letter: re.Pattern[str]) -> Iterator[Numbered]:
+    for place in letter.finditer(text):
+        match = _WORD_BEFORE.search(text, max(0, place.start() - _LONGEST_WORD - 1), place.start())
+        if match is None or text[match.start() - 1 : match.start()].isalnum():
+            continue
+        if _belongs(label(match.group().rstrip(".")), place):
+            form = f"{label(match.group().rstrip('.'))}-{place.group().strip().casefold()}"
+            yield Numbered(match.start(), place.end(), (form,))
+
+
+def _belongs(word: str, place: re.Match[str]) -> bool:
+    """Return whether a letter belongs to the word before it, unlike an initial or an article."""
+    letter = place.group().strip()
+    if word in _LETTERED_PARTS:
+        return letter != "a"
+    is_initial = _INITIAL.match(place.string, place.end()) is not None
+    return word not in FUNCTION_WORDS and letter not in _ARTICLES and not is_initial

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from e2graphrag_integrations.text.addresses import find_phones
 from e2graphrag_integrations.text.codes import code_terms, question_codes
-from e2graphrag_integrations.text.numbers.phones import find_phones
 
 ONE_NUMBER = (
     ["+49 170 1234567", "+491701234567", "0170 1234567", "0170/1234567", "(0170) 123-4567"],
