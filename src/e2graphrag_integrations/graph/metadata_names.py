@@ -35,7 +35,8 @@ HEADER_KEYS = tuple(
 FILE_KEYS = ("file_name", "filename", "file_path", "source")
 """Metadata keys of a file, in order of preference. The id of the document comes last."""
 
-_KEYS = frozenset((*TITLE_KEYS, HEADER_PATH, HEADINGS, *HEADER_KEYS, *FILE_KEYS))
+_HEADING_KEYS = frozenset((HEADER_PATH, HEADINGS, *HEADER_KEYS))
+_KEYS = _HEADING_KEYS.union(TITLE_KEYS, FILE_KEYS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ def names_in_metadata(
     headings: dict[int, list[list[str]]] = {}
     own_titles: dict[int, list[list[str]]] = {}
     differs = {row for row in range(len(documents)) if titles[row] is None}
-    has_headings = not keys.isdisjoint((HEADER_PATH, HEADINGS, *HEADER_KEYS))
+    has_headings = not keys.isdisjoint(_HEADING_KEYS)
     if has_headings or (title_of and differs):
         columns = (column.tolist() for column in (chunks, used, owners))
         for chunk, row, owner in zip(*columns, strict=True):
@@ -165,6 +166,8 @@ def source_of(record: Mapping[str, Any], document_id: str) -> str:
 
 def headings_of(record: Mapping[str, Any]) -> list[str]:
     """Return the headings in a metadata record, as common loaders and splitters write them."""
+    if _HEADING_KEYS.isdisjoint(record):
+        return []
     path = record.get(HEADER_PATH)
     found: list[Any] = path.split("/") if isinstance(path, str) else []
     listed = record.get(HEADINGS)

@@ -379,8 +379,9 @@ def _find_lettered(text: str, letter: re.Pattern[str]) -> Iterator[Numbered]:
         match = _WORD_BEFORE.search(text, max(0, place.start() - _LONGEST_WORD - 1), place.start())
         if match is None or text[match.start() - 1 : match.start()].isalnum():
             continue
-        if _belongs(label(match.group().rstrip(".")), place):
-            form = f"{label(match.group().rstrip('.'))}-{place.group().strip().casefold()}"
+        word = label(match.group().rstrip("."))
+        if _belongs(word, place):
+            form = f"{word}-{place.group().strip().casefold()}"
             yield Numbered(match.start(), place.end(), (form,))
 
 
