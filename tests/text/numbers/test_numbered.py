@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2graphrag_integrations.text.codes import code_terms, question_codes
 from e2graphrag_integrations.text.numbers.numbered import (
     find_numbered,
     numbered_in_question,
@@ -208,3 +209,27 @@ def test_the_word_number_may_stand_before_a_number(text):
 @pytest.mark.parametrize("text", ["Size XL", "a shirt of size XL", "Sizes XXL and XL"])
 def test_a_size_in_letters_is_no_number(text, find):
     assert not list(find(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Exhibit B. The seller pays.", "exhibit B"),
+        ("Appendix C", "appendix c"),
+        ("Schedule A lists them", "Schedule A"),
+        ("Rev. B", "revision B"),
+        ("Vitamin D", "vitamin d"),
+        ("Hepatitis B", "hepatitis B"),
+        ("size S", "size s"),
+    ],
+)
+def test_a_word_and_a_letter_are_a_code(text, asked):
+    terms = {*code_terms(f"See {text}")}
+    assert any({*code.terms} & terms for code in question_codes(f"What is in {asked}?"))
+
+
+@pytest.mark.parametrize(
+    "text", ["John F. Kennedy", "what I said", "a boy A walked", "in a B", "Ann's S", "x-ray B-29"]
+)
+def test_an_initial_and_an_article_belong_to_no_word(text):
+    assert not any(term[-2:-1] == "-" and term[-1].isalpha() for term in code_terms(text))
