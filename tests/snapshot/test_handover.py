@@ -162,7 +162,7 @@ def test_nothing_remains_of_a_folder_that_cannot_be_written(rag, monkeypatch):
     _, after = snapshots(rag)
     folder = handover_folder(rag.store.snapshot_folder)
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError("disk full")
 
     monkeypatch.setattr(handover, "save_arrays", fail)

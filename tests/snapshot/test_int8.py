@@ -199,7 +199,7 @@ def test_any_history_gives_the_snapshot_of_a_build(first, history, segments):
             elif kind == "delete":
                 rag.delete([name] if is_known else [])
             elif kind == "merge":
-                merged = files.merge_segments(rag.store, base_of(rag))
+                merged = files.merge_segments(rag.store, base_of(rag))()
                 assert merged is not None
                 assert isinstance(merged.dense.vectors, Int8Vectors)
             else:

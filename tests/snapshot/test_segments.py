@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +15,14 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDocument
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
+from e2graphrag_integrations.retrieval import generations
 from e2graphrag_integrations.search.dense import DenseIndex
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot import incremental
 from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot
 from e2graphrag_integrations.snapshot.conversion import snapshot_arrays, snapshot_meta
+from e2graphrag_integrations.snapshot.files import _SnapshotFiles
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from fakes import NameExtractor
 from strategies import examples
@@ -150,7 +154,7 @@ def test_merged_segments_equal_a_build_and_replace_the_folders(tmp_path):
         add_base(rag)
         rag.add(SourceDocument("c", "Emil met Anna."))
         snapshot = rag._session.snapshot()
-        merged = snapshot_files.merge_segments(rag.store, snapshot)
+        merged = snapshot_files.merge_segments(rag.store, snapshot)()
         assert isinstance(merged.dense, DenseIndex)
         assert [one.name for one in Path(f"{path}.snapshot").iterdir()] == [snapshot.generation]
         assert_equals_a_build(merged, rag)
@@ -169,7 +173,7 @@ def test_segments_stay_as_they_are_if_the_disk_is_full(tmp_path, monkeypatch):
         before = sorted(one.name for one in Path(f"{path}.snapshot").iterdir())
         with monkeypatch.context() as patch:
             patch.setattr(np, "save", full_disk)
-            assert snapshot_files.merge_segments(rag.store, snapshot) is None
+            assert snapshot_files.merge_segments(rag.store, snapshot)() is None
             rag.add(SourceDocument("d", "Dora saw the night."))
             unsaved = rag._session.snapshot()
             assert_equals_a_build(unsaved, rag)
@@ -209,6 +213,63 @@ def test_many_changes_are_merged_in_the_background(tmp_path, monkeypatch):
             if (thread := keeper._merge_task._thread) is not None:
                 thread.join(30)
         assert len(bases) > 2
+
+
+def test_a_merge_waits_for_the_generation_that_refers_to_the_old_segments(tmp_path, monkeypatch):
+    write_in_one, save_segment = _SnapshotFiles.write_in_one, _SnapshotFiles.save_segment
+    written, threads = threading.Event(), []
+
+    def write(self, snapshot):
+        replace_others = write_in_one(self, snapshot)
+        written.set()
+        return replace_others
+
+    def save_beside_a_merge(self, *snapshots):
+        threads.append(threading.Thread(target=keeper._merge))
+        threads[0].start()
+        assert written.wait(30)
+        time.sleep(0.2)  # a merge that did not wait would now delete the old segments
+        monkeypatch.setattr(_SnapshotFiles, "save_segment", save_segment)
+        return save_segment(self, *snapshots)
+
+    with open_at(tmp_path / "i.e2g") as rag:
+        add_base(rag)
+        rag.add(SourceDocument("c", "Emil met Anna."))
+        merged_generation = rag._session.snapshot().generation
+        keeper = rag._session._generations
+        monkeypatch.setattr(_SnapshotFiles, "write_in_one", write)
+        monkeypatch.setattr(_SnapshotFiles, "save_segment", save_beside_a_merge)
+        rag.add(SourceDocument("d", "Dora saw the night."))
+        assert rag._session.snapshot().segments is not None
+        threads[0].join(30)
+        rag.add(SourceDocument("e", "Bert saw Cleo."))
+        snapshot = rag._session.snapshot()
+        assert snapshot.segments is not None
+        assert snapshot.segments.generations == (merged_generation, snapshot.generation)
+        assert_equals_a_build(snapshot, rag)
+
+
+def test_segments_that_are_being_merged_are_not_merged_again(tmp_path, monkeypatch):
+    merge_segments, merged, go_on = snapshot_files.merge_segments, [], threading.Event()
+
+    def merge_slowly(store, snapshot):
+        merged.append(snapshot.generation)
+        assert go_on.wait(30)
+        return merge_segments(store, snapshot)
+
+    with open_at(tmp_path / "i.e2g") as rag:
+        add_base(rag)
+        keeper = rag._session._generations
+        monkeypatch.setattr(keeper, "_needs_merge", lambda _: True)
+        monkeypatch.setattr(generations, "merge_segments", merge_slowly)
+        for number in range(3):
+            rag.add(SourceDocument(f"new {number}", f"Cleo saw Dora {number}."))
+            assert rag._session.snapshot().segments is not None
+        merging = keeper._merge_task._thread
+        go_on.set()
+        merging.join(30)
+        assert len(merged) == 1
+        assert_equals_a_build(rag._session.snapshot(), rag)
 
 
 def full_disk(*_, **__):

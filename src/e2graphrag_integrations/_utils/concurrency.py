@@ -192,6 +192,18 @@ def _stop(stopping: threading.Event, thread: threading.Thread | None) -> bool:
     return not thread.is_alive()
 
 
+def lower_thread_priority(niceness: int) -> None:
+    """Lower the priority of this thread, where the system has one for each thread.
+
+    Args:
+        niceness: By how much its niceness exceeds that of the process, at least 0.
+    """
+    if sys.platform == "linux":  # elsewhere, it would be that of the whole process
+        with contextlib.suppress(OSError):
+            thread, process = threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, thread, min(process + niceness, 19))
+
+
 _LONGEST_PAUSE = 0.1
 """Maximum pause in seconds, so that a long step does not delay the next one for long."""
 

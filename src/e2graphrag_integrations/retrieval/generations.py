@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.concurrency import (
     BackgroundTask,
     Pace,
+    lower_thread_priority,
     process_lock,
     release_free_memory,
 )
@@ -47,6 +48,9 @@ _LARGE = 20_000
 
 _SHARE_OF_TIME = 0.25
 """Share of the time in which the background thread works while nobody waits for it."""
+
+_NICENESS_OF_MERGE = 5
+"""By how much the priority of a merge is below that of the process: nobody waits for it."""
 
 _RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
@@ -385,7 +389,8 @@ class GenerationKeeper:
         built = Generation(snapshot, base, now)
         with self._state_lock:
             self._last, self._failure, self._was_asked = built, None, False
-        if base.has_segments and self._merged is None and self._needs_merge(base):
+        is_merged = self._merged is not None or self.is_merging
+        if base.has_segments and not is_merged and self._needs_merge(base):
             self._merge_task.request(self._merge)
         return built
 
@@ -417,16 +422,19 @@ class GenerationKeeper:
         last = self._last
         if last is None:
             return
+        lower_thread_priority(_NICENESS_OF_MERGE)
         try:
-            merged = merge_segments(self._store, last.base)
-            if merged is not None and isinstance(merged.dense, DenseIndex):
-                merged.dense.prepare()
+            replace_others = merge_segments(self._store, last.base)
+            with self._build_lock:  # a generation in preparation refers to the old segments
+                merged = replace_others()
+                if merged is not None and isinstance(merged.dense, DenseIndex):
+                    merged.dense.prepare()
+                with self._state_lock:
+                    self._merged = merged
         except Exception as error:  # noqa: BLE001 - becomes a warning: questions do not need it
             if not self._merge_task.stopping.is_set():
                 logger.warning("%s: segments could not be merged (%s)", self._store.path, error)
         else:
-            with self._state_lock:
-                self._merged = merged
             self._release_memory()
 
     def _record_failure(self, error: BaseException, *, is_raised: bool = False) -> None:

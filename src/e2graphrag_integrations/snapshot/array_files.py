@@ -91,6 +91,8 @@ def save_arrays(
     arrays: ArraysToSave,
     meta: Mapping[str, Any],
     parts: Mapping[str, Part] = MappingProxyType({}),
+    *,
+    with_checksums: bool = True,
 ) -> None:
     """Write a folder of arrays, replacing any existing folder, or as the next version of it.
 
@@ -99,26 +101,69 @@ def save_arrays(
         arrays: The arrays.
         meta: JSON values by name.
         parts: The contents of subfolders by name.
+        with_checksums: Whether to store the checksums, which `load_arrays` compares.
 
     Raises:
         OSError: If the folder cannot be written. An existing folder is then either left unchanged
             or deleted.
     """
-    temporary = folder.parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would deny other users access
+    new = write_arrays(folder.parent, arrays, meta, parts, with_checksums=with_checksums)
+    publish(new, folder)
+
+
+def write_arrays(
+    parent: Path,
+    arrays: ArraysToSave,
+    meta: Mapping[str, Any],
+    parts: Mapping[str, Part] = MappingProxyType({}),
+    *,
+    with_checksums: bool = True,
+) -> Path:
+    """Write a folder of arrays under a temporary name, and return it, to `publish` it later.
+
+    Args:
+        parent: The folder to write it in.
+        arrays: The arrays.
+        meta: JSON values by name.
+        parts: The contents of subfolders by name.
+        with_checksums: Whether to store the checksums.
+
+    Raises:
+        OSError: If the folder cannot be written. Nothing is left of it then.
+    """
+    temporary = parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would deny other users access
     temporary.mkdir()
     with on_error(lambda _: shutil.rmtree(temporary, ignore_errors=True)):
         for name, array in arrays.items():
             _save(array_file(temporary, name), array)
-        for name, (arrays_of_part, meta_of_part) in parts.items():
-            save_arrays(temporary / name, arrays_of_part, meta_of_part)
-        checksums = {name: _checksum(array_file(temporary, name)) for name in arrays}
+        for name, part in parts.items():
+            save_arrays(temporary / name, *part, with_checksums=with_checksums)
+        checksums = {
+            name: _checksum(array_file(temporary, name)) if with_checksums else None
+            for name in arrays
+        }
         text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
+    return temporary
+
+
+def publish(new: Path, folder: Path) -> None:
+    """Give a folder that `write_arrays` has written its name.
+
+    Args:
+        new: The folder.
+        folder: The name. An existing folder is deleted; if it is in use, the new one becomes the
+            next version of it.
+
+    Raises:
+        OSError: If the folder cannot be renamed. It is deleted then.
+    """
+    with on_error(lambda _: shutil.rmtree(new, ignore_errors=True)):
         # An existing folder is damaged, in a different format, or contains one segment of several.
         in_use = [number for number, one in _versions(folder).items() if not discard_folder(one)]
         number = max(in_use) + 1 if in_use else 0
-        rename_new(temporary, folder.with_name(f"{folder.name}.{number}") if number else folder)
+        rename_new(new, folder.with_name(f"{folder.name}.{number}") if number else folder)
 
 
 def newest_version(folder: Path) -> Path:
@@ -158,7 +203,7 @@ def read_arrays(
 ) -> tuple[Arrays, dict[str, Any]] | None:
     """Return the result of `load_arrays` for files that a process of our own has just written.
 
-    Their checksums are not compared, which would read all of them.
+    They need no checksums: to compare these would read all of them.
 
     Args:
         folder: The folder.

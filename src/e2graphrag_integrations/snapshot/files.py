@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,9 +31,11 @@ from e2graphrag_integrations.snapshot.array_files import (
     array_file,
     load_arrays,
     newest_version,
+    publish,
     read_meta,
     remove_temporary_folders,
     save_arrays,
+    write_arrays,
 )
 from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot, stored_edits
 from e2graphrag_integrations.snapshot.conversion import (
@@ -159,22 +162,26 @@ def _is_large(snapshot: Snapshot) -> bool:
     return is_large(snapshot)
 
 
-def merge_segments(store: Store, snapshot: Snapshot) -> Snapshot | None:
-    """Return the same snapshot in one segment, saved on disk.
+def merge_segments(store: Store, snapshot: Snapshot) -> Callable[[], Snapshot | None]:
+    """Write a snapshot in one segment, and return a function that replaces all others by it.
+
+    Nothing else of this process may save a snapshot during that call, because it would refer to
+    segments that no longer exist.
 
     Args:
         store: The store.
         snapshot: A snapshot of any generation.
 
     Returns:
-        The snapshot; None if it cannot be saved, because it would then need too much memory.
+        The function. It returns the snapshot; None if it cannot be saved, because it would then
+        need too much memory.
     """
     if store.snapshot_folder is None:
         from e2graphrag_integrations.snapshot.incremental import merged_segments
 
-        return merged_segments(snapshot)
+        return partial(merged_segments, snapshot)
     files = _SnapshotFiles(store, store.snapshot_folder, kind=snapshot.kind)
-    return files.save_in_one(snapshot)
+    return files.write_in_one(snapshot)
 
 
 def update_snapshot(
@@ -451,27 +458,36 @@ class _SnapshotFiles:
             The snapshot, loaded from disk if it was saved.
         """
         # The loaded arrays are memory-mapped, which frees the memory of the originals.
-        return self.save_in_one(snapshot) or snapshot
+        return self.write_in_one(snapshot)() or snapshot
 
-    def save_in_one(self, snapshot: Snapshot) -> Snapshot | None:
-        """Save a snapshot in one folder, and return it from there; None if that is impossible.
+    def write_in_one(self, snapshot: Snapshot) -> Callable[[], Snapshot | None]:
+        """Write a snapshot into one new folder, and return a function that replaces all others.
 
-        The vectors of several segments are written without copying them in memory first.
+        The vectors of several segments are written without copying them in memory first. The
+        function returns the snapshot from the folder; None if that is impossible.
         """
-        folder = self._folder / snapshot.generation
         parts: dict[str, Part] = {}
         _, dense = snapshot.stored_parts()
         if dense.lists is not None:
             parts["cells"] = _ivf_arrays(dense.lists), {}
         if snapshot.prebuilt_bm25 is not None:
             parts["words"] = bm25_arrays(snapshot.prebuilt_bm25), _WORD_RULES
+        arrays, meta = snapshot_arrays(snapshot), snapshot_meta(snapshot)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            save_arrays(folder, snapshot_arrays(snapshot), snapshot_meta(snapshot), parts)
+            new = write_arrays(self._folder, arrays, meta, parts)
         except OSError:  # read-only or full
+            return lambda: None
+        return partial(self._replace_others, new, snapshot.generation)
+
+    def _replace_others(self, new: Path, generation: str) -> Snapshot | None:
+        """Give a new folder the name of its generation, and return the snapshot in it."""
+        try:
+            publish(new, self._folder / generation)
+        except OSError:
             return None
-        self._remove_others((snapshot.generation,))
-        return self.load(snapshot.generation)
+        self._remove_others((generation,))
+        return self.load(generation)
 
     def _remove_others(self, generations: Sequence[str]) -> None:
         """Delete the snapshots of all other generations, and what dead processes left.

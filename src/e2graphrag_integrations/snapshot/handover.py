@@ -112,7 +112,7 @@ def hand_over(snapshot: Snapshot, folder: Path) -> bool:
     parts: dict[str, Part] = {**computed_parts(snapshot), _WORDS: (words, {})}
     folder.mkdir()
     with on_error(lambda _: shutil.rmtree(folder, ignore_errors=True)):
-        save_arrays(folder / _CONTENT, arrays, meta, parts)
+        save_arrays(folder / _CONTENT, arrays, meta, parts, with_checksums=False)
     return True
 
 
