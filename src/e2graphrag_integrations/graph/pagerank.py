@@ -92,11 +92,10 @@ class PersonalizedPageRank:
             chunk_documents: The document of each chunk, shape (chunks,).
         """
         weights = _mention_counts(graph, entities, chunk_documents)
-        n_chunks, n_entities = weights.shape
-        doc_freq = np.bincount(weights.indices, minlength=n_entities)
-        idf = np.log((n_chunks + 1) / (doc_freq + 1)) + _MIN_IDF
-        weights.data = np.log1p(weights.data) * idf[weights.indices]
-        return cls(weights, weights.T.tocsr())
+        doc_freq = np.diff(weights.indptr)
+        idf = np.log((weights.shape[1] + 1) / (doc_freq + 1)) + _MIN_IDF
+        weights.data = np.log1p(weights.data) * np.repeat(idf, doc_freq)
+        return cls(weights.T.tocsr(), weights)
 
     @lazy
     def doc_freq(self) -> IntArray:
@@ -355,22 +354,25 @@ def _propagate(
 
 
 def _mention_counts(graph: EntityGraph, entities: Subjects, chunk_documents: IntArray) -> csr_array:
-    """Return the mentions of each entity in each chunk, including titles and headings."""
-    shape = graph.postings.shape[1], len(entities.names)
-    mentions = graph.postings.T.tocsr()
-    in_texts = csr_array(
-        (mentions.data.astype(float), mentions.indices, mentions.indptr), shape=shape
-    )
+    """Return the mentions of each entity in each chunk, including titles and headings.
+
+    The shape is (entities, chunks).
+    """
+    postings = graph.postings
+    shape = len(entities.names), postings.shape[1]
+    more = np.full(shape[0] - postings.shape[0], postings.indptr[-1], postings.indptr.dtype)
+    bounds = np.concatenate([postings.indptr, more])  # subjects without mentions are last
+    in_texts = csr_array((postings.data.astype(float), postings.indices, bounds), shape=shape)
     # Every chunk of a document mentions each name of the document's subject.
     first = np.searchsorted(entities.documents_of_entities, chunk_documents)
     sizes = np.searchsorted(entities.documents_of_entities, chunk_documents, side="right") - first
     titled = np.repeat(np.arange(len(chunk_documents)), sizes)
     titles = entities.entities[concatenated_ranges(first, sizes)]
     in_sections = np.full(len(entities.section_chunks), _HEADING_MENTIONS)
-    rows = np.concatenate([titled, entities.section_chunks])
-    columns = np.concatenate([titles, entities.section_entities])
+    rows = np.concatenate([titles, entities.section_entities])
+    columns = np.concatenate([titled, entities.section_chunks])
     values = np.concatenate([np.full(len(titled), _TITLE_MENTIONS), in_sections]).astype(float)
-    index_type = smallest_int_type(max(*shape, len(rows), len(mentions.indices)))
+    index_type = smallest_int_type(max(*shape, len(rows), len(postings.indices)))
     coordinates = rows.astype(index_type), columns.astype(index_type)
     as_subjects = coo_array((values, coordinates), shape=shape).tocsr()
     as_subjects.sum_duplicates()

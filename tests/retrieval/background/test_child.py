@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 
 import pytest
@@ -10,6 +11,7 @@ from e2graphrag_integrations import E2GraphRAG, HashingEmbedder, Models, SourceD
 from e2graphrag_integrations.errors import CorruptStoreError, IndexGoneError
 from e2graphrag_integrations.retrieval.background.child import serve
 from e2graphrag_integrations.retrieval.generations import GenerationKeeper
+from e2graphrag_integrations.snapshot import files, incremental
 from e2graphrag_integrations.store.rows import GENERATION
 from fakes import NameExtractor
 
@@ -17,11 +19,15 @@ from fakes import NameExtractor
 @pytest.fixture
 def index_file(tmp_path):
     path = tmp_path / "index.e2g"
-    with E2GraphRAG.open(
-        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
-    ) as rag:
+    with open_at(path) as rag:
         rag.add(SourceDocument("a", "Anna met Bert."))
     return path
+
+
+def open_at(path) -> E2GraphRAG:
+    return E2GraphRAG.open(
+        path, embedder=HashingEmbedder(), models=Models(extractor=NameExtractor())
+    )
 
 
 def answers(path, lines) -> list[dict]:
@@ -73,3 +79,28 @@ def test_a_merge_is_finished_before_it_ends(index_file, monkeypatch):
 
     serve(str(index_file), "", next_line, pytest.fail)
     assert len(waited) == 3
+
+
+def test_segments_that_another_process_has_merged_are_read_again(index_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(incremental, "_MIN_SEGMENTED", 1)
+    monkeypatch.setattr(incremental, "_MIN_KEPT", 0.0)
+    monkeypatch.setattr(files, "_MIN_UNCHANGED", 0.0)
+    merged = []
+
+    def requests(rag):
+        yield json.dumps(str(tmp_path / "first")).encode()
+        rag.add(SourceDocument("b", "Cleo saw Dora."))
+        yield json.dumps(str(tmp_path / "second")).encode()
+        snapshot = files.load_or_build_snapshot(rag.store)
+        merged.append(files.merge_segments(rag.store, snapshot)().generation)
+        rag.add(SourceDocument("c", "Emil met Anna."))
+        yield json.dumps(str(tmp_path / "third")).encode()
+        yield b""
+
+    with open_at(index_file) as rag:
+        rag.retrieve("Anna")  # stores the words, without which all is written anew
+    with open_at(index_file) as rag:
+        first, second, third = answers(index_file, requests(rag))
+    assert second["large"] == first["generation"]
+    assert third["handed"]
+    assert [third["large"]] == merged

@@ -84,7 +84,15 @@ def serve(
     keeper = GenerationKeeper(store, build, FreshnessPolicy())
     try:
         while line := _next_line(next_line, keeper):
-            answer(_prepared(keeper, Path(json.loads(line))))
+            folder = Path(json.loads(line))
+            found = _prepared(keeper, folder)
+            if found is None:  # another process may have merged the segments: read its files
+                keeper.close()
+                keeper = GenerationKeeper(store, build, FreshnessPolicy())
+                found = _prepared(keeper, folder)
+            if found is None:
+                raise RuntimeError("the state could not be saved")
+            answer(found)
     finally:
         keeper.close()
         store.close(merge_log=False)
@@ -100,12 +108,12 @@ def _next_line(next_line: Callable[[], bytes], keeper: GenerationKeeper) -> byte
                 return b""
 
 
-def _prepared(keeper: GenerationKeeper, folder: Path) -> dict[str, Any]:
-    """Prepare the newest snapshot, and return where it is."""
+def _prepared(keeper: GenerationKeeper, folder: Path) -> dict[str, Any] | None:
+    """Prepare the newest snapshot, and return where it is; None if it could not be saved."""
     snapshot = keeper.newest().base
     segments = snapshot.segments
     if segments is None:  # another process has deleted its segments, or the disk is full
-        raise RuntimeError("the state could not be saved")
+        return None
     is_handed = hand_over(snapshot, folder)
     large = segments.generations[0]
     return {"generation": snapshot.generation, "large": large, "handed": is_handed}
