@@ -111,3 +111,12 @@ def test_a_fact_of_one_sentence_is_found_in_a_long_text(open_with):
     question = "Where is the spare key of the archive?"
     assert fact in rag.retrieve(question, k=3).nodes[0].text
     assert fact in rag.retrieve(question, token_budget=600).context()
+
+
+@pytest.mark.parametrize("month", ["january", "june", "august"])
+def test_a_file_is_found_by_its_name(open_with, month):
+    months = ("january", "february", "march", "april", "june", "july", "august")
+    text = "Present: Anna, Ben and Rita. We talked about the garden and the roof, and agreed. " * 3
+    rag = open_with([SourceDocument(f"minutes/minutes_{one}.txt", text) for one in months])
+    file = f"minutes_{month}.txt"
+    assert rag.retrieve(f"What is in {file}?").nodes[0].document_id == f"minutes/{file}"

@@ -112,13 +112,17 @@ _FILLERS = re.compile("|".join(one.fillers for one in _LANGUAGES), re.IGNORECASE
 def search_terms(question: str) -> list[str]:
     """Return the terms of a question without those of question words and particles.
 
-    Quotes and titles are kept complete. If nothing else remains, all terms are returned.
+    Quotes and titles are kept complete. If nothing else remains, all terms are returned. The parts
+    of a name with underscores follow: a text, or the path of a file, may have them as words.
 
     >>> search_terms("曹操是谁"), search_terms("Who is he?")
     (['曹', '操', '曹操'], ['who', 'is', 'he'])
+    >>> search_terms("What is in minutes_may.txt?")
+    ['minutes_may', 'txt', 'minutes', 'may']
     """
     question = with_digits(with_joined_words(question))
-    return terms_of(_without_functions(question)) or terms_of(question)
+    terms = terms_of(_without_functions(question)) or terms_of(question)
+    return [*terms, *(part for one in terms if "_" in one for part in one.split("_") if part)]
 
 
 def topic_terms(question: str) -> list[str]:
