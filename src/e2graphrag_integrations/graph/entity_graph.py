@@ -162,28 +162,16 @@ class PairWeights:
             entities: Number of entities.
         """
         index_type = smallest_int_type(max(entities, 2 * len(self.keys)))
-        above = np.bincount(self.keys >> 32, minlength=entities)
+        sizes = np.bincount(self.keys >> 32, minlength=entities)
         upper = csr_array(
             (
                 self.units / UNIT,
                 (self.keys & _LOW_32).astype(index_type),
-                exclusive_sums(above).astype(index_type),
+                exclusive_sums(sizes).astype(index_type),
             ),
             shape=(entities, entities),
         )
-        lower = upper.T.tocsr()
-        # All columns of the lower part are before those of the upper one. To join the two takes a
-        # quarter of the time of adding them.
-        below = np.diff(lower.indptr)
-        starts = exclusive_sums(above + below)
-        data = np.empty(2 * len(self.keys))
-        columns = np.empty(2 * len(self.keys), dtype=index_type)
-        for part, firsts, sizes in (lower, starts[:-1], below), (upper, starts[:-1] + below, above):
-            places = concatenated_ranges(firsts, sizes)
-            data[places], columns[places] = part.data, part.indices
-        matrix = csr_array((data, columns, starts.astype(index_type)), shape=(entities, entities))
-        matrix.has_sorted_indices = True
-        return matrix
+        return upper + upper.T.tocsr()
 
 
 def combine_weights(parts: Sequence[PairWeights]) -> PairWeights:

@@ -179,7 +179,8 @@ def merge_segments(store: Store, snapshot: Snapshot) -> Callable[[], Snapshot | 
     if store.snapshot_folder is None:
         from e2graphrag_integrations.snapshot.incremental import merged_segments
 
-        return partial(merged_segments, snapshot)
+        merged = merged_segments(snapshot)
+        return lambda: merged
     files = _SnapshotFiles(store, store.snapshot_folder, kind=snapshot.kind)
     return files.write_in_one(snapshot)
 
