@@ -200,7 +200,7 @@ def lower_thread_priority(niceness: int) -> None:
     """
     if sys.platform == "linux":  # elsewhere, it would be that of the whole process
         with contextlib.suppress(OSError):
-            thread, process = threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0)
+            thread, process = threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, os.getpid())
             os.setpriority(os.PRIO_PROCESS, thread, min(process + niceness, 19))
 
 

@@ -482,7 +482,7 @@ class _SnapshotFiles:
         return partial(self._replace_others, new, snapshot.generation)
 
     def _replace_others(self, new: Path, generation: str) -> Snapshot | None:
-        """Give a new folder the name of its generation, and return the snapshot in it."""
+        """Replace all other folders by a new one, and return the snapshot in it."""
         try:
             publish(new, self._folder / generation)
         except OSError:
