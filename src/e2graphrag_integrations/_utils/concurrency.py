@@ -200,8 +200,9 @@ def lower_thread_priority(niceness: int) -> None:
     """
     if sys.platform == "linux":  # elsewhere, it would be that of the whole process
         with contextlib.suppress(OSError):
-            thread, process = threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, os.getpid())
-            os.setpriority(os.PRIO_PROCESS, thread, min(process + niceness, 19))
+            of_process = os.getpriority(os.PRIO_PROCESS, os.getpid())
+            lower = min(of_process + niceness, 19)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), lower)
 
 
 _LONGEST_PAUSE = 0.1
