@@ -11,12 +11,12 @@ from e2graphrag_integrations import E2GraphRAG, IndexSettings, Models, SourceDoc
 from e2graphrag_integrations.embedders.hashing import HashingEmbedder
 from e2graphrag_integrations.snapshot import files as snapshot_files
 from e2graphrag_integrations.snapshot import handover, incremental
+from e2graphrag_integrations.snapshot.array_files import unused_name
 from e2graphrag_integrations.snapshot.conversion import snapshot_arrays, snapshot_meta
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot, vector_kind
 from e2graphrag_integrations.snapshot.handover import (
     LargeSegment,
     hand_over,
-    handover_folder,
     take_over,
 )
 from e2graphrag_integrations.snapshot.kept_preparation import computed_parts
@@ -60,7 +60,7 @@ def snapshots(rag: E2GraphRAG, kind: str = "") -> tuple[Snapshot, Snapshot]:
 
 
 def handed(rag: E2GraphRAG, after: Snapshot, large: LargeSegment | None) -> Snapshot | None:
-    folder = handover_folder(rag.store.snapshot_folder / after.kind.name)
+    folder = unused_name(rag.store.snapshot_folder / after.kind.name)
     assert hand_over(after, folder)
     assert large is not None
     return take_over(folder, large)
@@ -138,7 +138,7 @@ def test_another_large_segment_is_refused(rag):
 @pytest.mark.parametrize("name", ["meta.json", "node_level.npy", "words/meta.json"])
 def test_an_incomplete_folder_is_refused(rag, name):
     before, after = snapshots(rag)
-    folder = handover_folder(rag.store.snapshot_folder)
+    folder = unused_name(rag.store.snapshot_folder)
     assert hand_over(after, folder)
     (folder / "content" / name).unlink()
     assert take_over(folder, LargeSegment.of(before)) is None
@@ -146,7 +146,7 @@ def test_an_incomplete_folder_is_refused(rag, name):
 
 def test_a_snapshot_in_one_segment_is_not_handed_over(rag):
     snapshot = load_or_build_snapshot(rag.store)
-    assert not hand_over(snapshot, handover_folder(rag.store.snapshot_folder))
+    assert not hand_over(snapshot, unused_name(rag.store.snapshot_folder))
     assert LargeSegment.of(snapshot) is None, "its words are not loaded"
 
 
@@ -160,7 +160,7 @@ def test_a_state_that_another_process_has_saved_keeps_its_segments(rag):
 
 def test_nothing_remains_of_a_folder_that_cannot_be_written(rag, monkeypatch):
     _, after = snapshots(rag)
-    folder = handover_folder(rag.store.snapshot_folder)
+    folder = unused_name(rag.store.snapshot_folder)
 
     def fail(*_, **__):
         raise OSError("disk full")

@@ -107,31 +107,7 @@ def save_arrays(
         OSError: If the folder cannot be written. An existing folder is then either left unchanged
             or deleted.
     """
-    new = write_arrays(folder.parent, arrays, meta, parts, with_checksums=with_checksums)
-    publish(new, folder)
-
-
-def write_arrays(
-    parent: Path,
-    arrays: ArraysToSave,
-    meta: Mapping[str, Any],
-    parts: Mapping[str, Part] = MappingProxyType({}),
-    *,
-    with_checksums: bool = True,
-) -> Path:
-    """Write a folder of arrays under a temporary name, and return it, to `publish` it later.
-
-    Args:
-        parent: The folder to write it in.
-        arrays: The arrays.
-        meta: JSON values by name.
-        parts: The contents of subfolders by name.
-        with_checksums: Whether to store the checksums.
-
-    Raises:
-        OSError: If the folder cannot be written. Nothing is left of it then.
-    """
-    temporary = parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would deny other users access
+    temporary = unused_name(folder.parent)
     temporary.mkdir()
     with on_error(lambda _: shutil.rmtree(temporary, ignore_errors=True)):
         for name, array in arrays.items():
@@ -145,11 +121,16 @@ def write_arrays(
         text = json.dumps({"meta": dict(meta), "arrays": checksums}, ensure_ascii=False)
         wrapped = {"format": FORMAT, "checksum": zlib.crc32(text.encode()), "text": text}
         (temporary / _META).write_text(json.dumps(wrapped), encoding="utf-8")
-    return temporary
+    publish(temporary, folder)
+
+
+def unused_name(parent: Path) -> Path:
+    """Return a new name for a folder, which is deleted after a day."""
+    return parent / f"new-{uuid.uuid4().hex}"  # mkdtemp would deny other users access
 
 
 def publish(new: Path, folder: Path) -> None:
-    """Give a folder that `write_arrays` has written its name.
+    """Give a folder that was written completely its name.
 
     Args:
         new: The folder.

@@ -35,7 +35,7 @@ from e2graphrag_integrations.snapshot.array_files import (
     read_meta,
     remove_temporary_folders,
     save_arrays,
-    write_arrays,
+    unused_name,
 )
 from e2graphrag_integrations.snapshot.build import bm25_from_store, build_snapshot, stored_edits
 from e2graphrag_integrations.snapshot.conversion import (
@@ -476,7 +476,8 @@ class _SnapshotFiles:
         arrays, meta = snapshot_arrays(snapshot), snapshot_meta(snapshot)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            new = write_arrays(self._folder, arrays, meta, parts)
+            new = unused_name(self._folder)
+            save_arrays(new, arrays, meta, parts)
         except OSError:  # read-only or full
             return lambda: None
         return partial(self._replace_others, new, snapshot.generation)

@@ -8,7 +8,6 @@ large segment from its last snapshot. So it merges nothing itself.
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,11 +113,6 @@ def hand_over(snapshot: Snapshot, folder: Path) -> bool:
     with on_error(lambda _: shutil.rmtree(folder, ignore_errors=True)):
         save_arrays(folder / _CONTENT, arrays, meta, parts, with_checksums=False)
     return True
-
-
-def handover_folder(parent: Path) -> Path:
-    """Return a new name for a folder, which is deleted after a day if nobody takes it over."""
-    return parent / f"new-{uuid.uuid4().hex}"
 
 
 def take_over(

@@ -23,11 +23,11 @@ from typing import IO, Any
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations.search.dense import FLOAT32, VectorKind
+from e2graphrag_integrations.snapshot.array_files import unused_name
 from e2graphrag_integrations.snapshot.files import load_segment, load_snapshot
 from e2graphrag_integrations.snapshot.handover import (
     RULES,
     LargeSegment,
-    handover_folder,
     take_over,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -89,7 +89,7 @@ class PreparingProcess:
         """
         if store.snapshot_folder is None:
             return None
-        folder = handover_folder(store.snapshot_folder / self._kind.name)
+        folder = unused_name(store.snapshot_folder / self._kind.name)
         problem = "its files are missing, damaged or of another version"
         self._taken_over.append(folder)
         try:
