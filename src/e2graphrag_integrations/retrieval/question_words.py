@@ -117,8 +117,8 @@ def search_terms(question: str) -> list[str]:
 
     >>> search_terms("曹操是谁"), search_terms("Who is he?")
     (['曹', '操', '曹操'], ['who', 'is', 'he'])
-    >>> search_terms("What is in minutes_may.txt?")
-    ['minutes_may', 'txt', 'minutes', 'may']
+    >>> search_terms("Summarize minutes_may.txt")
+    ['summarize', 'minutes_may', 'txt', 'minutes', 'may']
     """
     question = with_digits(with_joined_words(question))
     terms = terms_of(_without_functions(question)) or terms_of(question)
