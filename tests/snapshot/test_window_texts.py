@@ -55,6 +55,16 @@ def test_a_window_has_the_headings_above_it_in_lines_of_their_own():
     assert "Cleaning" not in hours
 
 
+def test_a_plain_text_needs_no_markup_for_its_headings():
+    plain = MANUAL.replace("### ", "").replace("## Corvin 42", "CORVIN 42")
+    plain = plain.replace("# Machines", "MACHINES").replace("## Delmar 7", "DELMAR 7")
+    with indexed(SourceDocument("manual", plain)) as rag:
+        texts = texts_of(rag)
+    found = window_with(texts, "vinegar").split("\n")
+    assert [found.count(name) for name in ("DELMAR 7", "CORVIN 42")] == [1, 0]
+    assert "CORVIN 42" in window_with(texts, "nine hours")
+
+
 def test_headings_in_the_metadata_of_a_section_come_before_those_in_the_text():
     text = "Rinse the tank.\n\nIt lasts nine hours."
     segments = [

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.text.headings import (
-    HeadingsAbove,
     first_line_heading,
     front_matter,
     is_junk_title,
@@ -243,19 +242,6 @@ def test_a_title_of_many_numbers_is_judged_in_linear_time():
     """With cubic time this would take hours, so no time is asserted."""
     assert not is_junk_title("1_" * 20_000 + " x")
     assert is_junk_title("report_2024_final")
-
-
-def test_headings_above_a_place_go_on_in_the_next_text():
-    above = HeadingsAbove()
-    above.read("# One\n\nText.\n\n## Two\n\nText.")
-    assert above.at(0) == []
-    assert above.at(10) == ["One"]
-    assert above.at(30) == ["One", "Two"]
-    above.read("More of it.\n\n## Three\n\nText.")
-    assert above.at(5) == ["One", "Two"]
-    assert above.at(40) == ["One", "Three"]
-    above.read("Without a heading.")
-    assert above.at(5) == ["One", "Three"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from e2graphrag_integrations.graph.metadata_names import headings_of, source_of
 from e2graphrag_integrations.graph.titles import with_title
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.text.headings import HeadingsAbove
 from e2graphrag_integrations.text.lines import RowHeaders
+from e2graphrag_integrations.text.plain_headings import HeadingsAbove
 
 
 def window_texts(snapshot: Snapshot, texts: Iterable[str]) -> Iterator[str]:

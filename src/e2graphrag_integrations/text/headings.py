@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -29,7 +29,7 @@ _UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
-_MAY_HAVE_HEADING = re.compile(r"^ {0,3}(?:#{1,6}[ \t]|=+[ \t]*$|-{2,}[ \t]*$)", re.MULTILINE)
+MAY_HAVE_MARKDOWN = re.compile(r"^ {0,3}(?:#{1,6}[ \t]|=+[ \t]*$|-{2,}[ \t]*$)", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MAX_LINE = 400
 """Maximum length of a line that can be a Markdown heading, with the addresses of its links."""
@@ -84,13 +84,14 @@ def first_line_heading(text: str) -> str | None:
     if not newline or not line or not rest:
         return None
     ends_like_sentence = line[-1] in _END_PUNCTUATION
-    if ends_like_sentence or rest[0].islower() or _is_long(line):
+    if ends_like_sentence or rest[0].islower() or is_too_long(line):
         return None
     longest = max(len(other) for other in rest.split("\n"))
     return line if len(line) <= _MAX_WIDTH * longest else None
 
 
-def _is_long(line: str) -> bool:
+def is_too_long(line: str) -> bool:
+    """Return whether a line has more words, or letters of such a script, than a heading has."""
     letters = sum(1 for _ in _UNSPACED_LETTER.finditer(line))
     return len(line.split()) > MAX_HEADING_WORDS or letters > MAX_HEADING_LETTERS
 
@@ -131,34 +132,6 @@ def _heading(line: str, start: int, previous_start: int, previous: str) -> Headi
     name = _LINK.sub(r"\1", name).strip("*_` \t")
     is_short = 0 < len(name.split()) <= MAX_HEADING_WORDS
     return Heading(name, level, start, end) if is_short else None
-
-
-class HeadingsAbove:
-    """The Markdown headings above a place, in texts of one document that follow each other."""
-
-    def __init__(self) -> None:
-        self._open: list[Heading] = []
-        self._found: list[Heading] = []
-
-    def read(self, text: str) -> None:
-        """Read the next text of the document."""
-        self._open = _below(self._open, self._found)
-        self._found = [*markdown_headings(text)] if _MAY_HAVE_HEADING.search(text) else []
-
-    def at(self, place: int) -> list[str]:
-        """Return the headings above a place in the last text, highest first."""
-        found = [heading for heading in self._found if heading.start < place]
-        return [heading.name for heading in _below(self._open, found)]
-
-
-def _below(above: Sequence[Heading], headings: Sequence[Heading]) -> list[Heading]:
-    """Return the headings above a place after more headings, highest first."""
-    found = [*above]
-    for heading in headings:
-        while found and found[-1].level >= heading.level:
-            found.pop()
-        found.append(heading)
-    return found
 
 
 _FILE_SUFFIX = (
