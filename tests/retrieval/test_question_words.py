@@ -33,6 +33,10 @@ from strategies import quick, texts
         ("在哪里？", "在哪里"),  # otherwise nothing would remain
         ("GDP是多少？", "GDP"),
         ("When was the GDP published?", "When was the GDP published"),
+        ("How long is the warranty?", "is the warranty"),
+        ("How often does it return?", "does it return"),
+        ("How long-term debt is paid", "How long-term debt is paid"),
+        ("How soon", "How soon"),  # otherwise nothing would remain
     ],
 )
 def test_question_words_and_particles_are_not_searched_for(question, content):

@@ -22,7 +22,7 @@ MODULES = {
 MAX_TOP_LEVEL = 39
 MAX_IN_A_FOLDER = 20
 
-MAX_LOADED = 164
+MAX_LOADED = 165
 
 # What an English text in a file does without. It is imported at first use.
 OPTIONAL = (

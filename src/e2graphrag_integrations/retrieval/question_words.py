@@ -29,8 +29,9 @@ class QuestionWords:
     """Words of one language, as regular expressions for a lowercase question.
 
     Attributes:
-        functions: Question words and particles. They are not searched for. English needs none: the
-            rarity of a word tells. In Chinese, the pairs of characters of such a word and its
+        functions: Question words and particles. They are not searched for. English needs only those
+            that mean something else alone, as in "How long is it?": for others, the rarity of a
+            word tells. In Chinese, the pairs of characters of such a word and its
             neighbors would be rare by accident.
         requests: Words that ask for an overview of a text, or that say nothing about its content.
         fillers: Words that do not identify the topic of a question. In a small index, they can be
@@ -49,7 +50,9 @@ class QuestionWords:
 
 
 _ENGLISH = QuestionWords(
-    functions="(?!)",
+    functions=r"(?<![\"'])\b[Hh]ow (?:many|much|often|(?:far|long|soon)(?= (?:a|after|ago|an|are"
+    r"|before|can|could|did|do|does|had|has|have|is|may|might|must|of|shall|should|was|were|will|would)"
+    r"\b))(?![\w-])",
     requests=r"\b(?:a|about|all|am|an|and|any|are|articles?|as|at|be|been|being|books?|brief|briefly"
     r"|but|by|can|chapter|collection|contents?|conversation|corpus|could|describe|did|discuss"
     r"|discussed|discussions?|do|documents?|does|entire|entirety|essay|explain|files?|find|for|from"
