@@ -29,6 +29,17 @@ def test_a_pdf_needs_no_blank_lines(heading):
 
 
 @pytest.mark.parametrize(
+    ("above", "below"), [("3 Care", "3.1 Filter"), ("CHAPTER V", "The Golden Age")]
+)
+def test_a_heading_of_a_pdf_follows_one_of_a_higher_level(above, below):
+    assert [name for name, _ in names(f"{PROSE}\n{above}\n{below}\n{PROSE}\n")] == [above, below]
+
+
+def test_a_short_numbered_list_is_no_sequence_of_headings():
+    assert names(f"{PROSE}\n1. Rinse it\n2. Dry it\n\n{PROSE}\n") == []
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "Dear Ann,",

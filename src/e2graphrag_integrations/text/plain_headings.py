@@ -87,18 +87,24 @@ def plain_headings(text: str) -> Iterator[Heading]:
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Yield the lines that are short, and that have the end of a paragraph or a sentence above."""
+    """Yield the short lines that have the end of a paragraph or of a sentence above.
+
+    Or a line of a higher level: in a PDF, "3.1 Filter" directly follows "3 Care".
+    """
+    last: _Line | None = None
     for match in _LINE.finditer(text):
         name, start = match[1], match.start()
         above = text[max(0, start - _SEEN_ABOVE) : start].rsplit("\n", 2)[-2:]
         previous = above[0].rstrip() if len(above) > 1 else ""
-        if (previous and not _SENTENCE_END.search(previous)) or name[0].islower():
+        follows = last is not None and last.end + 1 == start and _level(last.name) < _level(name)
+        if name[0].islower() or not (follows or not previous or _SENTENCE_END.search(previous)):
             continue
         if _SENTENCE_END.search(name) or (_KEY.match(name) and _level(name) > _CHAPTER_LEVEL):
             continue
         is_named = _LETTER.search(name) is not None or _DATE.fullmatch(name) is not None
         if is_named and not _PAGE.fullmatch(name) and not is_too_long(name):
-            yield _Line(name, start, match.end(), not previous)
+            last = _Line(name, start, match.end(), not previous)
+            yield last
 
 
 def _next_line(text: str, end: int) -> tuple[int, str] | None:
