@@ -80,6 +80,7 @@ CHANGES = (
     Dialog("Do the dumplings keep in the freezer?", "freezing", WON),
     Dialog("And what color is the tail of the comet?", "comet", (*COST, *BACKUPS)),
     Dialog("Can I register the fridge by phone?", "waste", (*COST, *LOGIN)),
+    Dialog("How often does this comet return?", "comet", (*FOOD, *INJECTED)),
 )
 """Questions on another topic than the conversation before them."""
 
@@ -98,6 +99,5 @@ MISSED = (
     Dialog("And how much is it?", "tandric cost", LOGIN),
     Dialog("Can children take it?", "velorin children", FOOD),
     Dialog("What did she build?", "ilsabet", DIED),
-    Dialog("How often does this comet return?", "comet", (*FOOD, *INJECTED)),
 )
 """Questions whose document is not the first hit yet."""
