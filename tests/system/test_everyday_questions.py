@@ -120,3 +120,19 @@ def test_a_file_is_found_by_its_name(open_with, month):
     rag = open_with([SourceDocument(f"minutes/minutes_{one}.txt", text) for one in months])
     file = f"minutes_{month}.txt"
     assert rag.retrieve(f"What is in {file}?").nodes[0].document_id == f"minutes/{file}"
+
+
+@pytest.mark.parametrize("markup", [("", ""), ("# ", "## ")], ids=["plain", "markdown"])
+def test_a_section_is_found_by_the_name_of_the_chapter_above_it(open_with, markup):
+    chapter, section = markup
+    filler = "Please read this page before you begin, and keep it where you find it again. " * 6
+    hours = {"ASTER 200": "nine", "BOREA 310": "thirty", "CORVIN 42": "five", "DELMAR 7": "twelve"}
+    manual = "\n\n".join(
+        f"{chapter}{name}\n\n{filler}\n\n{section}Cleaning\n\n{filler}Rinse the tank.\n\n"
+        f"{section}Battery\n\n{filler}It lasts {number} hours. {filler}"
+        for name, number in hours.items()
+    )
+    rag = open_with(SourceDocument("manual", manual))
+    for name, number in hours.items():
+        question = f"How long does the battery of the {name.title()} last?"
+        assert f"It lasts {number} hours" in rag.retrieve(question, token_budget=300).context()
