@@ -29,9 +29,9 @@ class QuestionWords:
     """Words of one language, as regular expressions for a lowercase question.
 
     Attributes:
-        functions: Question words and particles. They are not searched for. English needs only those
-            that mean something else alone, as in "How long is it?": for others, the rarity of a
-            word tells. In Chinese, the pairs of characters of such a word and its
+        functions: Question words and particles. They are not searched for. English lists only
+            those with another meaning of their own, as in "How long is it?"; the others are common,
+            so they count little. In Chinese, the pairs of characters of such a word and its
             neighbors would be rare by accident.
         requests: Words that ask for an overview of a text, or that say nothing about its content.
         fillers: Words that do not identify the topic of a question. In a small index, they can be

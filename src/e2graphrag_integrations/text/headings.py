@@ -21,7 +21,7 @@ MAX_HEADING_LETTERS = 30
 
 _END_PUNCTUATION = frozenset(".!?;,…。！？；，、")
 
-_MAX_WIDTH = 0.6
+MAX_WIDTH = 0.6
 """Maximum length of a heading relative to the longest other line. The first line of hard-wrapped
 prose is about as long as the others."""
 
@@ -87,7 +87,7 @@ def first_line_heading(text: str) -> str | None:
     if ends_like_sentence or rest[0].islower() or is_too_long(line):
         return None
     longest = max(len(other) for other in rest.split("\n"))
-    return line if len(line) <= _MAX_WIDTH * longest else None
+    return line if len(line) <= MAX_WIDTH * longest else None
 
 
 def is_too_long(line: str) -> bool:

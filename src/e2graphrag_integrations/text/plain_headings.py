@@ -3,6 +3,8 @@
 A name in an address, an item of a list and the last line of a paragraph are short lines, too. A
 heading stands below a blank line or the end of a sentence, does not end like a sentence itself, and
 has prose below it. At most a few headings follow each other: more lines are a list.
+
+`HeadingsAbove` finds the headings of a place in any text, in Markdown or without markup.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations.text.headings import (
+    MAX_WIDTH,
     MAY_HAVE_MARKDOWN,
     Heading,
     is_too_long,
@@ -34,9 +37,6 @@ _CHAPTER = re.compile(
     r"|第\w{1,6}[章回条條节節]",
     re.IGNORECASE,
 )
-
-_MAX_WIDTH = 0.6
-"""Maximum length of a heading relative to a line of prose below it that does not end a sentence."""
 
 _MAX_CHAIN = 3
 """Maximum number of headings that follow each other without text between them."""
@@ -124,7 +124,7 @@ def _is_prose_below(line: _Line, text: str, after: tuple[int, str] | None) -> bo
     start, below = after
     if below[0].islower() or (_KEY.match(below) and not _SENTENCE_END.search(below)):
         return False
-    if len(line.name) <= _MAX_WIDTH * len(below):
+    if len(line.name) <= MAX_WIDTH * len(below):
         return True
     has_gap = text.count("\n", line.end, start) > 1
     return line.is_alone and has_gap and _SENTENCE_END.search(below) is not None
