@@ -16,7 +16,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     Span,
 )
-from e2graphrag_integrations.retrieval.results.packing import pack_windows
+from e2graphrag_integrations.retrieval.results.token_budget import pack_windows
 from fakes import STORY, CountingLLM, LineCounter, NameExtractor
 from strategies import FakeEmbedder, WordCounter
 

@@ -13,8 +13,12 @@ from e2graphrag_integrations.retrieval.question_stages import with_vector
 from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
-from e2graphrag_integrations.retrieval.results.packing import TableHeaders, pack_nodes, pack_windows
 from e2graphrag_integrations.retrieval.results.selection import above_floor, expand, fill_to_k
+from e2graphrag_integrations.retrieval.results.token_budget import (
+    TableHeaders,
+    pack_nodes,
+    pack_windows,
+)
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import measure

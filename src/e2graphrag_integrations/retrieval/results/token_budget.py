@@ -1,4 +1,4 @@
-"""Packing: selecting the best nodes, or windows of nodes, that fit a token budget."""
+"""The best nodes, or the best windows of nodes, that fit a token budget."""
 
 from __future__ import annotations
 

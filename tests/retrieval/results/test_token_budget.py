@@ -25,7 +25,7 @@ from e2graphrag_integrations import (
     Trace,
 )
 from e2graphrag_integrations.retrieval.result import GAP
-from e2graphrag_integrations.retrieval.results.packing import pack_windows
+from e2graphrag_integrations.retrieval.results.token_budget import pack_windows
 from fakes import STORY, NameExtractor
 from strategies import WordCounter, counters, examples
 from strategies import texts as odd_texts
@@ -366,7 +366,7 @@ def test_equal_spans_of_different_documents_are_both_packed():
     assert [node.document_id for node in nodes] == ["a", "b"]
 
 
-def test_packing_no_windows_returns_no_nodes(one):
+def test_token_budget_no_windows_returns_no_nodes(one):
     assert one.packed() == ([], 0)
 
 
