@@ -9,6 +9,7 @@ import gc
 import io
 import os
 import shutil
+import signal
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -89,6 +90,18 @@ def open_index() -> Iterator[OpenIndex]:
 def names() -> NameExtractor:
     """The fake extractor, for tests that open indexes directly."""
     return NameExtractor()
+
+
+@pytest.fixture
+def control_c() -> Iterator[None]:
+    """Handle SIGINT as Python does by default.
+
+    A library may have replaced the handler, and a shell that starts the tests in the background
+    lets them ignore the signal.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -370,14 +370,6 @@ def test_an_interrupt_in_a_summarizer_propagates_and_changes_nothing(open_index)
     assert failing.tries == 4  # no call follows the failing one
 
 
-@pytest.fixture
-def control_c():
-    """Restore Python's SIGINT handler: a library may have replaced it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("control_c")
 def test_control_c_stops_after_the_calls_in_flight(open_index):
     llm = CountingLLM()

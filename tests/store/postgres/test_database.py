@@ -352,6 +352,7 @@ def test_the_lock_is_free_when_its_holder_dies(postgres, postgres_url, open_inde
     assert second.verify().ok
 
 
+@pytest.mark.usefixtures("control_c")
 def test_an_interrupt_before_a_write_transaction_leaves_no_lock(postgres_url, open_index):
     first, second = open_index(postgres_url), open_index(postgres_url)
     is_waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
