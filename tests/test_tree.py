@@ -375,6 +375,7 @@ def test_edit_after_the_start_of_a_chunk_changes_only_the_ids_on_its_path(count,
     assert all(node.start <= start < node.end for node in changed_nodes)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("size", "mean", "most"), [(3, 8, 16), (5, 5, 10)])
 def test_inserted_chunk_changes_few_content_summaries_and_half_of_all_fixed_ones(size, mean, most):
     words = numbered_words(400)

@@ -61,6 +61,7 @@ def by_name(tools):
     return {name_of(tool): tool for tool in tools}
 
 
+@pytest.mark.fast_cases(1)
 async def test_every_tool_answers_with_spans_sync_and_async(rag, factory):
     tools = by_name(factory(rag))
     assert set(tools) == NAMES

@@ -137,7 +137,7 @@ def test_content_words_exclude_stop_words():
     assert content_words("What did the Whale eat?") == {"whale", "eat"}
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "name", [*SYSTEMS, *GRAPHS, "hybrid:neighbor_decay=0.3+title_link_sources=4+use_aliases=False"]
 )

@@ -39,6 +39,7 @@ def test_a_script_in_a_process_of_its_own_returns_json_or_ends_the_run(tmp_path)
         output_of(str(script), 2)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.parametrize(("task", "code"), [(lambda: None, 0), (lambda: 1 / 0, 1)])

@@ -54,6 +54,7 @@ def test_queries_use_tags_and_boosts(tickets, call):
     assert "tags: card" in printed
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -43,7 +43,7 @@ def texts(path="x.e2g"):
 BOTH = {"readme.md": ALPHA, "b/readme.md": GAMMA}
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "runs",
     [
@@ -134,6 +134,7 @@ def test_files_that_were_moved_apart_from_their_index_keep_their_ids(folders, in
     assert texts() == BOTH
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_an_imported_index_knows_files_by_their_ids(folders, index, call, order):
     index("a/readme.md")

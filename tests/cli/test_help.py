@@ -173,6 +173,7 @@ def test_shell_completion_suggests_commands_options_and_choices(words, expected,
     assert (code, out.split()) == (0, expected)
 
 
+@pytest.mark.slow
 def test_package_imports_neither_typer_nor_rich():
     code = (
         "import sys, e2graphrag_integrations.engine, e2graphrag_integrations.cli;"
@@ -182,6 +183,7 @@ def test_package_imports_neither_typer_nor_rich():
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.slow
 def test_help_imports_no_heavy_library():
     code = (
         "import sys; from e2graphrag_integrations.cli.main import main; main(['index', '--help']);"

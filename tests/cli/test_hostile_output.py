@@ -108,6 +108,7 @@ def test_enriching_escapes_the_names_of_models_and_files(hostile_index, check):
         assert check("indexes", "enrich", hostile_index, *options).code == 0
 
 
+@pytest.mark.slow
 def test_commands_that_read_an_index_escape_what_it_contains(hostile_index, tmp_path, check):
     question = f"Who met the Hatter?{CONTROLS}"
     assert check("indexes", "copy", hostile_index, tmp_path / f"copy{CONTROLS}.e2g").code == 0

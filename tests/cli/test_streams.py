@@ -164,6 +164,7 @@ def test_characters_outside_the_encoding_are_printed_as_escapes(accented_index, 
     assert "naïve in Zürich 😀." in output_in("utf-8", query, monkeypatch)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_json_is_valid_in_every_encoding(encoding, accented_index, monkeypatch):
     query = ["query", str(accented_index), "Where did Bob meet Carol?", "--json"]
@@ -226,6 +227,7 @@ def test_dumb_terminal_gets_plain_text(book_index):
     assert (code, printed) == (0, f"{book_index}: 1 document(s): 1 done\r\ndone\tbook.txt\r\n")
 
 
+@pytest.mark.slow
 def test_terminal_shows_help_and_usage_errors_in_boxes():
     code, printed = run_in_terminal("documents", "delete", "--help")
     assert code == 0

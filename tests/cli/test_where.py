@@ -45,6 +45,7 @@ def test_conditions_are_parsed_into_one_filter(conditions, expected):
     assert parse_where(conditions) == expected
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("conditions", "code"),
     [

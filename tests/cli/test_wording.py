@@ -80,6 +80,7 @@ def test_parameters_and_methods_become_options_and_commands(message, words):
     assert on_command_line(message) == words
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

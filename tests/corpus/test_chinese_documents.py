@@ -48,6 +48,7 @@ async def test_a_retriever_of_langchain_answers_sync_and_async(chain):
     assert "放走了曹操" in create_e2graphrag_tool(retriever).invoke({"query": QUESTION})
 
 
+@pytest.mark.slow
 def test_names_are_linked_and_english_documents_are_found(llama, chain):
     for index in (llama, chain):
         links = index.as_retriever().search(QUESTION).trace.links

@@ -113,6 +113,7 @@ async def test_edits_apply_to_questions_and_are_undone(face, is_async):
         assert names(index) == before
 
 
+@pytest.mark.fast_cases(1)
 def test_another_handle_of_a_file_sees_writes_of_the_engine_at_once(face, tmp_path):
     path = tmp_path / "i.e2g"
     with face.build(path=path) as index, face.index.open(path, **face.options()) as other:
@@ -128,7 +129,7 @@ def test_another_handle_of_a_file_sees_writes_of_the_engine_at_once(face, tmp_pa
         assert rag.verify().ok
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_reindexed_index_equals_a_new_one(face, tmp_path, is_async):
     path, events = tmp_path / "i.e2g", []
@@ -154,6 +155,7 @@ async def test_a_reindexed_index_equals_a_new_one(face, tmp_path, is_async):
         assert empty.rag.reindex().documents == 0
 
 
+@pytest.mark.fast_cases(1)
 async def test_the_engine_embeds_with_a_model_of_the_framework(face):
     with face.build() as index:
         assert index.rag.reembed(face.embeddings).llm_calls == 0

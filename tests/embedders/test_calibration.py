@@ -73,6 +73,7 @@ def test_minilm_is_known_by_its_name_and_by_its_vectors(real_embedder):
     assert calibration_of(probe_fingerprint(real_embedder)) == by_name
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("wrap", [lambda model: model, Wrapped], ids=["named", "probed"])
 def test_an_index_with_minilm_has_calibrated_relevance(real_embedder, real_extractor, wrap):
     with E2GraphRAG.open(

@@ -59,6 +59,7 @@ def search(index):
         index.close()
 
 
+@pytest.mark.slow
 def test_an_index_of_llama_index_names_its_model():
     pytest.importorskip("llama_index.core")
     from llama_index.core import Document

@@ -77,6 +77,7 @@ def test_long_text_is_read_in_windows_to_its_end(multilingual_embedder):
     assert max(tokens) <= 512
 
 
+@pytest.mark.slow
 def test_eight_threads_embed_concurrently(multilingual_embedder):
     queries = [f"第{i}章" * (i + 1) for i in range(8)]
     expected = [multilingual_embedder.embed_query(query) for query in queries]

@@ -100,7 +100,7 @@ def test_a_model_in_a_folder_has_the_vectors_of_sentence_transformers(folder):
     )
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("file", "values"),
     [
@@ -125,6 +125,7 @@ def test_other_models_are_left_to_sentence_transformers(folder, file, values):
     assert read_bert(folder) is None
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "types", [["Transformer"], ["Pooling", "Transformer"], ["Transformer", "Pooling", "Dense"]]
 )
@@ -135,7 +136,7 @@ def test_other_modules_are_left_to_sentence_transformers(folder, types):
     assert read_bert(folder) is None
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "modules.json"])
 @pytest.mark.parametrize("fault", ["missing", "cut"])
 def test_missing_and_damaged_files_are_left_to_sentence_transformers(folder, file, fault):

@@ -102,6 +102,7 @@ def test_prompts_in_the_files_of_a_model_replace_the_documented_ones(make_model)
     assert embedder.fingerprint == f"sentence-transformers:{embedder.model}"
 
 
+@pytest.mark.slow
 def test_passage_prompt_is_applied_although_sentence_transformers_looks_for_document(make_model):
     embedder = make_model("own", {"query": "query: ", "passage": "passage: "})
     [vector] = embedder.embed(["abc"])

@@ -144,6 +144,7 @@ def test_default_model_loads_without_network(no_network):
     assert no_network == []
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["org/mini", "mini"])
 def test_cached_model_loads_by_name_without_network(name, tmp_path, monkeypatch, no_network):
     repository = tmp_path / f"models--{'org' if '/' in name else 'sentence-transformers'}--mini"

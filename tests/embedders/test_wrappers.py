@@ -88,6 +88,7 @@ def wrapper(request, model):
     return LangChainEmbedder(HuggingFaceEmbeddings(model))
 
 
+@pytest.mark.fast_cases(1)
 def test_windows_of_a_wrapped_model_are_those_of_the_model(real_embedder, wrapper):
     text = "The committee discussed the drainage of the northern car park at length. " * 60
     assert wrapper.max_tokens == real_embedder.max_tokens == 254
@@ -110,6 +111,7 @@ def test_a_remote_model_has_no_tokenizer():
     assert LangChainEmbedder(unusable).tokens is None
 
 
+@pytest.mark.fast_cases(1)
 def test_an_index_of_the_core_opens_with_a_wrapper_and_back(tmp_path, real_embedder, wrapper):
     path = tmp_path / "a.e2g"
     options = {"extractor": NameExtractor()}
@@ -125,6 +127,7 @@ def test_an_index_of_the_core_opens_with_a_wrapper_and_back(tmp_path, real_embed
         assert rag.retrieve("Who came back?").nodes
 
 
+@pytest.mark.fast_cases(1)
 def test_an_index_of_a_wrapper_opens_with_the_core(tmp_path, real_embedder, wrapper):
     path = tmp_path / "a.e2g"
     options = {"extractor": NameExtractor()}
@@ -156,6 +159,7 @@ def test_a_file_opens_in_every_face_with_that_faces_class(tmp_path, model, real_
         assert index.as_retriever("global").retrieve("Anna")
 
 
+@pytest.mark.slow
 def test_another_model_is_refused_in_words(tmp_path, real_embedder):
     path = tmp_path / "a.e2g"
     with E2GraphRAG.open(

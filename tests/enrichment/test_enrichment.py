@@ -212,6 +212,7 @@ def test_removal_restores_the_answers_without_any_model(open_index, path):
     assert rag.remove_enrichment() == 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_an_index_that_exists_is_enriched_without_embedding_its_texts(
     open_index, path, is_async

@@ -34,6 +34,7 @@ def test_the_fingerprint_names_the_extractor_and_the_rules_for_subjects():
     assert own_fingerprint(fingerprint) == "fake:names"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_the_fingerprint_of_a_spacy_extractor_names_its_rules(language):
     assert SpacyEntityExtractor(spacy.blank(language)).fingerprint.endswith(":rules=1:version=4")

@@ -151,6 +151,7 @@ def test_rules_are_read_from_the_files_of_spacy(tmp_path):
         EntityRules.read(tmp_path / "missing.jsonl")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("base", [SpacyEntityExtractor(), RuleBasedExtractor("en")])
 def test_extractors_with_rules_are_created_again_by_name(base):
     ruled = RuledExtractor(base, DRUGS)

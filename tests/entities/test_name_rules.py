@@ -182,6 +182,7 @@ def test_text_without_words_has_no_names(names):
     assert names("./PUNCT") == []
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("tagged", "entity"),
     [

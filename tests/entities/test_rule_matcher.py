@@ -61,6 +61,7 @@ def test_the_first_of_equal_rules_wins():
     assert [one.label for one in rules.matches("Ada")] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_long_text_takes_linear_time():
     word = {"IS_ALPHA": True}
     start = time.perf_counter()

@@ -136,6 +136,7 @@ def test_missing_pipeline_error_gives_the_download_command(name):
     assert f"`python -m spacy download {name}`" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_pipeline_can_be_a_path_or_its_string(tmp_path):
     pipeline_with_rules(("rose", "PERSON")).to_disk(tmp_path / "mine")
     for model in (tmp_path / "mine", str(tmp_path / "mine")):
@@ -144,6 +145,7 @@ def test_pipeline_can_be_a_path_or_its_string(tmp_path):
         assert extractor.is_reproducible_by_name
 
 
+@pytest.mark.slow
 def test_unneeded_pipeline_components_are_disabled(tmp_path):
     nlp = pipeline_with_rules(("rose", "PERSON"))
     nlp.add_pipe("merge_entities")
@@ -151,6 +153,7 @@ def test_unneeded_pipeline_components_are_disabled(tmp_path):
     assert SpacyEntityExtractor(tmp_path / "mine").nlp.pipe_names == ["entity_ruler"]
 
 
+@pytest.mark.slow
 def test_senter_replaces_the_parser(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("parser").add_label("dep")
@@ -182,6 +185,7 @@ def test_fingerprint_contains_the_pipeline_name_and_version(bundled):
     )
 
 
+@pytest.mark.slow
 def test_the_fingerprint_of_a_folder_changes_with_its_contents(tmp_path):
     def extractor_of(name):
         pipeline_with_rules((name, "PERSON")).to_disk(tmp_path / "pipeline")
@@ -288,6 +292,7 @@ def test_the_work_grows_linearly_with_the_length_of_a_text(bundled, unit):
     assert operations(4000) < 5 * operations(1000)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("language", "name", "text"),
     [

@@ -31,6 +31,7 @@ def test_title_form_drops_parentheses_at_the_end(title, form):
     assert title_form(title) == form
 
 
+@pytest.mark.slow
 def test_title_form_takes_linear_time_for_many_parentheses():
     code = """
 from e2graphrag_integrations.entities.normalize import normal_form

@@ -243,6 +243,7 @@ def test_a_text_that_a_writer_changes_meanwhile_comes_from_the_nodes(rag, monkey
     assert contents.document(rag, "nowhere") is None
 
 
+@pytest.mark.slow
 def test_documents_beyond_the_limit_are_named_and_those_of_answers_come_first(rag, out):
     rag.add([SourceDocument("zebra", "The zebra ate the quince. " * 20)])
     written = write_report(rag, out, questions=["zebra quince"], max_mb=0.002)
@@ -274,6 +275,7 @@ def test_an_empty_index_has_a_report(open_index, out):
     assert read(out).blocks["answer-0"]["nodes"] == []
 
 
+@pytest.mark.slow
 def test_an_existing_report_is_replaced_only_on_request(rag, out):
     write_report(rag, out)
     before = out.read_text(encoding="utf-8")

@@ -294,6 +294,7 @@ def test_after_a_success_many_documents_can_fail(open_index, monkeypatch, kind):
     assert rag.verify().ok
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["summary", "extractor raises", "splitter raises"])
 def test_three_bad_documents_do_not_block_the_others_forever(open_index, kind):
     rag = open_index(**parts(kind))
@@ -348,6 +349,7 @@ def test_a_broken_extractor_is_called_only_four_times(open_index):
 # Failures that no document caused
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("room", [0, 1, 3, 8, 20])
 def test_a_full_disk_aborts_the_run_and_leaves_a_valid_file(tmp_path, open_index, room):
     rag = open_index(tmp_path / "i.e2g", **parts("none"))

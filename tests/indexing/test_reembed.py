@@ -259,6 +259,7 @@ def test_questions_about_the_old_state_use_the_old_embedder(path, open_index):
         assert components.embedder_for(rag.store.manifest()).dimension == 96
 
 
+@pytest.mark.slow
 def test_other_handles_load_a_named_embedder_and_refuse_another(path, open_index):
     rag = open_index(path, embedder="hashing")
     rag.add(DOCUMENTS)
@@ -303,6 +304,7 @@ def test_something_else_than_an_embedder_is_refused(rag, embedder):
         rag.reembed(embedder)
 
 
+@pytest.mark.slow
 def test_an_index_in_postgres_is_embedded_again(postgres_url, open_index):
     rag = open_index(postgres_url, embedder=SMALL)
     rag.add(DOCUMENTS)

@@ -115,6 +115,7 @@ def test_a_custom_splitter_is_called_once_for_a_document(open_index):
     assert texts[2:] == ["Emil met Fred."]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("with_llm", [False, True])
 @pytest.mark.usefixtures("small_batches")
 def test_the_bar_never_goes_back_and_is_full_only_at_the_end(open_index, with_llm, monkeypatch):

@@ -101,6 +101,7 @@ def test_a_generator_gives_the_index_of_a_list(open_index):
     assert (cost[0].documents, cost[1].documents) == (9, 9)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("wait", [True, False])
 def test_only_some_documents_are_in_memory(open_index, tmp_path, monkeypatch, in_memory, wait):
     monkeypatch.setattr(planning, "_BATCH_CHUNKS", 4)

@@ -81,6 +81,7 @@ def place(request, tmp_path):
     return request.getfixturevalue("postgres_url")
 
 
+@pytest.mark.fast_cases(1)
 def test_without_wait_documents_are_checked_and_a_worker_indexes_them(place, open_index, expected):
     llm = CountingLLM()
     rag = open_index(place, summarizer=llm, llm_id="llm")
@@ -216,7 +217,7 @@ def test_bad_options_are_rejected(open_index, options):
         open_index().work(**options)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("end", ["stop", "close"])
 def test_a_stopped_worker_finishes_its_calls_and_releases_its_documents(place, open_index, end):
     llm = BlockingLLM()
@@ -479,6 +480,7 @@ def test_workers_record_the_extractors_of_all_languages(postgres_url, open_index
 # Connections and servers
 
 
+@pytest.mark.slow
 def test_a_worker_survives_that_its_connections_are_ended(
     postgres, postgres_url, open_index, expected
 ):

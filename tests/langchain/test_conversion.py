@@ -58,6 +58,7 @@ NUMBERS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @quick
 @given(PAGES)
 def test_joined_pages_can_be_split_again(pages):

@@ -189,6 +189,7 @@ def test_a_copied_and_an_updated_index_keep_the_chunks(lc_index_of, tmp_path):
 EDITED = STORY.replace("Cleo watched from the bridge.", "Dora slept all day long.")
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("cleanup", ["incremental", "full", "scoped_full"])
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_index_keeps_chunks_equal_to_a_new_index(lc_index_of, cleanup, batch_size):

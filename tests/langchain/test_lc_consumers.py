@@ -404,7 +404,7 @@ async def test_a_config_reaches_every_model_call(lc_index_of, pages, kind, passe
     assert recorder.tags == [["summaries"]] * SUMMARIES
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sync", "async"])
 async def test_a_wrapped_model_can_summarize(lc_index_of, pages, kind):
     expected = summaries_of(await build(kind, lc_index_of([], llm=DigestChatModel()), pages))
@@ -431,6 +431,7 @@ async def test_a_wrapped_model_can_summarize(lc_index_of, pages, kind):
     assert backup.calls == SUMMARIES
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 async def test_completion_models_and_reasoning_blocks_give_plain_text(lc_index_of, pages, kind):
     completion = FakeListLLM(responses=["It is about a map."])

@@ -55,6 +55,7 @@ def test_an_edit_regenerates_few_summaries_and_equals_a_rebuild(lc_index_of, spl
     assert exported(index) == exported(lc_index_of(pages, llm=DigestChatModel(), **options))
 
 
+@pytest.mark.slow
 def test_chunking_and_grouping_are_stored_and_enforced(lc_index_of, tmp_path):
     path, pages = tmp_path / "days.e2g", diary_pages()
     index = lc_index_of(pages, path=path, llm=DigestChatModel(), **CONTENT)
@@ -76,6 +77,7 @@ def test_chunking_and_grouping_are_stored_and_enforced(lc_index_of, tmp_path):
     index.close()
 
 
+@pytest.mark.slow
 async def test_all_constructors_accept_content_chunking(lc_index_of):
     options = SMALL | CONTENT
     expected = exported(lc_index_of([Document(id="d", page_content=TEXT)], **CONTENT))

@@ -127,6 +127,7 @@ def test_offsets_and_segments_of_a_shortened_document_are_those_of_its_text(lc_i
         assert one.metadata["e2_doc_ids"] == [f"p{day}" for day in sorted(days)]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("wrong", [0, -5, "many", 1.5])
 def test_a_wrong_token_budget_is_rejected(index, wrong):
     with pytest.raises(ValueError, match="token_budget"):

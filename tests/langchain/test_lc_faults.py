@@ -84,6 +84,7 @@ class HookedChatModel(DigestChatModel):
 # Failing models
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_after_a_failed_summary_a_retry_repeats_no_finished_call(
     lc_open, new_index, pages, tmp_path, is_async
@@ -158,7 +159,7 @@ async def _delete_without_a_build(index, ids):
     index.delete(ids)
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "delete",
     [
@@ -462,7 +463,7 @@ async def wait_until(condition):
         await asyncio.sleep(0.005)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("finished_calls", [0, 2])
 @pytest.mark.parametrize("call", ["abuild", "aadd_documents"])
 async def test_a_cancelled_build_can_be_resumed(lc_open, new_index, pages, call, finished_calls):

@@ -22,6 +22,7 @@ def index(lc_index_of):
     return lc_index_of([Document(text, id=text) for text in [*CALM, ANSWER]], k=1)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "history",
     [

@@ -268,6 +268,7 @@ def many(sources=4, pages=3):
             )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_iterator_is_indexed_in_batches_like_a_list(lc_index_of, monkeypatch, is_async):
     monkeypatch.setattr(corpus, "_BATCH_CHARACTERS", 1)

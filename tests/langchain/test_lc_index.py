@@ -279,6 +279,7 @@ def test_pages_of_a_source_share_a_tree(lc_index_of, pages):
     assert any(len(hit.metadata["pages"]) > 1 for hit in hits if hit.metadata["e2_level"])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_order_and_batches_of_pages_do_not_matter(lc_index_of, pages, seed):
     rng = random.Random(seed)  # noqa: S311 - not for cryptography
@@ -346,7 +347,7 @@ def test_the_splitter_determines_the_chunks(lc_index_of, pages, splitter):
     assert index.rag.verify().ok
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0, 7])
 def test_a_splitter_works_on_repetitive_text(lc_index_of, overlap):
     rng = random.Random(overlap)  # noqa: S311 - not for cryptography

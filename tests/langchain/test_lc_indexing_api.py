@@ -58,7 +58,7 @@ def new_index(lc_index_of):
     return build
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("cleanup", CLEANUPS)
 @pytest.mark.parametrize("batch_size", [2, 100])
 @pytest.mark.parametrize("is_async", [False, True])
@@ -95,7 +95,7 @@ def test_an_updated_index_equals_a_new_index(lc_index_of, new_index, cleanup, ba
     assert state(target) == state(expected)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
 def test_intermediate_builds_do_not_change_the_result(lc_index_of, new_index, batch_size):
     target = lc_index_of([], llm=DigestChatModel())
@@ -111,6 +111,7 @@ def test_intermediate_builds_do_not_change_the_result(lc_index_of, new_index, ba
     assert state(target) == state(new_index(AFTER))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("cleanup", ["incremental", "scoped_full"])
 def test_sources_missing_from_a_run_are_kept(lc_index_of, new_index, cleanup):
     run = Indexer(lc_index_of([], auto_build=False, llm=DigestChatModel()))

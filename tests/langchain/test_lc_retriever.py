@@ -135,7 +135,7 @@ class AsyncEventRecorder(AsyncCallbackHandler):
 # Options
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("options", CALL_OPTIONS)
 async def test_call_options_equal_fields_in_sync_and_async(index, options):
     retriever = E2GraphRAGRetriever(index=index)
@@ -255,6 +255,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_path_is_opened_and_closed_by_the_retriever(file, monkeypatch):
     with E2GraphRAG.open(file) as rag:
         expected = E2GraphRAGRetriever(rag, k=1).invoke(QUERY)
@@ -437,6 +438,7 @@ def test_repr_and_serialization_omit_the_index(retriever):
 # Events
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("options", "query", "route", "entities"),
     [
@@ -499,7 +501,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize("where", FILTERS)
@@ -657,7 +659,7 @@ def test_numpy_integers_are_valid_options(retriever):
 # Filters
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize(
     ("where", "passes"),
@@ -720,6 +722,7 @@ def test_an_empty_call_filter_replaces_the_retrievers_filter(index):
 # Threads and event loops
 
 
+@pytest.mark.slow
 async def test_concurrent_sync_and_async_queries_agree(novel):
     retriever = novel.as_retriever(k=6, include_scores=True)
     queries = [f"{a} {b}" for a in QUERIES for b in QUERIES]

@@ -163,6 +163,7 @@ def test_a_retriever_of_the_core_scope_works_too(index):
     assert not secrets_in(found)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tree_per", ["source", "corpus", lambda _: "all"])
 def test_scope_keys_give_each_tenant_its_summaries(lc_index_of, tree_per):
     texts = {

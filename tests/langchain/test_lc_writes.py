@@ -171,6 +171,7 @@ async def test_a_batch_collects_writes_of_its_tasks_until_it_ends(lc_index_of, p
     assert target.rag.freshness().pending == 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_index_run_again_repairs_what_failed(lc_index_of, pages, is_async):
     llm = DigestChatModel(failing={2})

@@ -167,6 +167,7 @@ def test_a_vector_store_gets_the_pages_as_text(lc_index_of, pages):
         assert metadata["pages"] == ", ".join(map(str, hits[metadata["e2_node_id"]]))
 
 
+@pytest.mark.fast_cases(1)
 def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
     plain = E2GraphRAGIndex.from_documents(documents, **grouped(OPTIONS))
     index = E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
@@ -178,6 +179,7 @@ def test_a_vector_store_gives_the_same_results_as_faiss(store, documents):
     assert results(index, filter={"year": 1901}) == results(plain, filter={"year": 1901})
 
 
+@pytest.mark.fast_cases(2)
 def test_deleting_a_document_removes_its_vectors(store, documents):
     index = E2GraphRAGIndex.from_documents(documents, **grouped({"vector_store": store, **OPTIONS}))
     index.as_retriever(mode="global").search("x")
@@ -191,6 +193,7 @@ def test_deleting_a_document_removes_its_vectors(store, documents):
     assert set(adapter.missing(sorted(before))) == before - after
 
 
+@pytest.mark.slow
 def test_a_vector_store_follows_small_changes_of_a_large_index(documents, monkeypatch):
     monkeypatch.setattr(incremental, "_MIN_SEGMENTED", 1)
     monkeypatch.setattr(incremental, "_MIN_KEPT", 0.0)
@@ -209,7 +212,7 @@ def test_a_vector_store_follows_small_changes_of_a_large_index(documents, monkey
     assert results(index, store_filter=STORE_FILTERS["memory"]) == expected
 
 
-@pytest.mark.fast_cases(5)  # of which two have the usual metric
+@pytest.mark.fast_cases(1)
 def test_reopening_an_index_restores_lost_vectors(store, documents, tmp_path):
     path = tmp_path / "a.e2g"
     index = E2GraphRAGIndex.from_documents(
@@ -241,7 +244,7 @@ STORE_FILTERS = {
 }
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", STORE_FILTERS)
 def test_store_filter_applies_to_both_routes(name, documents):
     index = E2GraphRAGIndex.from_documents(
@@ -367,7 +370,7 @@ def test_a_vector_store_without_add_embeddings_embeds_the_texts():
         assert len(store.store) == rag.stats().windows
 
 
-@pytest.mark.fast_cases(4)  # of which two have the usual metric
+@pytest.mark.fast_cases(1)
 def test_deleting_after_reopening_removes_the_vectors(store, documents, tmp_path):
     path = tmp_path / "a.e2g"
     options = {"vector_store": store, "embeddings": OPTIONS["embeddings"]}

@@ -109,6 +109,7 @@ MODES = (
 ).split()
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_query_engine_answers_in_every_response_mode(index, mode):
     Settings.llm = ForbiddenLLM()  # two of LlamaIndex's synthesizers ignore `llm=`
@@ -154,6 +155,7 @@ class TwoQuestions(BaseQuestionGenerator):
         return self.generate(tools, query)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("use_async", [True, False])
 async def test_sub_questions_are_answered_with_sources(index, use_async):
     tool = QueryEngineTool.from_defaults(index.as_query_engine(llm=MockLLM()), name="books")
@@ -168,6 +170,7 @@ async def test_sub_questions_are_answered_with_sources(index, use_async):
         assert MEETING in str(answer)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("include_original", [True, False])
 async def test_hyde_changes_the_vector_but_not_the_entities(index, include_original):
     hyde = HyDEQueryTransform(llm=fixed_llm(GUESS), include_original=include_original)
@@ -223,7 +226,7 @@ ROUTES = [
 ]
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("options", "question", "choice"), ROUTES)
 async def test_the_router_retriever_follows_the_selector(
     index_with_rare_names, options, question, choice
@@ -243,7 +246,7 @@ async def test_the_router_retriever_follows_the_selector(
     assert with_scores(await router.aretrieve(question)) == expected
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("options", "question", "choice"), ROUTES)
 async def test_the_router_query_engine_follows_the_selector(
     index_with_rare_names, options, question, choice
@@ -288,7 +291,7 @@ def test_selector_positions_are_configurable_and_checked(index_with_rare_names):
 # Fusion
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mode", list(FUSION_MODES))
 @pytest.mark.parametrize("use_async", [True, False])
 async def test_fusion_does_not_change_later_retrievals(index, mode, use_async):
@@ -343,6 +346,7 @@ async def test_fusion_merges_equal_nodes_of_another_retriever(index, ours_first)
     assert sorted(ids(await fusion.aretrieve(QueryBundle(GLOBAL)))) == sorted(ids(fused))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mode", [FUSION_MODES.RECIPROCAL_RANK, FUSION_MODES.SIMPLE])
 def test_fusion_of_one_retriever_keeps_its_ranking(index, mode):
     strategy = HybridStrategy(entity_weight=100)  # ranks nodes above others with a higher cosine
@@ -356,6 +360,7 @@ def test_fusion_of_one_retriever_keeps_its_ranking(index, mode):
 # Chat engines and agents
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("mode", ["best", "condense_plus_context", "context", "condense_question"])
 async def test_chat_engines_answer_from_the_index(index, mode):
     def engine():
@@ -442,6 +447,7 @@ async def test_an_agent_calls_a_retriever(index):
     assert MEETING in str(answer)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("question", [LOCAL, GLOBAL])
 async def test_the_prefix_of_a_retriever_tool_changes_nothing(index, question):
     retriever = index.as_retriever()
@@ -597,6 +603,7 @@ def index_nodes(index: E2GraphRAGIndex, obj: Any) -> list[IndexNode]:
     return [IndexNode(index_id="book", text="A tale of Anna, Bert and a map.", obj=obj)]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("target", ["retriever", "query engine"])
 async def test_an_index_node_leads_to_another_index(index, index_of, target):
     inner = index.as_retriever() if target == "retriever" else index.as_query_engine(llm=MockLLM())

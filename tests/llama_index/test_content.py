@@ -60,6 +60,7 @@ def parsed(count=70, **options):
     return parser.get_nodes_from_documents([document(long_text(count))])
 
 
+@pytest.mark.slow
 def test_an_edit_writes_few_summaries_and_equals_a_rebuild(index_of):
     index = index_of([document()], llm=Digests(), **CONTENT)
     build_calls = index.report.llm_calls
@@ -113,6 +114,7 @@ def test_a_parser_and_an_index_create_the_same_nodes(index_of):
     }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("grouping", ["content", "fixed"])
 @pytest.mark.parametrize("index_grouping", ["content", "fixed"])
 def test_parsed_nodes_keep_their_summaries_under_the_same_grouping(
@@ -136,6 +138,7 @@ def test_parsed_nodes_keep_their_summaries_under_the_same_grouping(
     assert index.rag.verify().ok
 
 
+@pytest.mark.slow
 def test_an_index_with_content_chunks_survives_an_index_file(index_of, tmp_path):
     index = index_of([document()], llm=Digests(), **CONTENT)
     path = tmp_path / "days.e2g"

@@ -242,6 +242,7 @@ def test_only_differences_are_written_and_reported(rag):
     assert content(store) == before
 
 
+@pytest.mark.slow
 def test_pages_of_the_state_are_divided_as_the_index_grows(rag, monkeypatch):
     monkeypatch.setattr(graph_state, "_PAGE_NODES", 12)
     monkeypatch.setattr(graph_state, "_MAX_GROWTH", 2)
@@ -448,6 +449,7 @@ def cypher_content(store):
     )
 
 
+@pytest.mark.slow
 def test_a_cypher_database_equals_a_first_update_after_edits(graph_server, rag):
     """FalkorDB, through the store of LlamaIndex."""
     store = new_graph_store(graph_server)

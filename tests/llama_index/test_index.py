@@ -168,6 +168,7 @@ def unused_summaries(caplog):
     return [one for one in caplog.messages if "do not fit" in one]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("settings", [{"group_size": 2}, {"group_size": 3, "summary_tokens": 5}])
 def test_summaries_that_do_not_fit_the_index_are_logged_and_written_anew(
     documents, settings, caplog
@@ -225,6 +226,7 @@ def test_each_node_without_a_source_is_its_own_document():
     assert set(index.docstore.docs) == {"n0", "n2"}
 
 
+@pytest.mark.slow
 def test_transformations_create_the_nodes_and_receive_no_index_options(documents):
     recorder = RecordingTransformation()
     chain = [SentenceSplitter(chunk_size=30, chunk_overlap=0), recorder]
@@ -503,6 +505,7 @@ def test_an_llm_is_called_only_if_it_is_passed(index_of, documents):
     assert index_of(documents, llm=Settings.llm).report.llm_calls == len(llm.prompts) > 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_inserts_above_the_call_limit_are_refused(index_of, documents, is_async):
     llm, context = Model(), StorageContext.from_defaults()
@@ -594,7 +597,7 @@ def test_a_query_engine_works_without_an_llm_in_settings(index_of, documents):
 # Failures
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @SYNC_AND_ASYNC
 async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at_a_path(
     tmp_path, documents, is_async
@@ -625,7 +628,7 @@ async def test_a_failed_build_leaves_the_stores_empty_and_keeps_its_summaries_at
         assert results(index) == results(complete)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @SYNC_AND_ASYNC
 async def test_a_failed_write_keeps_the_old_version_and_remains_pending(documents, is_async):
     llm = Model()
@@ -795,6 +798,7 @@ async def test_a_canceled_build_leaves_nothing_behind(documents):
     assert len(llm.prompts) <= 4
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("method", ["ainsert", "aupdate_ref_doc"])
 async def test_a_canceled_insert_changes_nothing_and_a_retry_reuses_its_summaries(
     documents, method
@@ -838,6 +842,7 @@ async def test_an_insert_that_waits_for_another_writer_can_be_canceled(documents
     assert contents(index) == before
 
 
+@pytest.mark.slow
 async def test_queries_during_a_write_see_the_old_or_the_new_state(documents):
     index = E2GraphRAGIndex.from_documents(documents, **grouped({**MODELS, **SIZES}))
     states = [results(index)]
@@ -923,6 +928,7 @@ def test_an_image_with_a_caption_is_indexed_and_returned_as_an_image(index_of, d
     assert image.node_id not in index.docstore.docs
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", [Document, ImageDocument])
 def test_a_document_with_an_image_gives_image_nodes(index_of, documents, kind):
     def barn(image: str) -> Document:

@@ -129,7 +129,7 @@ def test_a_write_to_an_opened_file_keeps_its_summaries(tmp_path):
     assert len(llm.prompts) == before > 0
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [4, 9])
 def test_an_opened_index_finds_nodes_with_several_windows(tmp_path, limit):
     embedder = HashingEmbedder(64, max_tokens=limit)
@@ -141,6 +141,7 @@ def test_an_opened_index_finds_nodes_with_several_windows(tmp_path, limit):
         assert_equal_results(path, index, embedder=embedder)
 
 
+@pytest.mark.slow
 def test_a_copy_returns_equal_results(tmp_path, index_of, documents):
     documents += [Document(id_="empty", text=""), Document(id_="中文", text=CHINESE)]
     documents[0].metadata |= {"kind": "tale", "page": 2, "list": [1], "document_id": "story"}

@@ -120,6 +120,7 @@ def test_min_relevance_leaves_nodes_out(index):
     assert engine.query(QUERY).source_nodes == []
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "wrong", [{"token_budget": 0}, {"token_budget": "many"}, {"min_relevance": 2}]
 )

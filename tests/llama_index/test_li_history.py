@@ -31,6 +31,7 @@ def first(nodes):
     return nodes[0].node.get_content()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "history",
     [

@@ -43,6 +43,7 @@ def found(index, language):
     return {node.node.ref_doc_id for node in nodes}
 
 
+@pytest.mark.slow
 def test_metadata_names_the_language_of_a_document(index):
     assert languages(index) == LANGUAGES
     assert {"extractor", "extractor_zh", "extractor_de"} < index.rag.made_with.keys()

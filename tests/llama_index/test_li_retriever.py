@@ -98,7 +98,7 @@ def test_the_retrieve_hooks_use_llama_index_parameter_names(method):
     ]
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["adaptive", "local", "global"])
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_expansion_replaces_summaries_by_the_nodes_below(index):
 AUTO: list[list[str]] = [[], ["auto"]]
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("mode", "question", "route", "paper_route"),
     [
@@ -195,7 +195,7 @@ def test_the_mode_decides_the_route(index_with_rare_names, mode, question, route
             assert with_scores(retriever.retrieve(question)) == expected
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("mode", "question", "lists"),
     [
@@ -289,6 +289,7 @@ def recorder() -> Iterator[EventRecorder]:
     root.event_handlers.remove(handler)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
 async def test_the_routing_event_is_sent_within_the_retrieval(
@@ -344,7 +345,7 @@ def one(key: str, operator: FilterOperator, value: Any) -> MetadataFilters:
 STORY, OTHER, BOTH, NONE = {"story"}, {"other"}, {"story", "other"}, set[str]()
 
 
-@pytest.mark.fast_cases(12)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("key", "operator", "value", "expected"),
     [
@@ -522,6 +523,7 @@ def test_filter_values_of_the_wrong_type_raise(index, key, operator, value):
         )
 
 
+@pytest.mark.slow
 def test_filters_are_bounded(index):
     def retrieve(filters):
         return index.as_retriever("global", filters=filters).retrieve(GLOBAL)
@@ -604,6 +606,7 @@ def test_a_name_at_the_start_of_a_later_line_is_linked(index):
     assert [link.entity for link in links] == ["anna", "bert", "cleo"]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("strategy", [None, PaperStrategy()], ids=["default", "paper"])
 def test_the_query_embedding_is_used_if_its_dimension_matches(index, strategy):
     retriever = index.as_retriever(strategy=strategy)
@@ -853,6 +856,7 @@ async def test_async_retrieval_does_not_block_the_event_loop(index_of, documents
     assert ticks > 3
 
 
+@pytest.mark.slow
 def test_concurrent_threads_get_equal_results(index):
     retriever = index.as_retriever()
     expected = {question: with_scores(retriever.retrieve(question)) for question in QUESTIONS}
@@ -863,6 +867,7 @@ def test_concurrent_threads_get_equal_results(index):
             assert with_scores(nodes) == expected[question]
 
 
+@pytest.mark.slow
 async def test_concurrent_tasks_get_equal_results(index):
     retriever = index.as_retriever()
     expected = [with_scores(retriever.retrieve(question)) for question in QUESTIONS]
@@ -870,6 +875,7 @@ async def test_concurrent_tasks_get_equal_results(index):
     assert [with_scores(nodes) for nodes in found] == expected * 4
 
 
+@pytest.mark.slow
 def test_retrieval_continues_while_documents_are_inserted_and_deleted(index):
     # With diversity, the frequencies of words in the new document would change the order.
     retriever = index.as_retriever(strategy=HybridStrategy(diversity=0))
@@ -985,6 +991,7 @@ async def test_no_question_calls_the_language_model(documents):
     assert index.rag.entities()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("value", [0, "2", True])
 def test_a_wrong_similarity_top_k_is_named_as_it_was_passed(index_with_rare_names, value):
     with pytest.raises(InvalidInputError, match=f"^similarity_top_k={value!r} must be"):

@@ -57,6 +57,7 @@ def texts_of(found: Any) -> set[str]:
     return {one.node.get_content() for one in found}
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -225,6 +226,7 @@ def test_the_file_of_an_index_has_the_same_scopes(index, tmp_path):
         assert {node.text for node in found.nodes} == expected
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tree_per", ["source", "corpus", lambda _: "all"])
 def test_scope_keys_give_each_tenant_its_summaries(index_of, tree_per):
     names = {"a": ("Anna", "Cleo", "Dora"), "b": ("Zoe", "Xenia", "Yves")}

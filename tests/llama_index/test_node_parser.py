@@ -98,6 +98,7 @@ def test_every_node_has_consistent_relationships(parser, document):
         assert not node.relationships[NodeRelationship.SOURCE].metadata
 
 
+@pytest.mark.slow
 async def test_links_to_neighbors_can_be_left_out(document):
     sizes = {"chunk_size": 60, "chunk_overlap": 15, "group_size": 3}
     parser = SummaryTreeNodeParser(**sizes, include_prev_next_rel=False, id_func=None)

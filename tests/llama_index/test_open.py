@@ -50,6 +50,7 @@ def assert_equals_core(index, rag):
             assert [one.score for one in found] == pytest.approx(falling_relevance(expected))
 
 
+@pytest.mark.slow
 def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
     with (
         E2GraphRAG.open(core_file, **grouped(CORE)) as rag,
@@ -62,6 +63,7 @@ def test_a_file_of_the_core_opens_and_is_not_copied(core_file, tmp_path):
     assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".e2g"}
 
 
+@pytest.mark.slow
 def test_vectors_of_one_byte_give_the_answers_of_the_core(core_file):
     with (
         E2GraphRAG.open(core_file, **grouped(CORE)) as rag,
@@ -128,6 +130,7 @@ def test_a_file_of_the_command_line_opens(tmp_path, capsys):
     assert "Turku" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @needs_langchain
 def test_a_file_of_langchain_opens(tmp_path):
     from langchain_core.documents import Document as LangChainDocument

@@ -297,7 +297,7 @@ def test_an_invalid_tree_per_raises_before_anything_is_written():
     assert context.docstore.docs == {}
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tree_per", ["source", "document", "corpus"])
 def test_a_reopened_index_keeps_its_rule(tree_per, tmp_path):
     build([page(1), page(2)], tree_per=tree_per).persist(tmp_path)
@@ -370,7 +370,7 @@ async def test_a_deleted_page_leaves_no_trace_and_the_rest_equals_a_new_index(is
     assert_equal(index, [], llm=Digests())
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @SYNC_AND_ASYNC
 async def test_a_failed_change_of_a_page_remains_pending(is_async):
     class Failing(Digests):
@@ -482,7 +482,7 @@ def test_any_history_of_pages_equals_a_new_index(steps):
 SPLITTER = SentenceSplitter(chunk_size=40, chunk_overlap=0)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @SYNC_AND_ASYNC
 async def test_nodes_of_a_splitter_share_the_tree_of_their_file(is_async):
     documents = [page(n) for n in range(1, 5)]
@@ -590,6 +590,7 @@ def test_results_have_the_hash_of_their_document():
     assert_consistent(copy)
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_pipeline_with_upserts_feeds_an_index_page_by_page(is_async):
     pipeline = IngestionPipeline(
@@ -636,6 +637,7 @@ def test_upserts_leave_no_deleted_text_in_a_vector_store_of_the_user():
     assert set(store.data.embedding_dict) == {node.node_id for node in expected} != written
 
 
+@pytest.mark.slow
 def test_nodes_of_another_index_keep_their_pages():
     documents = [page(n) for n in range(1, 5)]
     first = build(documents)
@@ -747,6 +749,7 @@ def test_pages_are_found_with_real_vectors(real_embedder, real_extractor, tmp_pa
     assert not any("plum" in hit.text for hit in hits)
 
 
+@pytest.mark.slow
 async def test_concurrent_writes_of_pages_keep_every_page():
     index = build([])
     await asyncio.gather(*(index.ainsert(page(n)) for n in range(1, 6)))

@@ -143,7 +143,7 @@ def equals(key: str, value: Any, operator: str = "==") -> MetadataFilters:
 # The same nodes
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -252,6 +252,7 @@ def index_text(document_id: str) -> str:
     return page(number).text
 
 
+@pytest.mark.slow
 def test_a_langchain_index_shows_the_users_metadata(tmp_path):
     langchain = pytest.importorskip("langchain_core.documents")
     from e2graphrag_integrations.langchain import E2GraphRAGIndex as LangChainIndex
@@ -307,7 +308,7 @@ def test_real_vectors_give_the_same_nodes(tmp_path, real_embedder):
 # Filters
 
 
-@pytest.mark.fast_cases(10)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("key", "operator", "value"),
     [
@@ -346,6 +347,7 @@ def test_filters_give_the_same_nodes(faces, key, operator, value):
     assert_same(faces.retrievers(filters=filters, similarity_top_k=80), QUESTIONS[-1:])
 
 
+@pytest.mark.slow
 def test_groups_of_filters_give_the_same_nodes(faces):
     def group(condition, *parts):
         return MetadataFilters(filters=list(parts), condition=condition)
@@ -392,6 +394,7 @@ class Recorder(BaseEventHandler):
             self.events.append(event)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_events_explanations_and_core_results(faces, is_async):
     recorder, root = Recorder(), get_dispatcher()
@@ -607,6 +610,7 @@ def test_copies_open_the_index_again(faces, monkeypatch, tmp_path):
         pickle.dumps(scoped)
 
 
+@pytest.mark.slow
 def test_postgres_urls_and_open_schemas(postgres_url):
     with E2GraphRAG.open(postgres_url, **grouped({"embedder": "hashing", **SETTINGS})) as rag:
         rag.add(DOCUMENTS)

@@ -66,7 +66,7 @@ def marked():
     return marked_document()
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @EACH_STORE
 @SYNC_AND_ASYNC
 @pytest.mark.parametrize("method", ["update_ref_doc", "refresh_ref_docs"])
@@ -83,6 +83,7 @@ async def test_an_updated_document_leaves_no_trace_of_its_old_text(
     assert_same_results(index, build([*documents, new]))
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_a_write_saves_the_struct_once(is_async, documents, marked, monkeypatch):
     index = build([*documents, marked])
@@ -148,7 +149,7 @@ async def test_unchanged_documents_cost_no_llm_call(is_async, documents):
     assert first < llm._calls < 2 * first  # summaries of the unchanged part are reused
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @EACH_STORE
 @SYNC_AND_ASYNC
 async def test_an_update_keeps_the_old_version_until_the_llm_works(
@@ -193,7 +194,7 @@ def by_level(index, level=0):
     return [n for n in index.docstore.docs.values() if n.metadata["e2_level"] == level]
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @EACH_STORE
 @SYNC_AND_ASYNC
 async def test_new_chunks_of_a_stored_document_extend_its_tree(kind, is_async, store_of):
@@ -239,6 +240,7 @@ async def test_deleted_chunks_can_be_inserted_again(is_async):
     assert export(index) == export(E2GraphRAGIndex(page_nodes(0, 5), **grouped(SETTINGS)))
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_only_inserted_nodes_can_be_deleted(is_async, documents):
     index = build(documents)
@@ -273,6 +275,7 @@ async def test_the_hash_of_the_source_decides_whether_nodes_are_added_or_replace
     assert_consistent(index)
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_nodes_of_a_document_are_added_to_its_version_or_replace_it(is_async, documents):
     index = build(documents)
@@ -329,6 +332,7 @@ def test_nodes_keep_their_class_fields_and_offsets(documents):
         index.delete_nodes([by_level(index, 1)[0].node_id])
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_transformations_run_only_for_new_and_changed_documents(is_async, documents):
     class Recorder(TransformComponent):
@@ -352,6 +356,7 @@ async def test_transformations_run_only_for_new_and_changed_documents(is_async, 
     assert sorted(docstore_texts(index)) == sorted(docstore_texts(fresh))
 
 
+@pytest.mark.fast_cases(1)
 @SYNC_AND_ASYNC
 async def test_parsed_nodes_of_a_new_version_replace_the_old_version(is_async, documents):
     parser = SummaryTreeNodeParser(chunk_size=16, chunk_overlap=4, group_size=3)

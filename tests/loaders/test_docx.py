@@ -73,6 +73,7 @@ def test_broken_docx_is_rejected_as_unreadable(tmp_path: Path, kind: str):
         read_file(tmp_path / "a.docx")
 
 
+@pytest.mark.slow
 def test_random_damage_to_a_docx_raises_only_unreadable_file(tmp_path: Path):
     rng = random.Random(7)  # noqa: S311 - reproducible damage, not cryptography
     intact = make_docx({})

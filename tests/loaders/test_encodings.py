@@ -51,6 +51,7 @@ CASES = [(name, text) for name, texts in TEXTS.items() for text in texts] + [
 ]
 
 
+@pytest.mark.fast_cases(15)
 @pytest.mark.parametrize(("encoding", "text"), CASES)
 def test_a_text_in_another_encoding_is_read_and_the_encoding_is_logged(
     encoding: str, text: str, caplog

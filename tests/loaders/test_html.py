@@ -27,6 +27,7 @@ def test_html_keeps_words_together_and_blocks_apart(tmp_path: Path):
     assert "first\n" in document.text
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "markup",
     [
@@ -95,6 +96,7 @@ def test_encoding_is_detected(tmp_path: Path, data: bytes, text: str):
     assert read_file(tmp_path / "a.html").text == text
 
 
+@pytest.mark.slow
 def test_random_bytes_are_read_or_rejected_but_never_crash(tmp_path: Path):
     rng = random.Random(7)  # noqa: S311 - reproducible damage, not cryptography
     pieces = [b"<", b">", b"<!--", b"-->", b"<table>", b"<td>", b"</tr>", b"\0", b"\xff", b"&#x0;"]

@@ -45,6 +45,7 @@ SMALL = LoaderLimits(
 )
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", CRAFTED)
 def test_each_limit_raises_an_error_that_names_the_file_and_the_limit(tmp_path: Path, name: str):
     limit, data = CRAFTED[name]

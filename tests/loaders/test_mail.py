@@ -117,6 +117,7 @@ def test_other_files_are_refused(name: str, data: bytes):
         read_data(data, name)
 
 
+@pytest.mark.slow
 def test_deeply_nested_emails_end():
     numbers = range(2000)
     parts = b"".join(
@@ -128,6 +129,7 @@ def test_deeply_nested_emails_end():
             assert len(read_data(data, "a.eml").text) < 1000
 
 
+@pytest.mark.slow
 def test_random_damage_to_an_email_raises_only_unreadable_file():
     rng = random.Random(7)  # noqa: S311 - reproducible damage, not cryptography
     mail = make_mail()

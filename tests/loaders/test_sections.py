@@ -157,6 +157,7 @@ def without_headings(document: SourceDocument) -> SourceDocument:
     return replace(document, segments=list(pages.values()))
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("split_segments", [False, True])
 @pytest.mark.parametrize("name", ["a.html", "a.docx", "a.pdf"])
 def test_update_of_an_unchanged_file_computes_nothing_again(

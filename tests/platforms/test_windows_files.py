@@ -145,7 +145,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.fast_cases(12)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("hold", HOLDERS)
 def test_a_change_of_a_file_in_use_is_found(windows, tmp_path, hold, change):
@@ -263,6 +263,7 @@ def test_a_new_version_is_saved_beside_one_in_use(windows, tmp_path):
 # The package
 
 
+@pytest.mark.slow
 def test_readers_keep_their_snapshot_while_others_write(windows, tmp_path, open_index):
     path = tmp_path / "i.e2g"
     writer = open_index(path)
@@ -288,6 +289,7 @@ def test_readers_keep_their_snapshot_while_others_write(windows, tmp_path, open_
     assert windows.violations == []
 
 
+@pytest.mark.slow
 def test_outdated_snapshots_are_deleted_when_nobody_reads_them(windows, tmp_path, open_index):
     path = tmp_path / "i.e2g"
     writer, reader = open_index(path), open_index(path)
@@ -307,6 +309,7 @@ def test_outdated_snapshots_are_deleted_when_nobody_reads_them(windows, tmp_path
     assert windows.violations == []
 
 
+@pytest.mark.slow
 def test_all_files_can_be_deleted_after_close(windows, tmp_path, open_index):
     path = tmp_path / "i.e2g"
     rag = open_index(path)
@@ -353,6 +356,7 @@ def test_what_is_in_use_hides_no_error_of_new_shards(windows, tmp_path, monkeypa
         assert not (tmp_path / "x.1.e2g").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_snapshot_in_use_gets_a_new_version(windows, tmp_path, open_index):
     path = tmp_path / "i.e2g"
     with open_index(path) as rag:
@@ -475,6 +479,7 @@ def test_the_lock_names_its_holder_and_is_free_afterwards(windows, tmp_path):
     assert windows.violations == []
 
 
+@pytest.mark.slow
 def test_exports_copies_and_imports(windows, tmp_path, open_index):
     path = tmp_path / "i.e2g"
     rag = open_index(path)
@@ -541,6 +546,7 @@ def test_the_command_line_removes_an_index_that_failed(windows, tmp_path, capsys
     assert windows.violations == []
 
 
+@pytest.mark.slow
 def test_the_command_line_indexes_and_answers(windows, tmp_path, capsys):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("Anna met Bert in Oslo.")

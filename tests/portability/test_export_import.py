@@ -543,6 +543,7 @@ def test_invalid_settings_are_rejected(folder, tmp_path, name, value):
     assert_rejected(folder, tmp_path)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ["header", "document", "chunk", "summary"])
 def test_a_missing_or_invalid_line_is_rejected(folder, tmp_path, kind):
     records = records_of(folder)

@@ -267,7 +267,7 @@ def test_a_cypher_engine_loads_the_parquet_files(rag, tmp_path):
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("format_", FORMATS)
 def test_equal_indexes_give_equal_bytes(open_index, tmp_path, format_):
     shuffled = [*reversed(DOCUMENTS)]
@@ -353,6 +353,7 @@ async def test_options_and_the_async_version(rag, tmp_path):
     assert "text:string" not in read_csv(tmp_path / "small", "chunk")[0]
 
 
+@pytest.mark.slow
 def test_an_export_during_writes_is_of_one_state(open_index, tmp_path):
     rag = open_index(tmp_path / "i.e2g", embedder=HashingEmbedder(16), **CUT)
     rag.add(DOCUMENTS)

@@ -123,7 +123,7 @@ def one_more(values):
     return values
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -154,6 +154,7 @@ def test_a_snapshot_that_differs_from_the_rows_is_reported(path, open_index, nam
     assert f"{name!r} in the snapshot does not match the rows: delete {path}.snapshot" in problems
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("part", "name", "change"),
     [
@@ -183,6 +184,7 @@ def test_deleting_a_stale_snapshot_removes_its_problems(path, open_index):
         assert rag.verify().ok
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("part", "change"),
     [
@@ -197,7 +199,7 @@ def test_a_bm25_index_that_differs_from_the_texts_is_reported(path, open_index, 
     assert problem.startswith("'words' in the snapshot does not match the rows")
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "name", ["vectors.npy", "ids.npy", "meta.json", "words/data.npy", "words/meta.json"]
 )

@@ -111,6 +111,7 @@ def test_real_vectors_find_the_answer_by_meaning_if_no_word_matches(real, questi
     assert real.retrieve(question, k=1).nodes[0].document_id == document
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["Irene Adler", "Adler", "Irene Adlar"])
 def test_real_vectors_find_a_name_in_texts_and_titles(real_embedder, real_extractor, name):
     with E2GraphRAG.open(
@@ -206,7 +207,7 @@ def llama_nodes_of_core(nodes):
     ]
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=["default", "paths", "bm25", "tree"])
 def test_llama_index_returns_the_nodes_of_the_core(core, llama, strategy):
     for question in QUESTIONS:
@@ -218,6 +219,7 @@ def test_llama_index_returns_the_nodes_of_the_core(core, llama, strategy):
             assert content == llama_nodes_of_core(expected.nodes)
 
 
+@pytest.mark.fast_cases(1)
 def test_llama_index_returns_the_nodes_of_the_core_under_a_filter(core, llama):
     filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Hal")])
     for question in QUESTIONS:
@@ -229,6 +231,7 @@ def test_llama_index_returns_the_nodes_of_the_core_under_a_filter(core, llama):
         assert {n.node.ref_doc_id for n in found} <= {"other"}
 
 
+@pytest.mark.fast_cases(1)
 def test_llama_index_packs_the_windows_of_the_core(core, llama):
     for question in (*QUESTIONS, OVERVIEW):
         for strategy, budget in PACKING:
@@ -238,6 +241,7 @@ def test_llama_index_packs_the_windows_of_the_core(core, llama):
             assert result.context() == expected.context()
 
 
+@pytest.mark.fast_cases(1)
 def test_llama_index_returns_the_nodes_of_the_core_after_reranking(core, llama):
     strategy = HybridStrategy(reranker=Shortest(), rerank_top_n=3)
     for question in QUESTIONS:
@@ -289,6 +293,7 @@ def test_langchain_returns_the_nodes_of_the_core(core, pages_index, strategy):
             ] == of_core(filled.nodes)
 
 
+@pytest.mark.fast_cases(1)
 def test_langchain_packs_the_windows_of_the_core(core, pages_index):
     for question in (*QUESTIONS, OVERVIEW):
         for strategy, budget in PACKING:

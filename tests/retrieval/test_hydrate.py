@@ -246,7 +246,7 @@ def cosines(mills):
     return best
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -377,7 +377,7 @@ def test_relevance_does_not_change_the_order(mills):
 SCALE = RelevanceCalibration(slope=8.0, intercept=-3.0)
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("strategy", "options"),
     [

@@ -93,7 +93,7 @@ def statements(monkeypatch):
 WITHOUT_BRIDGES = HybridStrategy(bridge_weight=0)
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @WITH_LLM
 @pytest.mark.parametrize(
     "options", [{}, {"token_budget": 200}, {"where": {"document_id": "d03"}}, {"mode": "global"}]
@@ -155,6 +155,7 @@ def test_a_question_without_results_makes_at_most_one_round_trip(opened, stateme
     assert len(statements) <= 1  # none if a notice has just told the newest generation
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("max_staleness", "count"), [(0, 2), (60, 1)])
 def test_only_an_answer_without_an_allowed_age_needs_a_second_round_trip(
     opened, statements, max_staleness, count
@@ -308,6 +309,7 @@ def test_without_notices_every_promise_holds(opened, monkeypatch):
     assert {"d05", "d06"} <= found(patient)
 
 
+@pytest.mark.slow
 def test_the_listener_connects_again(opened, postgres, monkeypatch):
     monkeypatch.setattr(postgres_listener, "_RETRY_SECONDS", 0.01)
     writer, reopen = opened

@@ -46,6 +46,7 @@ def test_copies_keep_the_code_and_the_values():
         assert (again.code, dict(again.values)) == (reason.code, dict(reason.values))
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("strategy", [HybridStrategy(), PaperStrategy(), TreeTraversalStrategy()])
 @pytest.mark.parametrize("options", [{}, {"mode": "local"}, {"where": {"x": 1}}, {"fill": True}])
 def test_every_reason_and_step_of_the_strategies_has_a_code(open_index, story, strategy, options):

@@ -148,6 +148,7 @@ def test_a_budget_is_filled_if_tokens_are_long(open_index):
     )
 
 
+@pytest.mark.slow
 def test_a_budget_is_filled_if_chunks_overlap_a_lot(open_index):
     rag = open_index(chunk_size=50, chunk_overlap=48, strategy=HYBRID)
     rag.add(SourceDocument("a", " ".join(f"word{n}" for n in range(400))))

@@ -14,6 +14,7 @@ from e2graphrag_integrations.retrieval.trace import Listing, Trace
 QUESTIONS = ["Did Anna give Bert the map?", "What of Emil?", "no names at all", "Anna or Waldo?"]
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 def test_a_trace_round_trips_through_json(open_index, story, question, mode):

@@ -283,6 +283,7 @@ def test_an_index_of_several_parts_knows_which_texts_contain_which_terms():
     assert index.score_rows([], rows).tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_terms_of_many_are_found_without_a_dictionary():
     postings = build_bm25([" ".join(f"term{n}" for n in range(25_000))]).postings
     stored = TermPostings(StringArray.of(postings.vocabulary), postings.counts, postings.lengths)

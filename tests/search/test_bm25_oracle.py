@@ -48,6 +48,7 @@ def test_scores_equal_bm25s(corpus, queries, oracle):
         np.testing.assert_allclose(index.score_rows(query, rows), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_search_ranks_as_bm25s(corpus, queries, oracle):
     index = build_bm25(corpus)
     for query in queries:

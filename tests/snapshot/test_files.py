@@ -109,7 +109,7 @@ def test_another_process_loads_the_snapshot(path, open_index):
     assert done.stdout.split() == node.text.split()
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -132,6 +132,7 @@ def test_a_damaged_snapshot_is_rebuilt_and_saved_again(path, open_index, builds,
     assert len(builds) == 1  # the third instance loaded the repaired snapshot
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("names", "wrong"),
     [
@@ -152,6 +153,7 @@ def test_invalid_arrays_with_correct_checksums_are_rebuilt(path, open_index, bui
     assert len(builds) == 1
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_in_any_file_is_detected(path, open_index, builds):
     expected = answers(open_index(path))
     [folder] = folders(path)
@@ -235,6 +237,7 @@ def test_a_restored_backup_ignores_the_snapshot_of_a_later_state(path, open_inde
     assert {node.document_id for node in found} == {"story"}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("method", ["mkdir", "rename"])
 def test_a_snapshot_that_cannot_be_saved_stays_in_memory(path, open_index, monkeypatch, method):
     expected = answers(open_index(path))
@@ -357,6 +360,7 @@ def test_the_bm25_index_is_built_once_and_loaded_afterwards(path, open_index, bm
     ]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rules", [{}, {"terms": 1}])
 def test_a_bm25_index_of_other_term_rules_is_built_again(path, open_index, bm25_builds, rules):
     expected = weights(open_index(path))
@@ -368,6 +372,7 @@ def test_a_bm25_index_of_other_term_rules_is_built_again(path, open_index, bm25_
     assert len(bm25_builds) == 1
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_an_edit_indexes_only_the_changed_texts_for_bm25(
     path, open_index, bm25_builds, in_memory, monkeypatch
@@ -439,7 +444,7 @@ def test_an_edit_builds_no_bm25_index_that_was_never_used(path, open_index, bm25
     assert len(bm25_builds) == 1
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", ["meta.json", "data.npy", "words.npy", "lengths.npy"])
 @pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY not an array", b"\xff" * 400])
 def test_a_damaged_bm25_index_is_rebuilt_and_saved_again(

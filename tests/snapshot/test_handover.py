@@ -66,6 +66,7 @@ def handed(rag: E2GraphRAG, after: Snapshot, large: LargeSegment | None) -> Snap
     return take_over(folder, large)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["", "int8"])
 def test_a_snapshot_that_is_taken_over_equals_the_original(rag, kind):
     before, after = snapshots(rag, kind)
@@ -135,6 +136,7 @@ def test_another_large_segment_is_refused(rag):
     assert handed(rag, after, replace(large, generation="0" * 32)) is None
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["meta.json", "node_level.npy", "words/meta.json"])
 def test_an_incomplete_folder_is_refused(rag, name):
     before, after = snapshots(rag)

@@ -120,6 +120,7 @@ def test_answers_and_relevances_are_those_of_float32(filled):
         assert isinstance(rag._session.snapshot().dense, RescoredSearch)
 
 
+@pytest.mark.slow
 def test_an_index_in_memory_has_one_byte_per_component():
     with open_int8(vectors=None) as rag:
         rag.add(DOCUMENTS)
@@ -131,6 +132,7 @@ def test_an_index_in_memory_has_one_byte_per_component():
         assert base_of(rag).dense.kind is INT8
 
 
+@pytest.mark.slow
 def test_the_snapshots_of_both_kinds_lie_side_by_side(filled):
     with open_int8(filled) as rag:
         answers(rag)
@@ -149,6 +151,7 @@ def test_the_snapshots_of_both_kinds_lie_side_by_side(filled):
     assert sorted(one.name for one in folder.iterdir()) == sorted([generation, "int8"])
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_float32_is_converted(filled, monkeypatch):
     with open_int8(filled, None) as rag:
         expected = answers(rag)
@@ -211,7 +214,7 @@ def test_any_history_gives_the_snapshot_of_a_build(first, history, segments):
         rag.close()
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vectors", "vector_scales"])
 def test_other_arrays_are_built_again_and_found_by_verify(filled, name):
     with open_int8(filled) as rag:
@@ -236,6 +239,7 @@ def test_other_arrays_are_built_again_and_found_by_verify(filled, name):
         assert base_of(rag).dense.kind is INT8
 
 
+@pytest.mark.slow
 def test_a_changed_document_is_left_out(filled):
     with open_int8(filled) as rag, open_int8(filled) as other:
         answers(other)

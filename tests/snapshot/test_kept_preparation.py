@@ -125,7 +125,7 @@ def test_a_small_snapshot_keeps_nothing(tmp_path, open_index):
     assert not {one.name for one in folder_of(tmp_path / "i.e2g").iterdir()} & {*PARTS}
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("damage", ["gone", "flipped"])
 def test_damaged_parts_are_computed_again(path, open_index, computed, part, damage):
@@ -137,7 +137,7 @@ def test_damaged_parts_are_computed_again(path, open_index, computed, part, dama
     assert computed == [part]
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("part", PARTS)
 def test_parts_of_other_rules_are_computed_again(path, open_index, computed, monkeypatch, part):
     kinds = {
@@ -207,7 +207,7 @@ def test_parts_that_do_not_fit_are_computed_again(path, open_index, computed, pa
     assert computed == [part]
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("part", PARTS)
 def test_verify_names_parts_that_differ_from_a_build(path, open_index, part):
     assert open_index(path).verify().problems == ()

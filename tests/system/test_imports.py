@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import networkx as nx
+import pytest
 
 import e2graphrag_integrations as package
 
@@ -177,6 +178,7 @@ def test_modules_import_without_cycles():
     assert len(graph) > 50
 
 
+@pytest.mark.slow
 def test_only_the_ray_engine_imports_ray():
     users = {name for name, path in MODULES.items() if "ray" in {top(m) for m in imported(path)}}
     assert users == {"indexing.ray.engine", "indexing.ray.worker"}

@@ -90,6 +90,7 @@ def test_each_document_is_extracted_by_the_extractor_of_its_language(mixed):
     assert mixed.document("dream").language == "zh"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("question", "document", "read", "entity"),
     [
@@ -266,6 +267,7 @@ def test_a_pickle_keeps_extractors_by_name(open_mixed):
         assert copy._index.components._router.extractor("fr").model == "fr_core_news_sm"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "extractor", [RuleBasedExtractor("de"), {"de": RuleBasedExtractor("de"), "fr": "fr_core"}]
 )

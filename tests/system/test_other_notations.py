@@ -57,7 +57,7 @@ STARTS = [
 ]
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("texts", "question", "expected"),
     [

@@ -68,6 +68,7 @@ def index_file(tmp_path):
     return path
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("duplicate", [loaded, copy.deepcopy, copy.copy])
 def test_copy_of_a_file_backed_index_is_a_second_handle_to_the_file(index_file, duplicate):
     with E2GraphRAG.open(index_file, embedder=HashingEmbedder(32)) as rag, duplicate(rag) as other:

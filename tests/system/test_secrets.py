@@ -103,6 +103,7 @@ def test_the_command_line_never_prints_the_key(url, key, tmp_path, capsys, monke
     assert not any(key.encode() in file.read_bytes() for file in tmp_path.iterdir())
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_llama_index_never_shows_the_key(url, key, check, is_async):
     pytest.importorskip("llama_index.llms.openai_like")

@@ -56,6 +56,7 @@ def test_an_index_gives_the_recorded_answers(rag, question, name, strategy):
         assert [node.score for node in nodes] == pytest.approx([score for _, score in expected])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("question", EXPECTED["llama_index"])
 def test_a_llama_index_folder_gives_the_recorded_answers(question, tmp_path):
     documents = [

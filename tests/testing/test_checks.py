@@ -28,6 +28,7 @@ from e2graphrag_integrations.testing import (
 from fakes import AnonymousEmbedder, LineCounter
 
 
+@pytest.mark.slow
 def test_bundled_embedders_conform(real_embedder):
     check_embedder(HashingEmbedder())
     check_embedder(AnonymousEmbedder())
@@ -54,6 +55,7 @@ def test_bundled_token_counters_conform(wordpiece_counter):
     check_token_counter(LineCounter())
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -169,6 +171,7 @@ class Wrong(HybridStrategy):
         return candidates, trace
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("rule", "message"),
     [("filter", "the filter excludes"), ("order", "not in order"), ("reasons", "no reason")],

@@ -36,6 +36,7 @@ def test_each_character_leads_back_to_itself(text):
         assert text[start:end] == letter
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("broken", ["Veld-\nhoven", "Veld\u00adhoven", "Veld\u200bhoven"])
 def test_a_broken_name_is_found_and_shown_as_written(broken):
     text = f"The miller of {broken} keeps goats near the mill."

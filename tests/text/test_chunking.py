@@ -668,6 +668,7 @@ def test_insertion_keeps_distant_content_chunks(seed, at, count, size):
     assert after[len(after) - len(kept_right) :] == kept_right
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("size", [12, 40])
 def test_sentence_inserted_into_prose_changes_one_or_two_content_chunks(size):
     changed = []
@@ -684,7 +685,7 @@ def test_sentence_inserted_into_prose_changes_one_or_two_content_chunks(size):
     assert max(changed) <= 5
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [120, 1200])
 def test_sentence_inserted_into_a_novel_changes_few_content_chunks(size):
     text = NOVEL.read_text(encoding="utf-8")[:70_000]

@@ -111,6 +111,7 @@ def test_long_run_of_dots_takes_linear_time():
     assert sentence_starts(f"Contents{dots}12. Next") == [0, len(dots) + 12]
 
 
+@pytest.mark.slow
 def test_many_tables_and_sentences_take_linear_time():
     """With quadratic time this would take an hour, so no time is asserted."""
     text = "a\tb\nc\td\nSome sentence.\n" * 20_000

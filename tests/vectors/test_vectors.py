@@ -136,6 +136,7 @@ def use(rag: E2GraphRAG, **options: Any) -> vector_index.VectorUse:
     return found
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.usefixtures("searches_everything")
 def test_answers_are_those_of_an_exact_search_also_under_filters(place):
     with place.open() as rag, place.plain() as plain:
@@ -148,6 +149,7 @@ def test_answers_are_those_of_an_exact_search_also_under_filters(place):
         assert f"vectors: {found.vectors.windows} of" in found.explain()
 
 
+@pytest.mark.fast_cases(1)
 def test_an_update_writes_only_what_changed(place):
     with place.open(vectors=None) as writer_:
         writer_.add(documents())
@@ -170,7 +172,7 @@ def test_an_update_writes_only_what_changed(place):
             assert rag.update_vectors().vectors == 0
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_a_reindex_changes_stamps_but_writes_no_vectors(place):
     with place.open() as rag:
         rag.add(documents())
@@ -198,6 +200,7 @@ def test_a_reader_notices_an_update_by_another_process(place):
         assert use(reader).reasons == ()
 
 
+@pytest.mark.slow
 def test_a_read_transaction_does_not_wait_for_the_contents(in_qdrant, monkeypatch):
     rag = in_qdrant.open()
     rag.add(documents())
@@ -226,7 +229,7 @@ def test_a_read_transaction_does_not_wait_for_the_contents(in_qdrant, monkeypatc
     assert use(rag).covered == use(rag).windows
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.usefixtures("searches_everything")
 def test_places_of_an_earlier_build_are_not_used(place):
     with place.open() as reader, place.plain() as plain:
@@ -240,7 +243,7 @@ def test_places_of_an_earlier_build_are_not_used(place):
         assert answer(reader) == answer(plain)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_lost_vectors_are_repaired_by_the_next_update(place, caplog):
     with place.open() as rag, place.plain() as plain:
         rag.add(documents())
@@ -280,7 +283,7 @@ def test_a_crash_in_the_middle_of_an_update_loses_nothing(place, monkeypatch):
             assert use(rag).covered == use(rag).windows
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_two_updates_at_once_write_the_same(place):
     with place.open(vectors=None) as plain:
         plain.add(documents())
@@ -298,7 +301,7 @@ def test_two_updates_at_once_write_the_same(place):
             one.close()
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 def test_an_index_with_another_embedder_replaces_the_vectors(place):
     with place.open() as rag:
         rag.add(documents(2))
@@ -314,7 +317,7 @@ def test_an_index_with_another_embedder_replaces_the_vectors(place):
         assert (contents.dimension, len(contents.documents)) == (64, 3)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.usefixtures("searches_everything")
 def test_a_filter_that_hnsw_cannot_satisfy_is_searched_exactly(place, monkeypatch):
     with place.open() as rag, place.plain() as plain:
@@ -441,6 +444,7 @@ def test_a_lost_server_is_replaced_by_the_own_vectors_and_named(in_qdrant, qdran
         assert use(rag).covered == use(rag).windows
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_between_two_requests_of_an_update_is_continued(in_qdrant, qdrant):
     with in_qdrant.open(vectors=None) as plain:
         plain.add(documents(3))
@@ -457,6 +461,7 @@ def test_a_server_that_dies_between_two_requests_of_an_update_is_continued(in_qd
             assert use(rag).covered == use(rag).windows == rag._vectors._index.count()
 
 
+@pytest.mark.slow
 def test_a_collection_of_others_is_never_changed(in_qdrant, qdrant, open_index, tmp_path):
     with in_qdrant.open() as rag:
         rag.add(documents(2))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 
+@pytest.mark.slow
 def test_report_is_written_and_described(call, book_index, tmp_path):
     out = tmp_path / "book.html"
     arguments = ("export", "report", book_index, "--out", out)
@@ -28,6 +29,7 @@ def test_scope_hides_the_other_documents(call, book_index, tmp_path):
     assert "Hatter" not in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_read_only_index_has_a_report(call, book_index, tmp_path):
     book_index.chmod(0o444)
     assert call("export", "report", book_index, "--out", tmp_path / "book.html").code == 0

@@ -241,6 +241,7 @@ def test_invalid_metadata_is_refused_before_anything_is_written(
     assert index.read_bytes() == before
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "options", [(), ("--language", "en"), ("--spacy-model", BUNDLED_PIPELINE)], ids=str
 )

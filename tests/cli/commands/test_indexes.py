@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 
 def test_stats_prints_the_counts_of_an_index(book_index, call):
     stats = call("indexes", "stats", book_index, "--json").json()
@@ -56,6 +58,7 @@ def test_imported_export_equals_the_index(index, tmp_path, call):
     assert call("indexes", "verify", copy).code == 0
 
 
+@pytest.mark.slow
 def test_reembed_estimates_and_replaces_the_embedding_model(index, call):
     estimate = call("indexes", "reembed", index, "all-MiniLM-L6-v2", "--estimate", "--json").json()
     assert estimate["windows"] > 0

@@ -107,6 +107,7 @@ def test_a_new_file_is_removed_if_the_server_cannot_start(call, tmp_path, monkey
     assert list(tmp_path.glob("new*")) == []
 
 
+@pytest.mark.slow
 def test_documents_are_uploaded_to_a_new_index(call, tmp_path, monkeypatch):
     def upload(rag, _, options, __):
         with TestClient(web.make_app(rag, options), base_url="http://localhost") as client:

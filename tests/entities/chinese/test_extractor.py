@@ -145,6 +145,7 @@ def test_missing_opencc_names_the_extra_before_anything_is_extracted():
     assert "pip install 'e2graphrag-integrations[zh]'" in done.stdout
 
 
+@pytest.mark.slow
 def test_long_runs_of_latin_letters_take_linear_time():
     """With quadratic time this would take minutes, so no time is asserted."""
     assert EXTRACTOR.extract(["x" * 64_000, "张三在北京" + "0a" * 16_000])

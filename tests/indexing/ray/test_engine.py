@@ -326,6 +326,7 @@ def test_both_integrations_pass_the_engine(tmp_path):
         assert engine.runs == 2
 
 
+@pytest.mark.slow
 def test_a_closed_port_is_reported_at_once(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     import ray

@@ -18,6 +18,7 @@ from strategies import examples
 FOUR = {"chunk_size": 4, "chunk_overlap": 0}
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("chunks", "levels"),
     [

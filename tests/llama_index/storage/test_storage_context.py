@@ -157,6 +157,7 @@ def each_kill(folder, work):
             return
 
 
+@pytest.mark.slow
 def test_a_kill_inside_persist_leaves_the_old_or_the_new_version(versions, tmp_path):
     index, change = versions
     index.persist(tmp_path / "stored")
@@ -209,6 +210,7 @@ def test_a_persist_that_fails_keeps_the_old_version_and_says_so(versions, tmp_pa
         index.persist(tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_reading_while_another_thread_persists_gives_a_whole_version(versions, tmp_path):
     index, change = versions
     other = copy.deepcopy(index)
@@ -324,6 +326,7 @@ def test_an_index_at_a_path_is_saved_as_its_location(tmp_path, index_of, documen
     again.close()
 
 
+@pytest.mark.slow
 def test_an_index_file_that_was_moved_is_found_by_its_new_path(tmp_path, index_of, documents):
     """LlamaIndex's own loader would otherwise return a new, empty index."""
     with index_of(documents, path=tmp_path / "i.e2g") as index:
@@ -391,6 +394,7 @@ def test_persist_and_load_keep_other_indexes_of_the_storage_context(tmp_path, in
     assert len(listed.as_retriever().retrieve("?")) == len(nodes)
 
 
+@pytest.mark.slow
 def test_index_id_selects_one_of_two_indexes_in_a_folder(tmp_path, index_of, documents):
     context = StorageContext.from_defaults()
     one = index_of(documents[:1], storage_context=context)

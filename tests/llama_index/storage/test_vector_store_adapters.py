@@ -85,7 +85,7 @@ def test_the_simple_store_stays_empty(built, documents):
     assert stored_entries(index.vector_store) == {}
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_results_equal_those_without_a_vector_store(kind, store_of, built, documents):
     index, plain = built(documents, store_of(kind)), built(documents)
@@ -108,6 +108,7 @@ def test_results_equal_those_without_a_vector_store(kind, store_of, built, docum
     assert answers(index)[0] == answers(plain)[0]
 
 
+@pytest.mark.slow
 def test_a_vector_store_follows_small_changes_of_a_large_index(
     store_of, built, documents, monkeypatch
 ):
@@ -160,7 +161,7 @@ def test_an_entry_names_its_node_document_and_level(kind, store_of, built, docum
         assert '"e2_source"' in content or "story" in content or "other" in content
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_a_loaded_index_uses_the_vector_store_again(kind, store_of, built, documents, tmp_path):
     index = built(documents, store_of(kind))
@@ -196,7 +197,7 @@ def test_a_folder_whose_vectors_are_in_a_database_loads_without_it(
     assert_same_answers(again, index)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_an_empty_store_is_filled(kind, store_of, built, documents):
     """Also if it replaces the one that the index was built with."""
@@ -210,7 +211,7 @@ def test_an_empty_store_is_filled(kind, store_of, built, documents):
     assert stored(again)[0] == stored(again)[1]
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["faiss-map", "qdrant", "chroma-cosine"])
 def test_lost_entries_are_repaired_by_the_next_process(kind, store_of, built, documents, tmp_path):
     index = built(documents, store_of(kind), path=tmp_path / "i.e2g")
@@ -244,7 +245,7 @@ def fail_after(monkeypatch, store, count):
     monkeypatch.setattr(type(store), "add", add)
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("count", [0, 3])
 def test_a_store_that_fails_an_insert_is_completed_later(
@@ -260,6 +261,7 @@ def test_a_store_that_fails_an_insert_is_completed_later(
     assert stored(index)[0] == stored(index)[1]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ["qdrant", "chroma-cosine"])
 def test_a_failed_delete_hides_the_document_and_is_tried_again(
     kind, store_of, built, documents, monkeypatch
@@ -315,7 +317,7 @@ def foreign_entry(number, vector):
     )
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", MIRRORS)
 def test_entries_of_others_are_neither_returned_nor_deleted(kind, store_of, built, documents):
     """They have the query's own vector, so that every search finds them first."""
@@ -335,6 +337,7 @@ def test_entries_of_others_are_neither_returned_nor_deleted(kind, store_of, buil
         assert {node.node_id for node in foreign} <= set(stored_entries(store))
 
 
+@pytest.mark.slow
 def test_two_indexes_share_a_store(store_of, built, documents):
     for kind in ("faiss-map", "qdrant", "chroma-cosine"):
         store = store_of(kind)
@@ -380,6 +383,7 @@ def test_faiss_entries_of_others_keep_their_ids_and_vectors(store_of, built, doc
         assert cosine == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_vectors_that_a_store_cannot_delete_are_never_returned(built, documents, caplog):
     index, plain = built(documents, Plain()), built(documents)
     with caplog.at_level(logging.WARNING):
@@ -396,6 +400,7 @@ def test_vectors_that_a_store_cannot_delete_are_never_returned(built, documents,
     assert stored(index)[0] > stored(index)[1]
 
 
+@pytest.mark.slow
 def test_a_node_of_several_windows_has_several_entries(store_of, built, documents):
     embedder = HashingEmbedder(max_tokens=8)
     index = built(documents, store_of("qdrant"), embed_model=embedder)

@@ -98,6 +98,7 @@ def test_answers_equal_those_of_a_thread(index_file):
     ]
 
 
+@pytest.mark.slow
 def test_an_index_that_is_too_small_or_in_memory_keeps_the_thread(index_file):
     for path, process_from in ((index_file, 1_000), (":memory:", 0), (index_file, None)):
         with open_at(path, process_from) as rag:
@@ -122,6 +123,7 @@ def test_a_killed_process_is_replaced(index_file):
         assert pid_of(rag) not in {None, first}
 
 
+@pytest.mark.slow
 def test_without_a_process_states_are_prepared_here(index_file, monkeypatch, caplog):
     def refuse(*_, **__):
         raise OSError("no more processes")
@@ -214,6 +216,7 @@ def test_a_module_in_the_current_folder_is_not_imported(index_file):
         assert pid_of(rag) is not None
 
 
+@pytest.mark.slow
 def test_another_version_of_the_package_is_not_asked(index_file, monkeypatch, caplog):
     monkeypatch.setattr(process, "RULES", {"format": 0})
     with open_at(index_file) as rag, caplog.at_level("INFO"):

@@ -67,7 +67,7 @@ def test_documents_that_introduce_a_name_without_common_context_are_proposed(ope
     assert rag.propose_homonyms() == []
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "other",
     [
@@ -84,6 +84,7 @@ def test_documents_that_may_be_about_one_entity_are_not_proposed(open_topics, ot
     assert rag.propose_homonyms() == []
 
 
+@pytest.mark.slow
 def test_common_values_in_the_metadata_are_context(open_topics):
     teams = [{"team": "x", "club": "y"}, {"team": "x", "club": "y"}]
     documents = [
@@ -92,6 +93,7 @@ def test_common_values_in_the_metadata_are_context(open_topics):
     assert open_topics(*documents).propose_homonyms() == []
 
 
+@pytest.mark.slow
 def test_a_title_with_parentheses_is_the_new_name(open_topics):
     rag = open_topics(
         SourceDocument("a", BANKER, TITLE), SourceDocument("b", RUNNER, "Ada Berg (runner)")
@@ -100,6 +102,7 @@ def test_a_title_with_parentheses_is_the_new_name(open_topics):
     assert proposal.separation == ("ada berg", {"Ada Berg (runner)": ("b",)})
 
 
+@pytest.mark.slow
 def test_a_lower_limit_and_a_prefix_give_fewer_proposals(open_topics):
     rag = open_topics(SourceDocument("a", BANKER, TITLE), SourceDocument("b", RUNNER, TITLE))
     assert rag.propose_homonyms(prefix="ad")
@@ -109,6 +112,7 @@ def test_a_lower_limit_and_a_prefix_give_fewer_proposals(open_topics):
         rag.propose_homonyms(max_similarity=2)
 
 
+@pytest.mark.slow
 async def test_proposals_are_made_in_an_event_loop(open_topics):
     rag = open_topics(SourceDocument("a", BANKER, TITLE), SourceDocument("b", RUNNER, TITLE))
     assert await rag.apropose_homonyms() == rag.propose_homonyms()

@@ -713,6 +713,7 @@ def _wrapped(where, depth):
     return where
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "filter_of",
     [
@@ -940,7 +941,7 @@ def letters(open_index):
     return rag
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @both_strategies
 @pytest.mark.parametrize("mode", ["auto", "global"])
 @pytest.mark.parametrize(
@@ -963,6 +964,7 @@ def test_a_filter_applies_before_the_cut_to_k(letters, strategy, mode, where):
     assert not letters.retrieve(question, k=1, mode=mode, strategy=strategy, where=where).nodes
 
 
+@pytest.mark.fast_cases(6)
 @both_strategies
 @pytest.mark.parametrize(
     ("where", "pages"),
@@ -1019,6 +1021,7 @@ INJECTIONS = [
 ]
 
 
+@pytest.mark.fast_cases(1)
 @both_strategies
 def test_injection_strings_are_plain_keys_and_values(open_index, strategy):
     rag = open_index(":memory:")

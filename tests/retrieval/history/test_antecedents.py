@@ -156,6 +156,7 @@ def test_a_chinese_pronoun_means_the_name_that_fits_it(question, texts, names):
     assert meant(ChineseEntityExtractor(), question, *texts) == names
 
 
+@pytest.mark.slow
 def test_long_turns_and_questions_are_read_in_little_time(real_extractor):
     question = "Did he, who was there then, know it if the city " * 600
     turn = "Anna Holm and Bo Dahl met in Kells. " * 110

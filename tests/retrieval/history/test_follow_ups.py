@@ -153,7 +153,7 @@ def founders(real_embedder, real_extractor) -> Iterator[E2GraphRAG]:
         yield opened
 
 
-@pytest.mark.fast_cases(14)
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     ("question", "turns", "found"),
     [

@@ -212,6 +212,7 @@ def two_hop_notes():
         yield f"Before that, {person} had traveled as a salesman."
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("budget", [None, 120])
 def test_two_hop_questions_over_plain_notes_find_both_notes(budget):
     """With real vectors and names, as five notes or as a context that holds about seven."""

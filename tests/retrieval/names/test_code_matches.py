@@ -22,6 +22,7 @@ def contract(request):
         yield rag
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("clause", ["12.3", "2.10", "1.12", "12.30"])
 @pytest.mark.parametrize("question", ["What does clause {} say?", "explain § {}", "{}?"])
 def test_the_clause_comes_first(contract, clause, question):
@@ -50,6 +51,7 @@ def test_filters_and_modes_apply_to_codes(contract):
     assert contract.retrieve("clause 12.3", mode="global").trace.codes == ()
 
 
+@pytest.mark.fast_cases(1)
 def test_an_unknown_code_changes_nothing(contract):
     trace = contract.retrieve("What does clause 99.9 say?").trace
     assert trace.codes == ()
@@ -66,7 +68,7 @@ ROMAN = "I II III IV V VI VII VIII IX X".split()
 CHINESE = "一二三四五六七八九十"
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("number", [2, 4, 9])
 @pytest.mark.parametrize(
     ("heading", "question"),

@@ -30,6 +30,7 @@ def novel():
         yield rag
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("options", [{"k": 5}, {"token_budget": 60}])
 def test_the_chunk_with_both_names_comes_first(novel, options):
     first = novel.retrieve(QUESTION, **options).nodes[0]
@@ -37,6 +38,7 @@ def test_the_chunk_with_both_names_comes_first(novel, options):
     assert reasons(novel, **options)
 
 
+@pytest.mark.slow
 def test_without_its_weight_the_list_is_empty(novel):
     assert not reasons(novel, k=5, strategy=HybridStrategy(joined_weight=0))
 
@@ -61,6 +63,7 @@ def test_a_title_counts_only_where_the_text_mentions_it():
     assert ["at last" in node.text for node in joined] == [True]
 
 
+@pytest.mark.slow
 def test_short_texts_are_left_out(open_index):
     rag = open_index(chunk_size=100)
     rag.add([SourceDocument(f"d{n}", text) for n, text in enumerate([*ANNA, *BERT, BOTH])])

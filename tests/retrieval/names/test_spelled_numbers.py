@@ -105,6 +105,7 @@ KINDS = {
 }
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_text_with_the_number_comes_first(kind):
     text, question, cases = KINDS[kind]

@@ -63,6 +63,7 @@ def test_a_title_that_many_documents_mention_links_to_each_with_less_strength(li
     assert links_from(*documents, sources=[(0, 1.0)]) == {(n, 0): 1 / 3 for n in range(1, 7)}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("mentioning", "linked"), [(100, 100), (101, 0)])
 def test_a_title_that_more_than_100_documents_mention_links_to_none(links_from, mentioning, linked):
     documents = ("Bert", "He ran off."), *[(None, f"Bert sat {n}.") for n in range(mentioning)]

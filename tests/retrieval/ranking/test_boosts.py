@@ -143,6 +143,7 @@ def test_neutral_boosts_change_nothing(rag, strategy, options, boost):
     assert boosted.nodes == plain.nodes
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("strategy", [HybridStrategy(), ByOrder(), HybridStrategy(diversity=0)])
 @pytest.mark.parametrize("options", [{"k": 1}, {"k": 1, "fill": True}, {"token_budget": 12}])
 def test_a_boost_lifts_a_node_from_below_the_result(rag, strategy, options):

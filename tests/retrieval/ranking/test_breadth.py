@@ -337,6 +337,7 @@ def found_topics(result):
     return {topic for topic in AGENDA if topic in context}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "question", ["Summarize the whole meeting.", "What are the main points of the document?"]
 )
@@ -379,6 +380,7 @@ def test_the_pool_limits_the_selection(animals):
     ]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("diversity", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("budget", [None, 200])
 def test_diversity_keeps_to_the_filter(animals, diversity, budget):

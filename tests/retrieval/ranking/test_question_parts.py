@@ -63,6 +63,7 @@ def answered(text: str, asked: list[tuple[str, str]], budget: int) -> float:
     return sum(a in found for found, (_, a) in zip(contexts, asked, strict=True)) / len(asked)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("budget", [120, 300])
 @pytest.mark.parametrize("text", [CSV, MARKDOWN, PROSE, BLOCKS], ids=["csv", "md", "prose", "form"])
 def test_the_row_of_a_full_name_is_in_a_small_context(text, budget):
@@ -70,6 +71,7 @@ def test_the_row_of_a_full_name_is_in_a_small_context(text, budget):
     assert answered(text, asked, budget) >= 0.9
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "line",
     ["{0},{1},{2},{3}", "The {0} {1} {2} costs {3} crowns.", "- {0} {1} {2}: {3}"],
@@ -81,6 +83,7 @@ def test_the_row_with_all_words_of_the_question_is_in_a_small_context(line):
     assert answered(text, asked, 120) >= 0.8
 
 
+@pytest.mark.slow
 def test_the_sentence_with_both_names_is_in_a_small_context():
     text = "\n".join(f"{one} owes {other} {crowns} crowns." for one, other, crowns in DEBTS)
     asked = [(f"How much does {one} owe {other}?", crowns) for one, other, crowns in DEBTS[::6]]
@@ -119,6 +122,7 @@ def test_only_the_rarest_words_of_a_very_long_question_are_looked_for():
     assert question.most_words(asked.question) == 64
 
 
+@pytest.mark.slow
 def test_the_names_of_columns_do_not_draw_the_answer_to_the_first_rows():
     rows = [{"name": name, "phone": phone} for name, *_, phone in STAFF]
     text = "name;phone\n" + "\n".join(f"{row['name']};{row['phone']}" for row in rows)

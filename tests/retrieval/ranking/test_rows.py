@@ -38,12 +38,14 @@ def test_the_row_with_all_words_of_the_question_is_found():
     assert found_in_budget(STOCK, questions) >= len(asked) / 2
 
 
+@pytest.mark.slow
 def test_the_row_with_a_full_name_is_found_among_others_with_its_parts():
     asked = NAMES[::3]
     questions = {f"What is the phone number of {name}?": f"{name}\t" for name in asked}
     assert found_in_budget(PHONES, questions) >= 0.9 * len(asked)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("question", ["scarf, pink, huge", "huge pink scarf"])
 def test_the_order_of_the_words_does_not_matter(question):
     with E2GraphRAG.open(":memory:") as rag:

@@ -54,6 +54,7 @@ def test_the_table_comes_first_if_the_question_asks_for_it(manual, question):
     assert first_text(manual, question, k=1).startswith("Contents")
 
 
+@pytest.mark.slow
 def test_the_table_is_still_found(manual):
     found = manual.retrieve("Which pages are about the battery and the warranty?", k=8)
     assert any(node.text.startswith("Contents") for node in found.nodes)

@@ -83,6 +83,7 @@ def test_copies_do_not_depend_on_the_number_of_nodes(letters, k):
     assert list(shown.also_in) == sorted(shown.also_in)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("k", [1, 5])
 def test_copies_outside_of_a_filter_or_a_scope_are_not_named(letters, k):
     for answers in (
@@ -152,6 +153,7 @@ def test_texts_that_differ_in_few_small_words_take_one_place(reports, options):
     assert near <= {shown[0].document_id, *shown[0].also_in}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("options", [{"k": 30}, {"token_budget": 2000}], ids=str)
 def test_texts_that_differ_in_a_telling_word_stay(reports, options):
     nodes = reports.retrieve("Why did the turbine at Halsen fail?", **options).nodes
@@ -202,6 +204,7 @@ def test_langchain_documents_name_the_other_sources_in_a_string(options):
     index.close()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("options", [{"similarity_top_k": 3}, {}], ids=["nodes", "budget"])
 def test_llama_index_nodes_name_the_other_trees_in_a_string(options):
     pytest.importorskip("llama_index.core")
@@ -285,6 +288,7 @@ class Reversing:
         return list(range(len(texts)))
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -76,7 +76,7 @@ def test_k_counts_nodes_after_expansion(twelve):
     assert found.trace.cuts["k"] >= 2
 
 
-@pytest.mark.fast_cases(12)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 @pytest.mark.parametrize("expand", ["none", "children", "leaves"])

@@ -178,6 +178,7 @@ def test_characters_with_several_tokens_fit_the_budget(open_index, bytes_counter
     assert rag.retrieve("x", token_budget=29).context() != ""
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("counter", ["approximate", "wordpiece", "bytes"])
 @pytest.mark.hypothesis
 def test_a_context_never_exceeds_its_budget(counter, request):
@@ -366,7 +367,7 @@ def test_equal_spans_of_different_documents_are_both_packed():
     assert [node.document_id for node in nodes] == ["a", "b"]
 
 
-def test_token_budget_no_windows_returns_no_nodes(one):
+def test_packing_no_windows_returns_no_nodes(one):
     assert one.packed() == ([], 0)
 
 
@@ -449,6 +450,7 @@ def hybrid_over(documents, counter, size, overlap, **options):
     return rag
 
 
+@pytest.mark.slow
 @examples(60)
 @given(
     documents=st.lists(st.one_of(texts, odd_texts(8)), min_size=1, max_size=3),
@@ -484,6 +486,7 @@ def test_mode_local_packs_complete_chunks_and_cuts_only_the_last(documents, ques
             assert (start, end) == (node.start, node.end) or place == len(result.nodes)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     documents=st.lists(spoken, min_size=1, max_size=3),
@@ -506,6 +509,7 @@ def test_a_large_budget_returns_every_character(documents, size, overlap):
         assert result.trace.cuts == {"k": 0, "token_budget": 0}
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     documents=st.lists(texts, min_size=1, max_size=3),
@@ -554,6 +558,7 @@ def test_a_window_score_mixes_its_boosted_relevance_with_the_fused_score_of_its_
         assert node.score == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("budget", [30, 60, 120, 240])
 def test_a_budget_is_mostly_used_if_there_is_enough_text(open_index, budget):
     rag = open_index(embedder=HashingEmbedder(max_tokens=16), strategy=HybridStrategy())
@@ -588,6 +593,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("number", [2003, 2031, 2032, 2058, 2119])
 def test_real_vectors_find_the_row_of_a_plain_number(number, orders):
     context = orders.retrieve(f"What is the amount of order {number}?", token_budget=400).context()

@@ -90,7 +90,7 @@ def graph_weight(rag, question, strategy):
 # Scores and the gate.
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize(
     "settings",
@@ -129,7 +129,7 @@ def test_the_score_is_the_weighted_sum_of_reciprocal_ranks(rag, question, settin
     assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("doc_freq", "chunks", "specificity"),
     [  # ln((N + 1) / (df + 1)) / ln((N + 1) / 2); N + 1 and df + 1 are powers of two
@@ -278,6 +278,7 @@ def test_without_a_linked_name_there_is_no_entity_list(rag):
 # Contents of the lists.
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("settings", "missing"),
     [
@@ -494,6 +495,7 @@ def test_k_limits_the_nodes_and_the_trace_counts_the_others(rag, mode):
         assert limited.trace.lists == full.trace.lists
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("question", ["Anna?", "the map", "Anna and the map"])
 def test_ties_are_ordered_by_document_id_and_not_by_time_of_indexing(open_index, question):
     documents = [SourceDocument(name, "Anna had the map.") for name in "abc"]
@@ -504,6 +506,7 @@ def test_ties_are_ordered_by_document_id_and_not_by_time_of_indexing(open_index,
         assert (node.document_id, node.also_in) == ("a", ("b", "c"))
 
 
+@pytest.mark.slow
 def test_a_reopened_file_gives_the_same_results(open_index, story, tmp_path):
     options = {"group_size": 2, "strategy": HYBRID}
     cases = [(question, budget) for question in QUESTIONS for budget in (None, 60)]
@@ -654,7 +657,7 @@ def test_invalid_settings_raise_an_error_that_names_them(settings):
         HybridStrategy(**settings)
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "documents",
     [
@@ -699,6 +702,7 @@ def test_leaves_that_replace_a_summary_have_no_best_span(open_index):
     assert result.nodes[0].best_span is None
 
 
+@pytest.mark.slow
 def test_k_above_the_list_length_extends_the_lists(open_index):
     rag = open_index(chunk_size=4, chunk_overlap=0)
     rag.add(numbered(400))

@@ -64,6 +64,7 @@ def ids(result):
 # What held at a date
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("as_of", "holds"),
     [
@@ -447,6 +448,7 @@ def test_a_new_version_is_known_after_an_update(open_index):
     assert rag.retrieve(QUESTION).nodes[0].superseded_by is None
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("budget", [200, None])
 def test_each_passage_of_a_long_version_follows_one_of_the_newest(open_index, budget):
     rag = open_index(chunk_size=8, chunk_overlap=0)
@@ -525,6 +527,7 @@ def test_any_links_give_newest_versions_and_lose_nothing(links, dates, at):
         assert marks[old] or marks[new]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("dates", "older"), [([None, None], set()), ([2023, 2024], {"travel"})])
 def test_two_successors_without_an_order_are_both_the_newest(dates, older):
     with E2GraphRAG.open(":memory:", embedder=HashingEmbedder()) as rag:

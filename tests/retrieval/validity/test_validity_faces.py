@@ -66,6 +66,7 @@ def found(hits, key="e2_doc_id"):
     return [hit.metadata[key] for hit in hits]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("as_of", "expected"), CASES.items())
 def test_all_faces_find_what_held(core, llama, chain, as_of, expected):
     result = core.retrieve(QUESTION, as_of=as_of)

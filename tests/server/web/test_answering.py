@@ -171,7 +171,7 @@ def test_a_scope_answers_from_its_own_documents_only(open_index, serve, answerin
     assert len(model.requests) == 1
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("script", "kind"),
     [

@@ -125,6 +125,7 @@ def test_an_invalid_question_or_setting_of_an_evaluation_is_named(
     check(error["code"], error["values"])
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -58,6 +58,7 @@ def test_an_edit_applies_is_listed_and_undone(rag, serve, change, text, gone):
     assert names(client) == before
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("change", "status", "kind", "message"),
     [

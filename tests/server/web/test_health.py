@@ -58,6 +58,7 @@ def test_many_health_checks_read_the_index_in_one_thread(rag, monkeypatch):
     assert len(threads) == 1
 
 
+@pytest.mark.slow
 def test_health_is_known_while_all_threads_answer_questions(rag, live, monkeypatch):
     asked, ended = threading.Event(), threading.Event()
 

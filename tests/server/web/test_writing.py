@@ -54,6 +54,7 @@ def test_files_of_one_name_in_two_folders_are_two_documents(open_index, serve):
     assert client.delete("/documents/may%2Fnotes.md").json()["documents"] == 1
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize(
     ("names", "status", "message"),
     [
@@ -84,6 +85,7 @@ def test_files_that_may_not_be_uploaded_are_refused(open_index, serve, names, st
     assert client.get("/documents").json()["total"] == 0
 
 
+@pytest.mark.slow
 def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_path):
     client = serve(open_index(), WebOptions(limits=Limits(upload_bytes=300_000)))
     large = client.post("/documents", files=files("a.txt", content=b"x" * 300_001))

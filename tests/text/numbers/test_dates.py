@@ -104,6 +104,7 @@ DAYS = "March 3; 3 March; Mar. 3rd; the 3rd of March; 3. März; 3 de marzo; marc
 )
 
 
+@pytest.mark.fast_cases(20)
 @pytest.mark.parametrize("asked", DAYS)
 @pytest.mark.parametrize("written", [*DAYS, "March 3, 2024"])
 def test_a_day_without_its_year_is_found_in_each_notation(asked, written):
