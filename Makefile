@@ -47,7 +47,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# What a change can break, in eight minutes on two quiet cores. In parallel, because ruff and mypy use one core only.
+# What a change can break. In parallel, because ruff and mypy use one core only.
 test: $(STAMP)
 	$(MAKE) --jobs 2 lint run-tests
 
