@@ -114,7 +114,9 @@ def test_any_text_has_exact_spans_and_short_names(text):
 @quick
 @given(texts())
 def test_texts_in_any_script_are_accepted(text):
-    EXTRACTOR.extract([text])
+    [sentences] = EXTRACTOR.extract([text])
+    mentions = [mention for sentence in sentences for mention in sentence]
+    assert all(0 <= one.start < one.end <= len(text) and one.entity for one in mentions)
 
 
 def test_one_text_alone_gives_the_same_mentions_as_in_a_batch():
