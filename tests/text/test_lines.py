@@ -52,6 +52,8 @@ MARKDOWN = "Prices:\n\n| sku | price |\n|---|---:|\n| A1 | 30 |\n| B2 | 40 |\n\n
         ('{"id": 1, "a": "x"},\n{"id": 2}', None, 2),
         ('<row id="1">x</row>\n  <row id="2"/>', None, 2),
         ("2024-03-05 10:00 on\n2024-03-05 10:01 off, cold\n2024-03-05 10:02 on", None, 3),
+        ("Nov  3 12:45:16 up\nNov  3 12:45:17 cron: begins\nNov  3 12:45:18 down", None, 3),
+        ("[1/Nov/2024] opened\n[2/Nov/2024] closed\n[5/Nov/2024] opened", None, 3),
     ],
 )
 def test_a_table_or_log_is_found_with_its_header(text, header, rows):
@@ -87,6 +89,14 @@ LINES = [
     "",
     "k\t2 ",
 ]
+
+
+@given(
+    st.lists(st.sampled_from(LINES), max_size=12).map("\n".join)
+    | st.text('ab,;\n" 1{<:', max_size=60)
+)
+def test_rows_are_found_whether_or_not_the_text_has_a_tab_elsewhere(text):
+    assert row_blocks(f"{text}\n\n\tx") == row_blocks(text)
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12).map("\n".join))

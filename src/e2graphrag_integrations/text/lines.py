@@ -23,7 +23,9 @@ from e2graphrag_integrations.text.words import is_function_word, terms_of
 from e2graphrag_integrations.types import Span
 
 _SEPARATORS = ("\t", "|", ";", ",")
-_HINT = re.compile(r"[\t|;,]|^\W{0,2}\d\d|^[ \t]*[{<]", re.MULTILINE)
+_FIRST = re.compile(r"\n(?:\W{0,2}(?:\d|\w{3} +\d)|[^\S\n]*[{<])")
+"""How a line of a log, an object of JSON or an element of XML begins."""
+
 _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r'"[^"\n]*"')
 # A pattern that begins with a character is ten times as fast as one that begins with a lookbehind.
@@ -134,9 +136,24 @@ def _line_end(text: str, at: int) -> int:
 
 def _blocks(text: str, start: int, end: int) -> Iterator[RowBlock]:
     """Yield the tables and logs between the beginning of a line and the end of one."""
-    if text.find("\n", start, end) >= 0 and _HINT.search(text):
+    if text.find("\n", start, end) >= 0 and _may_have_rows(text[start:end]):
         for lines, kind in _runs(text, start, end):
             yield _block(text, lines, kind)
+
+
+def _may_have_rows(text: str) -> bool:
+    """Return False for most prose, in a tenth of the time of splitting its lines into cells."""
+    if "\t" in text or "|" in text or _FIRST.search(f"\n{text}"):
+        return True
+    dense = spaced = 0
+    for line in text.split("\n"):
+        separators = line.count(",") + line.count(";")
+        is_dense = separators > line.count(", ") + line.count("; ")
+        dense = dense + 1 if is_dense else 0
+        spaced = spaced + 1 if separators > 1 else 0
+        if dense >= _MIN_ROWS[","] or spaced >= _MIN_SPACED:
+            return True
+    return False
 
 
 def may_continue(text: str, block: RowBlock) -> bool:
