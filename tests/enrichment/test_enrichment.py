@@ -303,6 +303,8 @@ def test_exports_leave_it_out(open_index, path, tmp_path):
     E2GraphRAG.import_from(tmp_path / "exported", tmp_path / "imported.e2g")
     imported = open_index(tmp_path / "imported.e2g")
     assert imported.retrieve(RENT, k=3).nodes == plain.retrieve(RENT, k=3).nodes
+    assert imported.made_with == plain.made_with
+    assert list(rag.export()) == list(plain.export())
     assert imported.verify().ok
 
 

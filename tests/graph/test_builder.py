@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.graph import builder as builder_module
 from e2graphrag_integrations.graph import entity_graph
-from e2graphrag_integrations.graph.builder import GraphBuilder, build_graph
+from e2graphrag_integrations.graph.builder import GraphCounter, build_graph
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from strategies import quick
 
@@ -96,21 +96,15 @@ def test_batches_do_not_change_the_graph(chunks, limit):
 
 
 @quick
-@given(chunk_lists, st.integers(0, 4))
-def test_adding_columns_equals_adding_sentences(chunks, cut):
-    builder = GraphBuilder()
-    for part in (chunks[:cut], chunks[cut:]):
-        sentences = [sentence for chunk in part for sentence in chunk]
-        mentions = [mention for sentence in sentences for mention in sentence]
-        names = sorted({name for name, _ in mentions})
-        builder.add_columns(
-            names,
-            [any(named for n, named in mentions if n == name) for name in names],
-            np.asarray([names.index(name) for name, _ in mentions], dtype=np.int64),
-            np.asarray([len(sentence) for sentence in sentences], dtype=np.int64),
-            np.asarray([len(chunk) for chunk in part], dtype=np.int64),
-        )
-    assert_equal_graphs(builder.finish(), build_graph(chunks))
+@given(chunk_lists)
+def test_the_counts_are_those_of_the_graph(chunks):
+    counter = GraphCounter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder_module, "MAX_NEIGHBORS", 3)
+        for chunk in chunks:
+            counter.add(chunk)
+        graph = build_graph(chunks)
+        assert counter.counts() == (len(graph.names), graph.edges.nnz // 2)
 
 
 def test_hub_entity_keeps_its_heaviest_edges(monkeypatch):

@@ -277,9 +277,6 @@ def test_other_handles_load_a_named_embedder_and_refuse_another(path, open_index
 
 
 def test_copies_and_pickles_have_the_new_embedder(path):
-    with E2GraphRAG.open(path, embedder=SMALL, models=Models(extractor="en_x")) as rag:
-        rag.reembed("hashing")  # no documents: nothing happens
-        assert rag.made_with == {}
     with E2GraphRAG.open(path, embedder=SMALL) as rag:
         rag.add(DOCUMENTS[:1])
         rag.reembed("hashing")
@@ -296,6 +293,20 @@ def test_documents_that_wait_are_indexed_with_the_new_embedder(path, open_index)
     assert rag.resume().documents == 1
     assert rag.verify().ok
     assert rag.retrieve("Who sold the map?").nodes
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_an_index_without_documents_keeps_its_embedder_and_says_so(path, open_index, wait):
+    rag = open_index(path, embedder=SMALL)
+    rag.add(DOCUMENTS[0], wait=wait)
+    if wait:
+        rag.delete("anna")
+    for call in (rag.reembed, rag.estimate_reembed):
+        with pytest.raises(InvalidInputError, match="no vectors yet"):
+            call(LARGE)
+    assert rag.replaced_embedder is SMALL
+    rag.add(DOCUMENTS[1])
+    assert answers(copy.deepcopy(rag)) == answers(rag)
 
 
 @pytest.mark.parametrize("embedder", [5, None, object()])

@@ -154,6 +154,15 @@ def test_an_index_in_memory_can_be_exported(tmp_path, exported):
         assert (tmp_path / "out" / name).read_bytes() == (exported / "out" / name).read_bytes()
 
 
+def test_a_copy_or_an_import_into_memory_is_refused(tmp_path, exported, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with opened(":memory:", **CUT) as rag, pytest.raises(InvalidInputError, match="in memory"):
+        rag.copy_to(":memory:")
+    with pytest.raises(InvalidInputError, match="into memory"):
+        E2GraphRAG.import_from(exported / "out", ":memory:")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_waiting_documents_are_not_exported(tmp_path):
     with opened(tmp_path / "i.e2g", **CUT) as rag:
         rag.add(DOCUMENTS[0])
@@ -245,7 +254,7 @@ def test_an_export_to_an_existing_path_is_rejected(exported, tmp_path, kind):
     assert {file: file.is_file() and file.read_bytes() for file in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.parametrize("target", ["there", "there.e2g", ":memory:"])
+@pytest.mark.parametrize("target", ["there", "there.e2g"])
 def test_an_import_to_an_existing_path_is_rejected(exported, tmp_path, monkeypatch, target):
     monkeypatch.chdir(tmp_path)
     Path("there").mkdir()

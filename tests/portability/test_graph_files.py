@@ -113,6 +113,27 @@ def test_metadata_that_a_graph_can_represent_is_included(rag):
     assert not any("meta_pages" in properties for properties in pages)
 
 
+def test_keys_that_differ_in_special_characters_are_properties_of_their_own(open_index, tmp_path):
+    rag = open_index(chunk_size=6, chunk_overlap=0)
+    sentence = "Anna met Bert in Oslo. "
+    first, second = {"file-name": 1, "file name": 2, "file_name": True}, {"file-name": 1}
+    end = len(sentence)
+    pages = [(0, end, first), (end, 2 * end, second)]
+    rag.add(SourceDocument("a", 2 * sentence, segments=pages))
+    nodes, _ = described(rag)
+    found = [
+        {k: v for k, v in node.properties.items() if k.startswith("meta_")}
+        for node in nodes.values()
+        if node.label == "Chunk"
+    ]
+    values = sorted((sorted(map(str, one.values())) for one in found), reverse=True)
+    assert values == [["1", "2", "True"], ["1"]]
+    assert found[0]["meta_file_name"] is True
+    rag.export_graph(tmp_path / "p", format="parquet")
+    rag.export_graph(tmp_path / "g.graphml")
+    assert len(nx.read_graphml(tmp_path / "g.graphml")) == len(nodes)
+
+
 def test_csv_has_the_headers_of_neo4j_admin_and_exact_values(rag, tmp_path):
     counts = rag.export_graph(tmp_path / "graph")
     nodes, relations = described(rag)

@@ -91,7 +91,7 @@ def test_a_document_is_being_indexed_only_while_somebody_writes(open_index, tmp_
             "Answers lack 2 documents that are not indexed yet.",
             (
                 "Answers lack 2 documents that are not indexed yet. "
-                "Run build() of the LangChain index that stored them to index them."
+                "Run build() of the LangChain or LlamaIndex index that stored them to index them."
             ),
         ),
         (

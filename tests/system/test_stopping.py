@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sqlite3
 import time
 from contextlib import closing
@@ -96,6 +97,30 @@ def test_closing_in_a_callback_of_a_write_stops_it_and_closes_afterwards(open_in
     assert not adding.is_alive()
     assert isinstance(outcome[0], StoppedError)
     assert rag.store.is_closed
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no such signal")
+def test_closing_in_a_signal_handler_keeps_the_summaries_that_were_paid_for(open_index, tmp_path):
+    calls = []
+
+    def summarize(prompt: str) -> str:
+        calls.append(prompt)
+        os.kill(os.getpid(), signal.SIGUSR1)  # handled by the main thread, which adds
+        time.sleep(0.2)
+        return f"Summary number {len(calls)}."
+
+    rag = open_index(tmp_path / "i.e2g", summarizer=summarize, **FOUR)
+    previous = signal.signal(signal.SIGUSR1, lambda *_: rag.close())
+    try:
+        with pytest.raises(StoppedError):
+            rag.add(numbered(26))
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert rag.store.is_closed
+    with closing(Store(str(tmp_path / "i.e2g"))) as store:
+        [(kept,)] = store.read("SELECT count(*) FROM content WHERE kind = 'summary'")
+        assert kept == len(calls) == 1
+        assert [status for (status,) in store.read("SELECT status FROM queue")] == ["pending"]
 
 
 async def test_canceled_aadd_makes_no_further_calls(open_index):

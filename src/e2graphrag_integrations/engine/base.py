@@ -28,6 +28,7 @@ from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
+from e2graphrag_integrations.store.records import ATTACHED
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 def field_loader(snapshot: Snapshot, store: Store) -> Callable[[Snapshot], ChunkField] | None:
     """Return what loads the words that an enricher has added to chunks; None if there are none."""
-    if "enriched" not in snapshot.made_with:
+    if ATTACHED not in snapshot.made_with:
         return None
     from e2graphrag_integrations.enrichment.field import FieldLoader
 

@@ -273,14 +273,16 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
             path: The file, or the URL of an index in Postgres that does not exist yet.
 
         Raises:
-            InvalidInputError: If the URL is one of an existing index, the path is a folder, or its
-                folder does not exist.
+            InvalidInputError: If the URL is one of an existing index, or the path is a folder, is
+                `:memory:`, or is in a folder that does not exist.
             NotAnIndexError: If there is another file at the path.
             StoreError: If the copy cannot be written, or an index at the path is open.
         """
         from e2graphrag_integrations.portability.copying import copy_store
 
         target = checked_path(path)
+        if target == MEMORY:
+            raise InvalidInputError("a copy cannot be in memory: pass a file or a URL")
         if not is_postgres_url(target):
             check_replaceable(target)
         if isinstance(self._store.database, SQLiteDatabase) and not is_postgres_url(target):

@@ -16,6 +16,7 @@ from e2graphrag_integrations.reports import (
     ProgressListener,
     ReembedEstimate,
 )
+from e2graphrag_integrations.store.records import ATTACHED
 
 
 class IndexMaintenance(DocumentWrites):
@@ -62,6 +63,9 @@ class IndexMaintenance(DocumentWrites):
 
         Args:
             embedder: As in `reembed`. It is loaded, because its tokenizer decides the windows.
+
+        Raises:
+            InvalidInputError: If the argument is not an embedder, or the index has no documents.
         """
         from e2graphrag_integrations.indexing.reembed import estimate_reembedding
 
@@ -91,8 +95,8 @@ class IndexMaintenance(DocumentWrites):
             vectors of this embedder already, `skipped` contains all documents.
 
         Raises:
-            InvalidInputError: If the argument is not an embedder, or a vector store of a framework
-                has a copy of the vectors.
+            InvalidInputError: If the argument is not an embedder, if the index has no documents,
+                or if a vector store of a framework has a copy of the vectors.
             EmbeddingError: If the embedder fails.
             MissingDependencyError: If the package of the embedder is not installed.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
@@ -122,7 +126,7 @@ class IndexMaintenance(DocumentWrites):
     def _reembed_all(self, embedder: Embedder, run: IndexingRun) -> IndexReport:
         from e2graphrag_integrations.indexing.reembed import reembed_documents
 
-        if "enriched" not in self._store.manifest():
+        if ATTACHED not in self._store.manifest():
             return reembed_documents(self._index, embedder, run)
         from e2graphrag_integrations.enrichment.whole_index import embedded_again
 

@@ -18,13 +18,10 @@ from e2graphrag_integrations.indexing.run import RunControl, WorkStopped, run_in
 from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource, EmbeddingWork
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import LevelEstimate, Stage
-from e2graphrag_integrations.store.records import ContentCache
+from e2graphrag_integrations.store.records import ATTACHED, ContentCache
 from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import Node, SourceDocument
-
-ENRICHED = "enriched"
-"""Manifest key of an index whose chunks have been enriched."""
 
 _LEVEL = 0
 """Level of an answer in cache keys and estimates: it is about a chunk, below all summaries."""
@@ -112,7 +109,7 @@ class EnrichmentStage:
     @property
     def entries(self) -> Mapping[str, str]:
         """The entry in the manifest of an index with enriched chunks."""
-        return MappingProxyType({ENRICHED: "1"})
+        return MappingProxyType({ATTACHED: "1"})
 
     def cost(self) -> EnrichmentCost:
         """Return a new counter of calls."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.failures import on_error
-from e2graphrag_integrations.enrichment.stage import ENRICHED, Sentences, embed_sentences
+from e2graphrag_integrations.enrichment.stage import Sentences, embed_sentences
 from e2graphrag_integrations.errors import InvalidInputError, StoppedError
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import (
@@ -22,6 +22,7 @@ from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource
 from e2graphrag_integrations.indexing.stages.llm_calls import announce_llm_calls, check_calls
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.store.records import ATTACHED
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import Node, SourceDocument
@@ -83,7 +84,7 @@ def enrich_index(index: OpenIndex, run: IndexingRun) -> IndexReport:
 def remove_enrichment(index: OpenIndex) -> int:
     """Remove what was added to all chunks; see `E2GraphRAG.remove_enrichment`."""
     attached = index.store.attached()
-    if attached or ENRICHED in index.store.manifest():
+    if attached or ATTACHED in index.store.manifest():
         index.store.replace_attached(dict.fromkeys(attached, ()), _without_entry)
     return len(attached)
 
@@ -169,4 +170,4 @@ def _prefixes(source: EmbedderSource, documents: Sequence[SourceDocument]) -> di
 
 
 def _without_entry(recorded: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: value for name, value in recorded.items() if name != ENRICHED}
+    return {name: value for name, value in recorded.items() if name != ATTACHED}

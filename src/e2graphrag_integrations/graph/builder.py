@@ -116,71 +116,28 @@ def build_graph(chunks: Iterable[Sequence[Sequence[tuple[str, str]]]]) -> Entity
     return graph_from_mentions(*mention_table(chunks))
 
 
-class GraphBuilder:
-    """Builds a graph chunk by chunk; memory use grows with the number of mentions and edges."""
+class GraphCounter:
+    """Counts the entities and the edges of a graph, chunk by chunk, as `build_graph` has them."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._named = array("b")
         self._entities = array("q")
         self._sentence_sizes = array("q")
-        self._chunk_sizes = array("q")
 
     def add(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> None:
         """Add the next chunk: the pairs `(normal form, label)` of the mentions in each sentence."""
+        rows = self._rows
         for sentence in sentences:
-            self._entities.extend([self._row(name, bool(label)) for name, label in sentence])
+            self._entities.extend([rows.setdefault(name, len(rows)) for name, _ in sentence])
         self._sentence_sizes.extend(map(len, sentences))
-        self._chunk_sizes.append(len(sentences))
 
-    def add_columns(
-        self,
-        names: Sequence[str],
-        named: Sequence[bool],
-        mentions: IntArray,
-        sentence_sizes: IntArray,
-        chunk_sizes: IntArray,
-    ) -> None:
-        """Add the next chunks from arrays.
-
-        Args:
-            names: Distinct normal forms.
-            named: Whether any mention of each normal form is a proper name.
-            mentions: For each mention, its row in `names`.
-            sentence_sizes: Number of mentions per sentence.
-            chunk_sizes: Number of sentences per chunk.
-        """
-        pairs = zip(names, named, strict=True)
-        rows = np.asarray([self._row(name, is_named) for name, is_named in pairs], dtype=np.int64)
-        for own, added in (
-            (self._entities, rows[mentions]),
-            (self._sentence_sizes, sentence_sizes),
-            (self._chunk_sizes, chunk_sizes),
-        ):
-            own.frombytes(np.asarray(added, dtype=np.int64).tobytes())
-
-    def finish(self) -> EntityGraph:
-        """Return the graph of all added chunks."""
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of entities and edges."""
         names, sorted_row = _sort_names(self._rows)
         entities = sorted_row[np.asarray(self._entities, dtype=np.int64)]
-        is_named = np.zeros(len(names), dtype=np.uint8)
-        is_named[sorted_row] = np.asarray(self._named)
-        mentions = MentionTable(
-            entities,
-            is_named[entities],
-            np.asarray(self._sentence_sizes, dtype=np.int64),
-            np.asarray(self._chunk_sizes, dtype=np.int64),
-            ["NAME"],
-        )
-        return graph_from_mentions(names, mentions)
-
-    def _row(self, name: str, named: bool) -> int:
-        row = self._rows.setdefault(name, len(self._rows))
-        if row == len(self._named):
-            self._named.append(named)
-        elif named:
-            self._named[row] = 1
-        return row
+        sizes = np.asarray(self._sentence_sizes, dtype=np.int64)
+        pairs = PairWeights.from_mentions(entities, sizes).heaviest(len(names), MAX_NEIGHBORS)
+        return len(names), len(pairs.keys)
 
 
 def graph_of(names: Sequence[str], mentions: MentionTable, pairs: PairWeights) -> EntityGraph:

@@ -53,24 +53,20 @@ class OnlyProcess:
         return nullcontext()
 
 
-class QueueEntries(Protocol):
-    """The entries in the queue of the documents of a run."""
+class QueueEntries:
+    """The entries of a run in the queue: none, because the caller stores the documents."""
 
     def begin(self, documents: Sequence[SourceDocument], manifest: Mapping[str, str]) -> None:
         """Record that the run has accepted the documents."""
-        ...
 
     def mark_processing(self, ids: Sequence[str]) -> None:
         """Record that work on the documents begins."""
-        ...
 
     def mark_failed(self, id_: str, error: Exception) -> None:
         """Record that a document failed."""
-        ...
 
     def give_up(self) -> None:
         """Record that the run was aborted."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,19 +94,3 @@ class Queued(QueueEntries):
     def give_up(self) -> None:
         """Reset the status of the documents that are not written."""
         requeue(self.store)
-
-
-class Unqueued(QueueEntries):
-    """The caller stores the documents until they are written."""
-
-    def begin(self, documents: Sequence[SourceDocument], manifest: Mapping[str, str]) -> None:
-        """Do nothing."""
-
-    def mark_processing(self, ids: Sequence[str]) -> None:
-        """Do nothing."""
-
-    def mark_failed(self, id_: str, error: Exception) -> None:
-        """Do nothing."""
-
-    def give_up(self) -> None:
-        """Do nothing."""

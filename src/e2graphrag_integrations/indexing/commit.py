@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.graph.builder import GraphCounter
 from e2graphrag_integrations.indexing.language_checks import ExtractionFit
 from e2graphrag_integrations.indexing.open_index import IndexingContext
 from e2graphrag_integrations.indexing.run import RunControl
@@ -49,8 +49,7 @@ class RunTotals:
 
     Attributes:
         unlinked: Cache keys to which replaced document versions linked.
-        graph: Entity graph of the documents. Entities and edges are counted in this graph because
-            each entity keeps only its heaviest edges. None counts neither.
+        graph: Counts the entities and edges of the documents; None counts neither.
         fit: Whether the extractors fit the languages of the documents.
     """
 
@@ -60,7 +59,7 @@ class RunTotals:
     embedded: int = 0
     empty: list[str] = field(default_factory=list)
     unlinked: set[bytes] = field(default_factory=set)
-    graph: GraphBuilder | None = field(default_factory=GraphBuilder)
+    graph: GraphCounter | None = field(default_factory=GraphCounter)
     fit: ExtractionFit = field(default_factory=ExtractionFit)
 
     def report(
@@ -71,7 +70,7 @@ class RunTotals:
         `cost` contains the calls that the planned trees needed before the run; `summaries`
         contains the calls that were made.
         """
-        graph = None if self.graph is None else self.graph.finish()
+        entities, edges = (0, 0) if self.graph is None else self.graph.counts()
         failed, usage = control.failures.failed, summaries.usage
         answered = usage.calls - usage.retries
         timings = {**control.timer.seconds, "summarize": usage.seconds, "total": seconds}
@@ -80,8 +79,8 @@ class RunTotals:
             empty=tuple(self.empty),
             chunks=self.chunks,
             summaries=self.summaries,
-            entities=0 if graph is None else len(graph.names),
-            edges=0 if graph is None else graph.edges.nnz // 2,
+            entities=entities,
+            edges=edges,
             failed={id_: str(error) for id_, error in failed.items()},
             embedded=self.embedded,
             llm_calls=usage.calls,

@@ -259,7 +259,8 @@ class OpenIndex:
         """Stop all operations and close the file; see `E2GraphRAG.close`."""
         self._closing = True
         self.stop()
-        if not self._needs_this_loop() and not self._is_in_operation():
+        # In an operation, which may be one that a signal interrupts, its end closes the file.
+        if not self._needs_this_loop() and not self._is_running_here():
             with self._thread_lock:
                 self._close()
 
@@ -277,10 +278,11 @@ class OpenIndex:
 
     def _is_in_operation(self) -> bool:
         """Return whether an operation waits for this code, which another of its threads runs."""
-        return any(
-            one.index is self and one.thread != threading.get_ident()
-            for one in _running_operations()
-        )
+        return self._is_running_here(but_not_in=threading.get_ident())
+
+    def _is_running_here(self, but_not_in: int | None = None) -> bool:
+        """Return whether this code belongs to a running operation, which may be in a thread."""
+        return any(one.index is self and one.thread != but_not_in for one in _running_operations())
 
 
 def _running_operations() -> tuple[_Operation, ...]:

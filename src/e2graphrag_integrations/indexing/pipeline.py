@@ -23,7 +23,7 @@ from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.tracing import Tracer, current_tracer, with_prefix
 from e2graphrag_integrations.errors import StoppedError, StoreError
-from e2graphrag_integrations.indexing.claims import Queued, QueueEntries, Unqueued
+from e2graphrag_integrations.indexing.claims import Queued, QueueEntries
 from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
 from e2graphrag_integrations.indexing.inputs import (
     OnCopy,
@@ -226,7 +226,7 @@ def _index_with(
 ) -> IndexReport:
     """Enqueue documents and index them."""
     store, summaries = index.store, index.summary_builder(run)
-    entries: QueueEntries = Queued(store) if run.queued else Unqueued()
+    entries: QueueEntries = Queued(store) if run.queued else QueueEntries()
     planner = _planner(documents, index, runner)
     # Before `check_for_writing`, which may call a paid embedder.
     stage = index.chunk_stage(summaries)

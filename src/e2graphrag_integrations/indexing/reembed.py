@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.components import EMBEDDER_ENTRIES, Components, embedder_entries
 from e2graphrag_integrations.embedders.fingerprints import embedder_fingerprint, readable_name
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
-from e2graphrag_integrations.errors import SettingsMismatchError, StoppedError, StoreError
+from e2graphrag_integrations.errors import (
+    InvalidInputError,
+    SettingsMismatchError,
+    StoppedError,
+    StoreError,
+)
 from e2graphrag_integrations.indexing.open_index import OpenIndex
-from e2graphrag_integrations.indexing.reindex import batches
+from e2graphrag_integrations.indexing.reindex import stored_documents
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
 from e2graphrag_integrations.indexing.stages.embedding import (
     EmbedderSource,
@@ -33,12 +38,11 @@ from e2graphrag_integrations.reports import (
     ProgressListener,
     ReembedEstimate,
 )
-from e2graphrag_integrations.snapshot.build import check_row_counts
+from e2graphrag_integrations.store.records import DocumentHeader
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.reembedding import NewEmbedderName, note_reembedding
 from e2graphrag_integrations.text.tags import embed_tags
 from e2graphrag_integrations.text.tokens import count_tokens
-from e2graphrag_integrations.types import Node
 
 Reattach = Callable[[Store, EmbedderSource, RunControl], Mapping[str, Sequence[bytes]]]
 """Embeds what is attached to the nodes of an index; returns the keys of the contents by node id."""
@@ -70,11 +74,24 @@ class NewEmbedder:
         """
         return cls(WindowedEmbedder(embedder), embedder_fingerprint(embedder))
 
+    def prefixes(self, documents: Iterable[DocumentHeader]) -> Mapping[str, str]:
+        """Return what is embedded in front of each text of some documents, by document id."""
+        return {one.id: self.embedder.title_prefix(one.title) for one in documents}
+
     def is_current(self, store: Store, components: Components) -> bool:
-        """Return whether an index has the vectors of this embedder, with windows of its size."""
+        """Return whether an index has the vectors of this embedder, with windows of its size.
+
+        Raises:
+            InvalidInputError: If the index has no documents.
+        """
         recorded = store.manifest().get("embedder")
+        if recorded is None:
+            raise InvalidInputError(
+                f"{store.path} has no vectors yet: open it with embedder= to choose the embedder "
+                "of its first documents"
+            )
         if recorded != self.embedder_fingerprint:
-            return recorded is None  # no documents
+            return False
         try:
             return components.embedder.window_tokens == self.embedder.window_tokens
         except SettingsMismatchError:  # the index was opened without its embedder
@@ -139,13 +156,14 @@ def reembed_documents(
         return IndexReport(skipped=tuple(sorted(documents)))
     noted = _Noted(index, embedder, new, run.progress)
     control = RunControl(StageTimer(noted), stop=run.stop)
-    control.timer.begin({"embed": store.count_nodes(), "write": len(documents)})
+    counts = store.counts()
+    control.timer.begin({"embed": counts["chunks"] + counts["summaries"], "write": len(documents)})
     windows: dict[str, Windows] = {}
     embedded = chunks = 0
     try:
         with on_error(lambda _: noted.end()):
-            for nodes, prefixes in _nodes(store, new.embedder):
-                found = embed_nodes(nodes, prefixes, new, store, control)
+            for headers, nodes in stored_documents(store):
+                found = embed_nodes(nodes, new.prefixes(headers), new, store, control)
                 windows |= found.windows
                 embedded += found.embedded
                 chunks += sum(not node.level for node in nodes)
@@ -191,8 +209,8 @@ def estimate_reembedding(
         return ReembedEstimate()
     counted = ReembedEstimate()
     seen: set[bytes] = set()
-    for nodes, prefixes in _nodes(store, new.embedder):
-        texts = windows_of(nodes, prefixes, new)[1]
+    for headers, nodes in stored_documents(store):
+        texts = windows_of(nodes, new.prefixes(headers), new)[1]
         missing = texts.keys() - store.cached(texts).keys() - seen
         seen |= missing
         counted += ReembedEstimate(
@@ -201,18 +219,3 @@ def estimate_reembedding(
             tokens=sum(count_tokens(components.counter, texts[key]) for key in missing),
         )
     return counted
-
-
-def _nodes(
-    store: Store, embedder: WindowedEmbedder
-) -> Iterator[tuple[list[Node], Mapping[str, str]]]:
-    """Yield all nodes, in batches of whole documents, with the prefixes of their windows.
-
-    Raises:
-        CorruptStoreError: If a row is damaged or missing.
-    """
-    for headers in batches(store.document_headers(), lambda header: header.nodes):
-        stored = list(store.all_nodes([header.id for header in headers]))
-        check_row_counts(store.path, headers, stored)
-        prefixes = {header.id: embedder.title_prefix(header.title) for header in headers}
-        yield [one.node for one in stored], prefixes

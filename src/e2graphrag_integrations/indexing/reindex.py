@@ -8,52 +8,48 @@ an interrupted one has cached. Nothing is embedded or summarized.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from e2graphrag_integrations.components import Components
 from e2graphrag_integrations.entities.chunk_extractor import ChunkExtractor
 from e2graphrag_integrations.entities.extractor_choice import MODEL, without_extractors
 from e2graphrag_integrations.errors import StoppedError
-from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.graph.builder import GraphCounter
 from e2graphrag_integrations.indexing.open_index import OpenIndex
 from e2graphrag_integrations.indexing.run import IndexingRun, RunControl, StageTimer, WorkStopped
 from e2graphrag_integrations.indexing.stages.extraction import extract_chunks
 from e2graphrag_integrations.reports import IndexReport
 from e2graphrag_integrations.snapshot.build import check_row_counts
-from e2graphrag_integrations.store.records import ContentCache
+from e2graphrag_integrations.store.records import ContentCache, DocumentHeader
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.types import Node
 
 _BATCH_NODES = 1000
 """Number of nodes at which a batch is full."""
 
-T = TypeVar("T")
-
 
 def reindex_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Extract all chunks of a file again; see `E2GraphRAG.reindex`."""
     store, components = index.store, index.components
-    documents = store.content_hashes()
     manifest = store.manifest()
     if not manifest:
         return IndexReport()
     languages = store.languages()
     entries = components.current_extractor_entries({*languages.values()})
     if not needs_reindex(manifest, entries):
-        return IndexReport(skipped=tuple(sorted(documents)))
+        return IndexReport(skipped=tuple(sorted(languages)))
     control = RunControl(StageTimer(run.progress), stop=run.stop)
-    control.timer.begin({"extract": store.count_chunks(), "write": len(documents)})
+    control.timer.begin({"extract": store.counts()["chunks"], "write": len(languages)})
     reextraction = Reextraction(components, languages, store, control)
-    for batch in _chunks(store):
-        reextraction.extract(batch)
+    for _, nodes in stored_documents(store):
+        reextraction.extract([node for node in nodes if node.level == 0])
     with control.timer.timed("write"):
         store.replace_extractions(
             reextraction.keys, lambda recorded: without_extractors(recorded) | entries
         )
-    control.timer.advance("write", len(documents))
+    control.timer.advance("write", len(languages))
     components.revalidate(store.manifest())
-    return reextraction.report(len(documents))
+    return reextraction.report(len(languages))
 
 
 def needs_reindex(manifest: Mapping[str, str], entries: Mapping[str, str]) -> bool:
@@ -94,7 +90,7 @@ class Reextraction:
         self._languages = languages
         self._cache = cache
         self._control = control
-        self._graph = GraphBuilder()
+        self._graph = GraphCounter()
         self._started = time.perf_counter()
 
     def extract(self, chunks: Sequence[Node]) -> None:
@@ -119,38 +115,31 @@ class Reextraction:
 
     def report(self, documents: int) -> IndexReport:
         """Return the report of the run, which extracted this number of documents."""
-        graph = self._graph.finish()
+        entities, edges = self._graph.counts()
         seconds = self._control.timer.seconds | {"total": time.perf_counter() - self._started}
         return IndexReport(
             documents=documents,
             chunks=len(self.keys),
-            entities=len(graph.names),
-            edges=graph.edges.nnz // 2,
+            entities=entities,
+            edges=edges,
             seconds={stage: round(spent, 4) for stage, spent in seconds.items()},
         )
 
 
-def _chunks(store: Store) -> Iterator[list[Node]]:
-    """Yield all chunks, in batches of whole documents.
+def stored_documents(store: Store) -> Iterator[tuple[list[DocumentHeader], list[Node]]]:
+    """Yield all documents with their nodes, in batches of about 1,000 nodes, which bounds memory.
 
     Raises:
         CorruptStoreError: If a row is damaged or missing.
     """
-    for headers in batches(store.document_headers(), lambda header: header.nodes):
-        stored = list(store.all_nodes([header.id for header in headers]))
-        check_row_counts(store.path, headers, stored)
-        yield [one.node for one in stored if one.node.level == 0]
-
-
-def batches(documents: Iterable[T], count_nodes: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield documents in batches that are full at about 1,000 nodes, which bounds memory use."""
-    batch: list[T] = []
+    batch: list[DocumentHeader] = []
     nodes = 0
-    for document in documents:
-        batch.append(document)
-        nodes += count_nodes(document)
-        if nodes >= _BATCH_NODES:
-            yield batch
+    headers = store.document_headers()
+    for number, header in enumerate(headers, 1):
+        batch.append(header)
+        nodes += header.nodes
+        if nodes >= _BATCH_NODES or number == len(headers):
+            stored = list(store.all_nodes([one.id for one in batch]))
+            check_row_counts(store.path, batch, stored)
+            yield batch, [one.node for one in stored]
             batch, nodes = [], 0
-    if batch:
-        yield batch

@@ -17,7 +17,7 @@ from llama_index.core.schema import BaseNode, TransformComponent
 from e2graphrag_integrations._utils.typed_errors import checked_fields
 from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.spacy_extractor import SpacyEntityExtractor, extract_checked
-from e2graphrag_integrations.graph.builder import GraphBuilder
+from e2graphrag_integrations.graph.builder import build_graph
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.llama_index.nodes import node_text
 from e2graphrag_integrations.portability.property_graph import CO_OCCURS, MENTIONS
@@ -66,10 +66,8 @@ class EntityCooccurrenceExtractor(TransformComponent):
             )
         texts = [node_text(node) for node in nodes]
         labels = [f"node {node.node_id}" for node in nodes]
-        builder = GraphBuilder()
-        for sentences in extract_checked(self._spacy_extractor, texts, labels):
-            builder.add(normalize_mentions(sentences))
-        graph = builder.finish()
+        found = extract_checked(self._spacy_extractor, texts, labels)
+        graph = build_graph(normalize_mentions(sentences) for sentences in found)
         mentions = graph.postings.tocsc()
         for column, node in enumerate(nodes):
             entries = slice(mentions.indptr[column], mentions.indptr[column + 1])

@@ -8,6 +8,7 @@ differently in different batches.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,7 @@ from e2graphrag_integrations.entities.extractor_choice import used_entries
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.snapshot.files import load_or_build_snapshot
 from e2graphrag_integrations.store.records import (
+    ATTACHED,
     StoredNode,
     canonical_json,
     decode_sentences,
@@ -30,7 +32,7 @@ def export_lines(store: Store) -> list[str]:
     """Return the index as JSON lines: manifest, tags, documents, nodes, edits and edges."""
     with store.read_transaction():
         snapshot = load_or_build_snapshot(store)
-        manifest = used_entries(store.manifest(), {*snapshot.languages})
+        manifest = exported_manifest(store, snapshot.languages)
         lines = [canonical_json({"manifest": manifest})]
         if snapshot.tag_set.tags:
             tags = [asdict(tag) for tag in snapshot.tag_set.tags]
@@ -48,6 +50,17 @@ def export_lines(store: Store) -> list[str]:
             edge = {"edge": [graph.names[a], graph.names[b]], "weight": float(weight)}
             lines.append(canonical_json(edge))
     return lines
+
+
+def exported_manifest(store: Store, languages: Iterable[str]) -> dict[str, str]:
+    """Return the entries of the manifest that concern what is exported.
+
+    Args:
+        store: The index.
+        languages: The languages of all documents.
+    """
+    used = used_entries(store.manifest(), {*languages})
+    return {key: value for key, value in used.items() if key != ATTACHED}
 
 
 def document_record(document: SourceDocument) -> dict[str, Any]:

@@ -26,14 +26,18 @@ from e2graphrag_integrations._utils.new_path import new_path
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
 from e2graphrag_integrations._utils.validation import check_int, check_name
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.entities.extractor_choice import used_entries
 from e2graphrag_integrations.errors import (
     CorruptStoreError,
     IndexingError,
     InvalidInputError,
     StoreError,
 )
-from e2graphrag_integrations.portability.canonical import document_record, edit_record, node_record
+from e2graphrag_integrations.portability.canonical import (
+    document_record,
+    edit_record,
+    exported_manifest,
+    node_record,
+)
 from e2graphrag_integrations.portability.copying import copy_store, new_index
 from e2graphrag_integrations.portability.graph_formats import FILE_FORMATS
 from e2graphrag_integrations.portability.verify import verify_store
@@ -131,7 +135,7 @@ def _lines(
 ) -> Iterator[str]:
     tag_set = store.tag_set()
     tags = {} if tag_set is None else {"tags": tag_set.to_json()}
-    manifest = used_entries(store.manifest(), {header.language for header in headers})
+    manifest = exported_manifest(store, (header.language for header in headers))
     yield canonical_json({"e2graphrag": FORMAT, "manifest": manifest, **tags})
     for header in headers:
         yield canonical_json(document_record(store.document(header.id)))
@@ -179,7 +183,9 @@ def import_folder(folder: str | Path, path: str | Path, *, lock_timeout: float =
         StoreError: If the file cannot be written.
     """
     source, target = Path(folder), str(path)
-    if target == MEMORY or index_exists(target):
+    if target == MEMORY:
+        raise InvalidInputError("an export cannot be imported into memory: pass a file or a URL")
+    if index_exists(target):
         raise InvalidInputError(f"{shown_path(target)} already exists: choose a new file")
     in_database = is_postgres_url(target)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -448,8 +449,21 @@ class PropertyGraph:
         for key, value in merged.items():
             scalar = _scalar(value)
             if key != records.id_key and scalar is not None:
-                flat[METADATA_PREFIX + _NOT_IN_NAMES.sub("_", key)] = scalar
+                flat[self._property_names[key]] = scalar
         return flat
+
+    @lazy
+    def _property_names(self) -> Mapping[str, str]:
+        """The name of the property of each metadata key; distinct keys have distinct ones."""
+        keys = {key for record in self._snapshot.records.values for key in record}
+        plain = {key: METADATA_PREFIX + _NOT_IN_NAMES.sub("_", key) for key in keys}
+        counts = Counter(plain.values())
+        return {
+            key: name
+            if counts[name] == 1 or name == METADATA_PREFIX + key
+            else f"{name}_{_digest(key)}"
+            for key, name in plain.items()
+        }
 
 
 def _scalar(value: object) -> Value | None:
@@ -471,5 +485,8 @@ def _portable_id(id_: str) -> str:
     """Return an id without special characters; distinct ids remain distinct."""
     if not _NOT_PORTABLE.search(id_):
         return id_
-    digest = hashlib.sha256(id_.encode(errors="surrogatepass")).hexdigest()[:12]
-    return f"{_NOT_PORTABLE.sub(chr(0xFFFD), id_)}#{digest}"
+    return f"{_NOT_PORTABLE.sub(chr(0xFFFD), id_)}#{_digest(id_)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]

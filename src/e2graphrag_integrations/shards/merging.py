@@ -14,6 +14,7 @@ from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.subset import SnapshotSubsets
+from e2graphrag_integrations.store.records import ATTACHED
 
 
 class ShardRows:
@@ -150,7 +151,7 @@ def merged_manifest(parts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """
     merged: dict[str, str] = {}
     for name, one in parts.items():
-        if "enriched" in one:
+        if ATTACHED in one:
             raise SettingsMismatchError(
                 f"{name} is enriched, which an index in shards cannot search: call "
                 "remove_enrichment() of the shard, or use an index in one file or schema"

@@ -113,7 +113,7 @@ class IndexState:
             return "Ask again when it has finished."
         ways = [f"`{command}`"] if self.resumable else []
         if self.stored:
-            ways.append("build() of the LangChain index that stored them")
+            ways.append("build() of the LangChain or LlamaIndex index that stored them")
         what = "it" if self.unfinished == 1 else "them"
         return f"Run {' and '.join(ways)} to index {what}." if ways else "Ask again later."
 

@@ -14,6 +14,9 @@ from e2graphrag_integrations.errors import StoreError
 from e2graphrag_integrations.types import Mention as _Mention
 from e2graphrag_integrations.types import Node, Segment, Sentences, SourceDocument, Span
 
+ATTACHED = "enriched"
+"""Manifest key of an index in which a `ChunkStage` has attached contents to chunks."""
+
 
 class LeaseLostError(StoreError):
     """Raised when a worker writes a document that it no longer holds; nothing is written."""

@@ -577,16 +577,6 @@ class Store:
                 _, value = checked_row(row, self.path, f"{name} in the manifest")
                 put_manifest(db, name, canonical_json(dict(change(json.loads(value)))))
 
-    def count_nodes(self) -> int:
-        """Return the number of nodes of all documents."""
-        [(count,)] = self.read("SELECT count(*) FROM nodes")
-        return int(count)
-
-    def count_chunks(self) -> int:
-        """Return the number of chunks of all documents."""
-        [(count,)] = self.read("SELECT count(*) FROM nodes WHERE level = 0")
-        return int(count)
-
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Delete cached content that no node references.
 

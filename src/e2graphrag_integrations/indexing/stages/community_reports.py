@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -126,7 +126,7 @@ class ReportWriter:
             StoppedError: If `stopping` was set.
         """
         if not self.uses_llm:
-            return [self._build(source, self._uncached) for source in sources]
+            return [self._write(source) for source in sources]
         cost = self.estimate(sources)
         check_calls(cost, models_of(self.summaries), max_llm_calls, "reports")
         announce_llm_calls(cost, models_of(self.summaries), what="community reports")
@@ -136,7 +136,7 @@ class ReportWriter:
             if stopping.is_set():
                 raise WorkStopped
             with on_error(lambda _: stopping.set()):
-                return self._build(source, self._cached, stopping)
+                return self._write(source, stopping)
 
         with ContextThreads(concurrency, "e2graphrag-reports") as threads:
             futures = [threads.submit(write, source) for source in sources]
@@ -151,32 +151,11 @@ class ReportWriter:
     def _key(self, source: ReportSource) -> bytes:
         return self.summaries.key(source.texts, _TREE_LEVEL)
 
-    def _cached(self, source: ReportSource) -> SummaryBuilder:
-        return replace(self.summaries, store=ReportCache(self.store, source.node_ids))
-
-    def _uncached(self, source: ReportSource) -> SummaryBuilder:
-        del source
-        return replace(self.summaries, store=_NoCache())
-
-    def _build(
-        self,
-        source: ReportSource,
-        builder: Callable[[ReportSource], SummaryBuilder],
-        stopping: threading.Event | None = None,
-    ) -> str:
+    def _write(self, source: ReportSource, stopping: threading.Event | None = None) -> str:
         what = f"the report of a community of level {self.level} failed"
         hint = "finished reports are kept: fix the cause and call again"
         with wrap_errors(SummaryError, what, hint, self.summaries.summarizer):
-            return builder(source).build(source.texts, _TREE_LEVEL, stopping)
-
-
-class _NoCache:
-    """A `ContentCache` that keeps nothing."""
-
-    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return nothing."""
-        del keys
-        return {}
-
-    def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
-        """Keep nothing."""
+            if not self.uses_llm:
+                return self.summaries.create(source.texts, _TREE_LEVEL)
+            cache = ReportCache(self.store, source.node_ids)
+            return replace(self.summaries, store=cache).build(source.texts, _TREE_LEVEL, stopping)

@@ -145,8 +145,8 @@ class StateView:
     Attributes:
         indexed: Number of documents that can be searched.
         pending, processing, failed: Number of documents in each other state.
-        stored: How many of the pending documents only `build()` of the LangChain index that stored
-            them can index.
+        stored: How many of the pending documents only `build()` of the LangChain or LlamaIndex
+            index that stored them can index.
         resumable: How many documents the button indexes, or the command.
         writer: The other process that is writing to the index, and since when; empty if none is.
         since: Since when this server has been indexing; empty if it is not.

@@ -240,7 +240,7 @@ export const ENGLISH = Object.freeze({
   "state.press": "Press “{action}”.",
   "state.action": { one: "Index {count} document", other: "Index {count} documents" },
   "state.run": { one: "Run {ways} to index it.", other: "Run {ways} to index them." },
-  "state.build": "build() of the LangChain index that stored them",
+  "state.build": "build() of the LangChain or LlamaIndex index that stored them",
   "state.later": "Ask again later.",
   "state.blocked": "Documents can be added and deleted again when it has finished.",
   "state.blocked_deletion": "Documents can be deleted again when it has finished.",

@@ -240,7 +240,7 @@ export const CHINESE = Object.freeze({
   "state.press": "请点击“{action}”。",
   "state.action": "索引 {count} 个文档",
   "state.run": "请运行 {ways} 完成索引。",
-  "state.build": "写入这些文档的 LangChain 索引的 build()",
+  "state.build": "写入这些文档的 LangChain 或 LlamaIndex 索引的 build()",
   "state.later": "请稍后重新提问。",
   "state.blocked": "完成后才能再次添加或删除文档。",
   "state.blocked_deletion": "完成后才能再次删除文档。",
