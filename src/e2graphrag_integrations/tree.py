@@ -204,15 +204,6 @@ def _node_id(*parts: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, "".join(f"{len(part)}:{part}" for part in parts)))
 
 
-def with_child_ids(nodes: Sequence[Node]) -> list[Node]:
-    """Return copies of the nodes with `child_ids` derived from their `parent_id` fields."""
-    children: dict[str, list[str]] = {}
-    for node in nodes:
-        if node.parent_id is not None:
-            children.setdefault(node.parent_id, []).append(node.id)
-    return [replace(node, child_ids=tuple(children.get(node.id, ()))) for node in nodes]
-
-
 def without_overlap(children: Sequence[Node]) -> list[str]:
     """Return the texts of consecutive nodes, without the part that overlaps the previous node.
 

@@ -60,6 +60,10 @@ def test_queries_use_tags_and_boosts(tickets, call):
     [
         ((["query"], QUESTION, "--boost-tag", "card"), "must be NAME=WEIGHT"),
         ((["query"], QUESTION, "--boost-tag", "card=nan"), "nan must be a number"),
+        (
+            (["query"], QUESTION, "--boost-tag", "card=2", "--boost-tag", "card=3"),
+            "'card' is given twice",
+        ),
         ((["query"], QUESTION, "--boost-tag", "sea=2"), "unknown tag 'sea'"),
         ((["query"], QUESTION, "--tag", "sea"), "unknown tag 'sea'"),
         (
@@ -68,6 +72,7 @@ def test_queries_use_tags_and_boosts(tickets, call):
         ),
         ((["query"], QUESTION, "--boost-half-life-days", "0"), "--boost-half-life-days 0"),
         ((TAG, "card", "Card"), "'card' and 'Card'"),
+        ((TAG, "card", "card"), "'card' and 'card'"),
         ((TAG, "card", "--clear"), "--clear removes all tags"),
         ((TAG, "--file", "missing.json"), "missing.json cannot be read"),
     ],

@@ -94,6 +94,7 @@ def test_query_returns_only_matching_documents(book_index, call, conditions, cod
             "--where year: write all operators in one condition",
             id="value_and_operator",
         ),
+        pytest.param(['year={"$gte": 1890'], "is not valid JSON", id="unfinished_operator"),
         pytest.param(['{"$or": {"a": 1}}'], "where['$or']", id="or_without_list"),
     ],
 )

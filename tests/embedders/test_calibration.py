@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from e2graphrag_integrations import (
@@ -59,6 +61,15 @@ def test_numbers_of_a_calibration_are_checked(options):
 def test_a_calibration_is_a_function(strategy):
     with pytest.raises(InvalidInputError, match=r"relevance_calibration=0.5 must be a function"):
         strategy(relevance_calibration=0.5)
+
+
+@pytest.mark.parametrize("strategy", [HybridStrategy, PaperStrategy])
+@pytest.mark.parametrize("calibration", [lambda _: 1 / 0, lambda _: "high", lambda _: math.nan])
+def test_a_calibration_that_fails_raises_a_typed_error(open_index, story, strategy, calibration):
+    rag = open_index(strategy=strategy(relevance_calibration=calibration))
+    rag.add(story)
+    with pytest.raises(InvalidInputError, match=r"relevance_calibration (failed|returned nan) for"):
+        rag.retrieve("Who sold the map?", mode="global")
 
 
 @pytest.mark.parametrize("fingerprint", [None, "hashing:1:256:None", "probe:AAAA"])

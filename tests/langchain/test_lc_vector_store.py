@@ -14,7 +14,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from e2graphrag_integrations import HashingEmbedder
+from e2graphrag_integrations import HashingEmbedder, HybridStrategy
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain import E2GraphRAGIndex
 from e2graphrag_integrations.options import grouped
@@ -45,6 +45,8 @@ def test_a_search_by_vector_returns_the_nearest_texts(store):
     assert asyncio.run(store.asimilarity_search_by_vector(vector, k=2)) == found
     only = store.similarity_search_by_vector(vector, k=3, filter={"e2_doc_id": "t2"})
     assert contents(only) == [TEXTS[2]]
+    with pytest.raises(InvalidInputError, match="has no strategy"):
+        store.similarity_search_by_vector(vector, strategy=HybridStrategy())
 
 
 def test_vectors_of_one_byte_find_the_same_texts(lc_index_of):

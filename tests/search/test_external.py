@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from e2graphrag_integrations.errors import CorruptStoreError
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.external import UnavailableSearch, VectorStoreSearch
+from e2graphrag_integrations.search.external import VectorStoreSearch
 from strategies import quick
 
 VECTOR = np.ones(1, dtype=np.float32)
@@ -166,14 +166,6 @@ def test_store_is_not_queried_if_nothing_can_match():
     assert search_windows(search, 0) == search_windows(search, 3, "0") == []
     assert search_windows(search_of(store, []), 3) == []
     assert store.queries == []
-
-
-def test_unavailable_search_raises_its_error():
-    unavailable = UnavailableSearch(CorruptStoreError("lost"), np.asarray([0, 1]))
-    assert unavailable.window_nodes.tolist() == [0, 1]
-    for method in (unavailable.search, unavailable.search_windows):
-        with pytest.raises(CorruptStoreError, match="lost"):
-            method(VECTOR, 1)
 
 
 @st.composite

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -38,6 +38,21 @@ class OpenSpan(Protocol):
     def set(self, attributes: Attributes) -> None:
         """Add attributes."""
         ...
+
+
+@dataclass(frozen=True)
+class CollectedSpan:
+    """A span of a framework, which takes all attributes when it ends.
+
+    Attributes:
+        values: The attributes by name.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        self.values.update(attributes)
 
 
 @dataclass(frozen=True)

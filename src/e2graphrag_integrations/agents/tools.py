@@ -193,7 +193,7 @@ class IndexTools:
 
     def _filter(
         self, document_ids: Sequence[str] | None, where: Mapping[str, Any] | None
-    ) -> dict[str, Any] | None:
+    ) -> Mapping[str, Any] | None:
         parts: list[Mapping[str, Any]] = [] if where is None else [where]
         if document_ids:
             ids = list(document_ids)
@@ -201,7 +201,7 @@ class IndexTools:
                 lambda snapshot, _: [document_row(snapshot, id_) for id_ in ids]
             )
             parts.append({"document_id": {"$in": ids}})
-        return {"$and": parts} if parts else None
+        return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)
 
     def _hits(self, question: str, filters: SearchFilters) -> Iterator[Hit]:
         """Yield passages, best first, each text once.

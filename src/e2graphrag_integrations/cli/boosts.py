@@ -15,17 +15,20 @@ def parse_weights(option: str, given: Sequence[str]) -> dict[str, float]:
     """Parse weights such as `billing=2`; the last "=" separates a name from its weight.
 
     Raises:
-        InvalidInputError: If one has another form.
+        InvalidInputError: If one has another form, or a name is given twice.
     """
-    weights = {}
+    weights: dict[str, float] = {}
     for text in given:
         name, separator, number = text.rpartition("=")
         try:
-            weights[name] = float(number)
+            weight = float(number)
         except ValueError:
             separator = ""
         if not separator or not name:
             raise InvalidInputError(f"{option} {text!r} must be NAME=WEIGHT, such as billing=2")
+        if name in weights:
+            raise InvalidInputError(f"{option} {text!r}: {name!r} is given twice")
+        weights[name] = weight
     return weights
 
 

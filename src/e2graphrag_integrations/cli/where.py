@@ -14,7 +14,8 @@ def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
 
     Args:
         conditions: Each is `KEY=VALUE` or a JSON object, `{...}`. A value that is valid JSON is
-            parsed; any other value is a string. A repeated key matches any of its values.
+            parsed, and one that begins with "{" must be; any other value is a string. A repeated
+            key matches any of its values.
 
     Returns:
         The filter, or None if there are no conditions.
@@ -32,7 +33,8 @@ def parse_where(conditions: Sequence[str]) -> dict[str, Any] | None:
         key, separator, text = condition.partition("=")
         if not separator or not key:
             raise InvalidInputError(f"--where {condition!r} must be KEY=VALUE or a JSON object")
-        values.setdefault(key, []).append(parse_value(f"--where {key}", text))
+        parse = parse_object if text.startswith("{") else parse_value
+        values.setdefault(key, []).append(parse(f"--where {key}", text))
     if values:
         filters.append({key: _match_any(key, options) for key, options in values.items()})
     return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import short_repr, wrap_errors
 from e2graphrag_integrations.embedders.fingerprints import same_embedder
 from e2graphrag_integrations.errors import InvalidInputError
 
@@ -81,6 +81,24 @@ def calibration_of(fingerprint: str | None) -> Calibration:
         if any(same_embedder(fingerprint, one) for one in known["fingerprints"]):
             return RelevanceCalibration(known["slope"], known["intercept"])
     return clipped_cosine
+
+
+def checked(calibration: Calibration) -> Calibration:
+    """Return a calibration whose errors and invalid values are typed errors.
+
+    One of this module is returned unchanged.
+    """
+    if calibration is clipped_cosine or isinstance(calibration, RelevanceCalibration):
+        return calibration
+
+    def relevance(cosine: float) -> float:
+        with wrap_errors(InvalidInputError, f"relevance_calibration failed for {cosine}"):
+            value = float(calibration(cosine))
+        if math.isnan(value):
+            raise InvalidInputError(f"relevance_calibration returned {value} for {cosine}")
+        return value
+
+    return relevance
 
 
 def check_calibration(calibration: object) -> None:

@@ -96,10 +96,7 @@ class ScopedReader(IndexReader):
             InvalidInputError: If `where` is empty or invalid, or if `statistics` is invalid or
                 wider than those of this scope.
         """
-        return self.narrowed(Scope.of(where, statistics, within=self._scope))
-
-    def narrowed(self, scope: Scope) -> ScopedReader:
-        """Return a reader of a scope; for integrations."""
+        scope = Scope.of(where, statistics, within=self._scope)
         return ScopedReader(self._index, self._session, self._strategy, scope)
 
     @property

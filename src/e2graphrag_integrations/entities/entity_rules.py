@@ -87,8 +87,11 @@ class EntityRules:
 
         Raises:
             UnreadableFileError: If the file cannot be read, or a line is not JSON.
-            InvalidInputError: If a rule is invalid; the message names its line.
+            InvalidInputError: If the path is none, or a rule is invalid; the message names its
+                line.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidInputError(f"path={short_repr(path)} must name a file of rules")
         name = os.fspath(path)
         try:
             text = Path(path).read_text(encoding="utf-8-sig")

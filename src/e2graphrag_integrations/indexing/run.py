@@ -38,18 +38,22 @@ from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
 
-class StageTimer:
-    """Measures the time of each stage and reports progress to a listener. Thread-safe.
+def check_listener(progress: object) -> None:
+    """Check an argument `progress`.
 
     Raises:
-        InvalidInputError: If the listener is not callable.
+        InvalidInputError: If it is neither None nor a function.
     """
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(
+            f"progress={short_repr(progress)} must be a function that accepts a Progress"
+        )
+
+
+class StageTimer:
+    """Measures the time of each stage and reports progress to a listener. Thread-safe."""
 
     def __init__(self, listener: ProgressListener | None) -> None:
-        if listener is not None and not callable(listener):
-            raise InvalidInputError(
-                f"progress={short_repr(listener)} must be a function that accepts a Progress"
-            )
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._listener = listener
         self._done: defaultdict[Stage, float] = defaultdict(float)
@@ -226,6 +230,9 @@ class IndexingRun:
             fingerprint.
         engine: Provides the runner of the stages.
         claims: Decides whether this process creates a content, and when it may call an LLM.
+
+    Raises:
+        InvalidInputError: If `progress` is not a function.
     """
 
     runner: AwaitableRunner | None = None
@@ -237,6 +244,9 @@ class IndexingRun:
     summarizer: Summarizer | None = None
     engine: IndexingEngine = field(default_factory=LocalEngine)
     claims: ContentClaims = field(default_factory=OnlyProcess)
+
+    def __post_init__(self) -> None:
+        check_listener(self.progress)
 
 
 class FailurePolicy:

@@ -35,6 +35,7 @@ from e2graphrag_integrations.indexing.run import (
     StageTimer,
     StopSignal,
     WorkStopped,
+    check_listener,
 )
 from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder, SummaryUsage
@@ -75,6 +76,9 @@ class WorkOptions:
         patience: Seconds to wait for a server that cannot be reached.
         progress: Receives the events of each group of documents.
         runner: Runs the coroutines of an async summarizer.
+
+    Raises:
+        InvalidInputError: If `progress` is not a function.
     """
 
     forever: bool
@@ -83,6 +87,9 @@ class WorkOptions:
     patience: float
     progress: ProgressListener | None = None
     runner: AwaitableRunner | None = None
+
+    def __post_init__(self) -> None:
+        check_listener(self.progress)
 
 
 class Worker:

@@ -5,30 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import CallbackManager
 from langchain_core.tracers.base import BaseTracer
 
-from e2graphrag_integrations._utils.tracing import Attributes
-
-
-@dataclass(frozen=True)
-class RunAttributes:
-    """The attributes of a run, which are its outputs.
-
-    Attributes:
-        values: The attributes by name.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def set(self, attributes: Attributes) -> None:
-        """Add attributes."""
-        self.values.update(attributes)
-
+from e2graphrag_integrations._utils.tracing import Attributes, CollectedSpan
 
 _PARENT: ContextVar[UUID | None] = ContextVar("e2graphrag_parent_run", default=None)
 
@@ -46,9 +30,9 @@ class RunSpans:
     run_id: UUID
 
     @contextmanager
-    def span(self, name: str, attributes: Attributes) -> Iterator[RunAttributes]:
+    def span(self, name: str, attributes: Attributes) -> Iterator[CollectedSpan]:
         """Open a run with the name of the span; its inputs are the attributes."""
-        found = RunAttributes(dict(attributes))
+        found = CollectedSpan(dict(attributes))
         parent = _PARENT.get() or self.run_id
         manager = CallbackManager(list(self.tracers), parent_run_id=parent)
         run = manager.on_chain_start(None, dict(attributes), name=name)

@@ -13,6 +13,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from e2graphrag_integrations._utils.validation import check_fraction, check_int
+from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.langchain.options import DiversityOptions, SearchOptions, SearchType
 from e2graphrag_integrations.langchain.retriever import (
     E2GraphRAGRetriever,
@@ -216,9 +217,12 @@ class VectorMethods(VectorStore):
             **options: `filter` and other fields of the retriever, except `strategy`.
 
         Raises:
-            InvalidInputError: If the vector has another dimension, or an option is invalid.
+            InvalidInputError: If the vector has another dimension, or an option is invalid or is
+                `strategy`.
         """
         k = check_int("k", k)
+        if "strategy" in options:
+            raise InvalidInputError("a search by vector has no strategy: leave it out")
         retriever = self.as_retriever(k=k, strategy=VectorStrategy(embedding), **options)
         return to_documents(retriever.search(_BY_VECTOR), include_scores=False)
 

@@ -6,29 +6,14 @@ import inspect
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
-from e2graphrag_integrations._utils.tracing import Attributes
-
-
-@dataclass(frozen=True)
-class SpanAttributes:
-    """The attributes of a span, which handlers find as its result.
-
-    Attributes:
-        values: The attributes by name.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def set(self, attributes: Attributes) -> None:
-        """Add attributes."""
-        self.values.update(attributes)
+from e2graphrag_integrations._utils.tracing import Attributes, CollectedSpan
 
 
 def _no_arguments() -> None:
@@ -46,9 +31,9 @@ class LlamaSpans:
     dispatcher: Any
 
     @contextmanager
-    def span(self, name: str, attributes: Attributes) -> Iterator[SpanAttributes]:
+    def span(self, name: str, attributes: Attributes) -> Iterator[CollectedSpan]:
         """Open a span, whose id is its name and a random suffix, below the active one."""
-        found = SpanAttributes(dict(attributes))
+        found = CollectedSpan(dict(attributes))
         id_ = f"{name}-{uuid.uuid4()}"
         arguments = inspect.signature(_no_arguments).bind()
         common: dict[str, Any] = {"id_": id_, "bound_args": arguments, "instance": None}

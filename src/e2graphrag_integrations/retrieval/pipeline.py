@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from e2graphrag_integrations._utils.tracing import Tracer, current_tracer, with_prefix
 from e2graphrag_integrations.components import Components
-from e2graphrag_integrations.embedders.calibration import Calibration
+from e2graphrag_integrations.embedders.calibration import Calibration, checked
 from e2graphrag_integrations.retrieval.candidate_stages import (
     EXTRA_PER_DUPLICATE,
     boost,
@@ -95,7 +95,7 @@ def retrieve(
     components.revalidate(snapshot.made_with)
     reader = NodeReader(snapshot, source, {})
     own: Calibration | None = getattr(strategy, "relevance_calibration", None)
-    calibration = components.calibration if own is None else own
+    calibration = components.calibration if own is None else checked(own)
     query = replace(asked, calibration=calibration, texts=reader.texts_of)
     nothing = Trace(asked.question, "", asked.mode)
     draft = Draft(query, strategy, components, reader, Duplicates(reader), nothing)

@@ -113,11 +113,12 @@ class IndexReader(abc.ABC):
                 fewer than `k` nodes. `global` ignores entities.
             strategy: Strategy for this query; None means the index's default strategy.
             where: Metadata filter, applied before ranking: equality, `$in`, ranges, `$and`, `$or`
-                and `$not` (see `filters.compile_where`), or a function of the metadata. The key
-                `document_id` filters by document.
+                and `$not` (see `filters.where.compile_where`), or a function of the metadata. The
+                key `document_id` filters by document.
             token_budget: Maximum tokens in `result.context()`, which is filled with the best parts
                 of at least 50 nodes. With `k`, the parts belong to at most `k` nodes.
-            expand: `children` or `leaves` replaces each summary with the nodes under it.
+            expand: `children` or `leaves` replaces each summary with the nodes under it that pass
+                `where`, or with all of them if `where` chooses summaries.
             fill: Whether to fill the result up to `k` nodes with those nearest by cosine.
             boost: Preferred tags, documents, dates or values, as `Boosts` or a mapping with its
                 fields. It changes the order, and never lets a node through that `where` excludes.
@@ -152,8 +153,8 @@ class IndexReader(abc.ABC):
             node_filter,
             token_budget,
             expand,
-            bool(fill),
-            paths=bool(paths),
+            fill,
+            paths=paths,
             min_relevance=min_relevance,
             max_nodes=k,
         )

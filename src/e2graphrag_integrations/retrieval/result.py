@@ -146,7 +146,7 @@ class RetrievalResult:
 
     @property
     def route(self) -> Route:
-        """The side that found the first result: `local` (entities) or `global`; see `Trace`."""
+        """What the question is about: something particular (`local`) or a text (`global`)."""
         return self.trace.route
 
     @property

@@ -111,7 +111,7 @@ def _selected(draft: Draft) -> Draft:
     query, duplicates, snapshot = draft.query, draft.duplicates, draft.snapshot
     candidates, trace = draft.candidates, draft.trace
     if not draft.has_windows:
-        candidates = expand(candidates, snapshot, query.expand)
+        candidates = expand(candidates, query, snapshot)
     if duplicates.repeats:
         candidates = [one for one in candidates if one.row not in duplicates.repeats]
     # Summaries in a mixture, and nodes below a summary, have not been compared with the floor.

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.validation import check_fraction, check_int, short_repr
+from e2graphrag_integrations._utils.validation import (
+    check_bool,
+    check_fraction,
+    check_int,
+    short_repr,
+)
 from e2graphrag_integrations.embedders.calibration import Calibration, clipped_cosine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import FloatArray, Reranker
@@ -58,7 +63,7 @@ class Query:
 
     Attributes:
         question: The question in words, at most 32,000 characters.
-        k: Number of nodes to rank. Under a token budget, `analyze` raises it to at least 50, and
+        k: Number of nodes to rank. Under a token budget, the pipeline raises it to at least 50, and
             the budget and `max_nodes` make the final cut.
         mode: `auto`, or the side to use: `local` (entities) or `global` (no entities).
         where: Metadata filter.
@@ -133,9 +138,11 @@ class Query:
         if self.min_relevance is not None:
             floor = check_fraction("min_relevance", self.min_relevance)
             object.__setattr__(self, "min_relevance", floor)
+        check_bool("fill", self.fill)
+        check_bool("paths", self.paths)
         options = (("mode", self.mode, MODES), ("expand", self.expand, EXPANSIONS))
         for name, value, choices in options:
-            if value not in choices:
+            if not isinstance(value, str) or value not in choices:
                 raise InvalidInputError(
                     f"{name}={short_repr(value)} must be one of {', '.join(choices)}"
                 )

@@ -32,32 +32,6 @@ StoreRead = Callable[[Sequence[str]], FloatArray | None]
 """Takes vector ids and returns their vectors, or None if the store cannot return vectors."""
 
 
-class UnavailableSearch(NodeSearch):
-    """A placeholder for lost vectors; every search raises an error.
-
-    Args:
-        error: The error to raise.
-        window_nodes: The node of each window, shape (windows,).
-    """
-
-    def __init__(self, error: CorruptStoreError, window_nodes: NDArray[np.int64]) -> None:
-        self._error = error
-        self.window_nodes = window_nodes
-
-    def search_windows(
-        self,
-        query: FloatArray,  # noqa: ARG002 - required by NodeSearch
-        count: int,  # noqa: ARG002 - required by NodeSearch
-        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002 - required by NodeSearch
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Raise the error.
-
-        Raises:
-            CorruptStoreError: Always.
-        """
-        raise self._error
-
-
 class VectorStoreSearch(NodeSearch):
     """Searches windows in an external vector store.
 

@@ -199,11 +199,12 @@ def as_tags(given: Any) -> tuple[Tag, ...]:
         )
     seen: dict[str, str] = {}
     for tag in tags:
-        other = seen.setdefault(tag.name.casefold(), tag.name)
-        if other is not tag.name:
+        other = seen.get(tag.name.casefold())
+        if other is not None:
             raise InvalidInputError(
                 f"tags contains {other!r} and {tag.name!r}: give each tag one name"
             )
+        seen[tag.name.casefold()] = tag.name
     return tuple(tags)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from e2graphrag_integrations import (
@@ -10,6 +12,7 @@ from e2graphrag_integrations import (
     HybridStrategy,
     PaperStrategy,
     SourceDocument,
+    TreeTraversalStrategy,
 )
 from fakes import STORY, CountingLLM, numbered
 
@@ -67,6 +70,26 @@ def test_expand_children_of_two_levels_returns_no_duplicates(tall):
     assert (
         len(ids) == len(set(ids)) == 36
     )  # 30 chunks and 6 summaries; the 2 at the top are replaced
+
+
+PAGE = {"page": 2}
+
+
+@pytest.mark.parametrize("expand", ["children", "leaves"])
+@pytest.mark.parametrize("strategy", [HybridStrategy(), PaperStrategy(), TreeTraversalStrategy()])
+def test_nodes_below_a_summary_pass_the_filter_too(open_index, expand, strategy):
+    pages = [f"Anna saw Bert in port number {page}. " * 6 for page in (1, 2, 3)]
+    ends = [0, *itertools.accumulate(map(len, pages))]
+    spans = [(a, b, {"page": n}) for n, (a, b) in enumerate(itertools.pairwise(ends), 1)]
+    rag = open_index(strategy=strategy, chunk_size=10, chunk_overlap=0, group_size=3)
+    rag.add(SourceDocument("a", "".join(pages), segments=spans))
+    for fill in (False, True):
+        found = rag.retrieve("Anna in port?", k=30, where=PAGE, expand=expand, fill=fill).nodes
+        assert found
+        for node in found:
+            assert PAGE in [segment.metadata for segment in node.segments]
+    summaries = rag.retrieve("Anna in port?", where={"e2_kind": "summary"}, expand=expand).nodes
+    assert {node.level for node in summaries} == {0} if expand == "leaves" else {0, 1}
 
 
 def test_k_counts_nodes_after_expansion(twelve):

@@ -90,6 +90,9 @@ def test_a_session_of_the_page_needs_a_token_once(rag, serve):
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     assert READER not in cookie
     assert client.get("/info").json()["read_only"]
+    of_a_proxy = {"Authorization": "Basic YW5uYTpzZWNyZXQ="}
+    assert client.get("/info", headers=of_a_proxy).status_code == 200
+    assert client.get("/info", headers=bearer("wrong")).status_code == 401
     assert client.delete("/documents/story").status_code == 403
     secure = client.post(
         "/session",

@@ -16,7 +16,7 @@ from e2graphrag_integrations.cli.output.entities import (
     print_entity,
     print_homonyms,
 )
-from e2graphrag_integrations.cli.output.indexing import print_estimate, print_reindexed
+from e2graphrag_integrations.cli.output.indexing import print_estimate, print_renewed
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_line
 from e2graphrag_integrations.cli.where import parse_where
@@ -245,4 +245,5 @@ def reindex(
         progress_bar() as progress,
     ):
         report = rag.reindex(progress=progress)
-    print_reindexed(report, shown_path(index), profile=profile, as_json=json)
+    what = f"extracted again; {report.entities} entities, {report.edges} edges"
+    print_renewed(report, shown_path(index), what, profile=profile, as_json=json)

@@ -17,7 +17,7 @@ from e2graphrag_integrations.cli.output.indexes import (
 from e2graphrag_integrations.cli.output.indexing import (
     print_enriched,
     print_estimate,
-    print_reembedded,
+    print_renewed,
 )
 from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
@@ -129,7 +129,8 @@ def reembed(
             return
         with stop_signals.stopped_by_signals(rag.stop), progress_bar() as progress:
             report = rag.reembed(embedder, progress=progress)
-    print_reembedded(report, shown_path(index), profile=profile, as_json=json)
+    what = f"and {report.summaries} summaries embedded again"
+    print_renewed(report, shown_path(index), what, profile=profile, as_json=json)
 
 
 @command

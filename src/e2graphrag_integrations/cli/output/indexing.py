@@ -139,18 +139,23 @@ def _print_size(size: int | None) -> None:
         print_line(f"file: {size / 1e6:.2f} MB")
 
 
-def print_reembedded(
-    report: reports.IndexReport, path: str, *, profile: bool, as_json: bool
+def print_renewed(
+    report: reports.IndexReport, path: str, what: str, *, profile: bool, as_json: bool
 ) -> None:
-    """Print the result of embedding an index again."""
+    """Print the result of extracting or embedding an index again.
+
+    Args:
+        report: The result.
+        path: The index.
+        what: What the documents have, and was done again.
+        profile: Whether to print the time of each stage.
+        as_json: Whether to print JSON.
+    """
     if as_json:
         print_json({**report.to_dict(), "file": path})
         return
     if report.documents:
-        print_line(
-            f"{path}: {report.documents} document(s) with {report.chunks} chunks and "
-            f"{report.summaries} summaries embedded again"
-        )
+        print_line(f"{path}: {report.documents} document(s) with {report.chunks} chunks {what}")
     else:
         print_line(f"{path}: nothing to do, {len(report.skipped)} document(s) are current")
     if profile:
@@ -168,21 +173,3 @@ def print_enriched(report: reports.IndexReport, path: str, *, as_json: bool) -> 
         f"{path}: {report.chunks} chunks enriched, {report.llm_calls} LLM calls, "
         f"{report.tokens} tokens"
     )
-
-
-def print_reindexed(
-    report: reports.IndexReport, path: str, *, profile: bool, as_json: bool
-) -> None:
-    """Print the result of extracting an index again."""
-    if as_json:
-        print_json({**report.to_dict(), "file": path})
-        return
-    if report.documents:
-        print_line(
-            f"{path}: {report.documents} document(s) with {report.chunks} chunks extracted again; "
-            f"{report.entities} entities, {report.edges} edges"
-        )
-    else:
-        print_line(f"{path}: nothing to do, {len(report.skipped)} document(s) are current")
-    if profile:
-        print_profile(report.seconds)

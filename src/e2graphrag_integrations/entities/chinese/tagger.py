@@ -20,9 +20,6 @@ from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 
 FloatArray = NDArray[np.float32]
 
-LABELS = ("PER", "ORG", "LOC")
-"""The types of names that the tagger finds."""
-
 _BATCH = 4096
 """Maximum number of characters in a batch, which bounds the memory; a longer sentence is one."""
 

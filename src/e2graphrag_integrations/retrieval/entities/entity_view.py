@@ -32,13 +32,13 @@ from e2graphrag_integrations.retrieval.entities.entity_editing import (
     names_meant,
     suggestion,
 )
+from e2graphrag_integrations.retrieval.entities.sentence_text import sentence_span
 from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.strategy import NodeFilter
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.broken_words import on_one_line
 from e2graphrag_integrations.text.letters import simplified
 from e2graphrag_integrations.text.sentences import sentence_spans
-from e2graphrag_integrations.types import Span
 
 TypesArgument = str | Iterable[str]
 """A type of entities, or several."""
@@ -474,9 +474,7 @@ def _mentions_in(
         for mention in (m for s in split_subjects(sentences)[1] for m in s):
             if edits.entity_of(mention.entity) != name:
                 continue
-            touched = [s for s in spans if s.start < mention.end and mention.start < s.end]
-            start = min([mention.start, *(s.start for s in touched)])
-            around = Span(start, max([mention.end, *(s.end for s in touched)]))
+            around = sentence_span(spans, [mention])
             yield EntityMention(
                 node.document_id,
                 node.id,

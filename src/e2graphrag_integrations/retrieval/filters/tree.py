@@ -110,10 +110,6 @@ class Filter:
         """Return the mask of matching records."""
         return _Masks(records, _uses(self.root)).of(self.root)
 
-    def rename_keys(self, rename: Callable[[str], str]) -> Filter:
-        """Return a filter with other metadata keys; parts that are shared stay shared."""
-        return self.with_conditions(lambda one: replace(one, key=rename(one.key)))
-
     def with_conditions(self, change: Callable[[KeyCondition], Part]) -> Filter:
         """Return a filter with other conditions on keys; parts that are shared stay shared."""
         changed: dict[int, Part] = {}

@@ -134,7 +134,7 @@ def allowed_nodes(
 
     A node matches if all of its records match; a summary has the records of its leaves. If a node
     touches several pages, conditions on page keys need to hold only for one of them (see
-    `page_filters`).
+    `pages`).
 
     Args:
         records: The metadata of the nodes.

@@ -54,8 +54,8 @@ def boost_candidates(
     """
     boosts = boosts.at(datetime.now(UTC))
     factors = BoostFactors(boosts, snapshot, query.allowed)
-    reach = min(query.k * factors.spread, max(_MAX_CANDIDATES, query.k))
-    depth = math.ceil(reach - 1e-9)
+    reach = min(_MAX_CANDIDATES, min(query.k, _MAX_CANDIDATES) * factors.spread)
+    depth = max(query.k, math.ceil(reach - 1e-9))
     pool = list(candidates)
     if depth > query.k:
         pool = with_deeper(pool, rank_deeper(replace(query, k=depth)))

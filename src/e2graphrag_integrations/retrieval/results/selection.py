@@ -68,13 +68,20 @@ def _rated(
     return rated
 
 
-def expand(candidates: Iterable[Candidate], snapshot: Snapshot, how: Expand) -> list[Candidate]:
-    """Replace each summary with its children or leaves, and drop duplicates."""
+def expand(candidates: Iterable[Candidate], query: Query, snapshot: Snapshot) -> list[Candidate]:
+    """Replace each summary with its children or leaves as `query.expand` says; drop duplicates.
+
+    A summary may pass a filter on pages or types of entities because of some nodes below it, so
+    these must pass, too. A filter that no node of their level passes chooses summaries.
+    """
     added: set[int] = set()
     expanded: list[Candidate] = []
+    levels, allowed = snapshot.nodes.level, query.allowed
+    filtered = set[int]() if allowed is None else {*np.unique(levels[allowed]).tolist()}
     for candidate in candidates:
-        for row in _rows_below(candidate.row, snapshot, how):
-            if row in added:
+        for row in _rows_below(candidate.row, snapshot, query.expand):
+            is_excluded = allowed is not None and not allowed[row] and levels[row] in filtered
+            if row in added or is_excluded:
                 continue
             added.add(row)
             if row == candidate.row:
@@ -104,7 +111,7 @@ def fill_to_k(
         reasons = (Reason("filled", cosine=cosine),)
         relevance = query.calibration(cosine)
         neighbor = Candidate(row, score, "dense", reasons, relevance=relevance)
-        relevant, _ = above_floor(expand([neighbor], snapshot, query.expand), query, snapshot)
+        relevant, _ = above_floor(expand([neighbor], query, snapshot), query, snapshot)
         for candidate in relevant:
             if candidate.row not in added and len(filled) < query.k:
                 added.add(candidate.row)

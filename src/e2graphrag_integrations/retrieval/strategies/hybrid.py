@@ -12,6 +12,7 @@ from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.validation import (
+    check_bool,
     check_choice,
     check_int,
     check_protocol,
@@ -237,6 +238,8 @@ class HybridStrategy:
                 )
         for name, (least, most) in _INT_RANGES.items():
             check_int(name, getattr(self, name), least, most)
+        for name in ("include_summaries", "use_aliases"):
+            check_bool(name, getattr(self, name))
         check_choice("budget_summaries", self.budget_summaries, get_args(BudgetSummaries))
         if self.reranker is not None:
             check_protocol("reranker", self.reranker, Reranker)

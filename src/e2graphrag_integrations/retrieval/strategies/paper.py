@@ -8,10 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from e2graphrag_integrations._utils.arrays import IntArray
-from e2graphrag_integrations._utils.validation import short_repr
+from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.embedders.calibration import Calibration, check_calibration
 from e2graphrag_integrations.entities.matching.linking import Link, link
-from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import HopStep, Pair, Ranked, Route, Trace
@@ -59,11 +58,7 @@ class PaperStrategy:
     relevance_calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
-        is_int = isinstance(self.max_hops, int) and not isinstance(self.max_hops, bool)
-        if not is_int or not 1 <= self.max_hops <= _MAX_HOPS:
-            raise InvalidInputError(
-                f"max_hops={short_repr(self.max_hops)} must be an integer from 1 to {_MAX_HOPS}"
-            )
+        check_int("max_hops", self.max_hops, most=_MAX_HOPS)
         check_calibration(self.relevance_calibration)
 
     @property

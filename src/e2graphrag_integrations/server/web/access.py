@@ -111,9 +111,9 @@ class Access:
             return Caller(address)
         client = self._by_session(request)
         header = request.headers.get("authorization")
-        if header is not None:
-            kind, _, token = header.partition(" ")
-            client = self.find(address, token.strip()) if kind.lower() == "bearer" else None
+        kind, _, token = (header or "").partition(" ")
+        if kind.lower() == "bearer":  # a proxy in front of the page may need another kind
+            client = self.find(address, token.strip())
         if client is None:
             raise Problem(
                 401,

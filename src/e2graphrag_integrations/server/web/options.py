@@ -174,7 +174,7 @@ def read_tokens(
     """Read clients from a TOML or JSON file that maps each name to its options.
 
     The options are `token`, or `token_env`, the name of an environment variable that contains the
-    token; `where`; and `write`. A `.json` file contains JSON, any other file TOML.
+    token; `where`; `write`; and `answer`. A `.json` file contains JSON, any other file TOML.
 
     Raises:
         InvalidInputError: If the file cannot be read or is empty, or an option is invalid. No
@@ -205,7 +205,7 @@ def read_tokens(
 def _client(file: Path, name: str, options: Any, environment: Mapping[str, str]) -> Client:
     place = f"{file}: client {name!r}"
     if not isinstance(options, dict):
-        raise InvalidInputError(f"{place} must have options: token or token_env, where, write")
+        raise InvalidInputError(f"{place} must have options: {', '.join(_KEYS)}")
     unknown = [key for key in options if key not in _KEYS]
     if unknown:
         raise InvalidInputError(f"{place}: unknown option {unknown[0]!r}: use {', '.join(_KEYS)}")

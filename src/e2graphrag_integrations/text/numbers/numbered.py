@@ -167,7 +167,6 @@ _LETTERED_PARTS = _PARTS | frozenset(
 _ONE_LETTER = re.compile(r" [A-Z](?![\w'’-])")
 _LETTER_ANYWHERE = re.compile(r" [A-Za-z](?![\w'’-])")
 _WORD_BEFORE = re.compile(r"[^\W\d_]{2,15}\.?\Z")
-_LONGEST_WORD_BEFORE = 16
 _INITIAL = re.compile(r"\.(?:\w| [A-Z])")
 _ARTICLES = frozenset("AIai")
 
