@@ -13,7 +13,7 @@ import pytest
 from docx import Document
 
 from e2graphrag_integrations import Segment
-from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders import LoaderLimits, read_data, read_documents, read_file
 from file_makers import make_docx
 
@@ -40,6 +40,7 @@ def broken_docx() -> dict[str, bytes]:
         "malformed_body": make_docx({body: b"<not closed"}),
         "empty_body": make_docx({body: b""}),
         "other_root": make_docx({body: b"<a/>"}),
+        "property_as_root": make_docx({body: b"<vertAlign/>"}),
         "no_body": make_docx({body: b"<w:document " + namespace + b"/>"}),
         "huge_text": make_docx(
             {body: b"<w:document " + namespace + b">" + huge + b"</w:document>"}
@@ -108,7 +109,29 @@ def test_merged_cells_appear_once_and_rows_stay_lines(tmp_path: Path):
     inner = table.cell(2, 2).add_table(rows=1, cols=2)
     inner.cell(0, 0).text, inner.cell(0, 1).text = "x", "y"
     source.save(str(tmp_path / "a.docx"))
-    assert read_file(tmp_path / "a.docx").text == "a b | c\nd g | e | f\n| h | i x | y"
+    assert read_file(tmp_path / "a.docx").text == "a b | | c\nd g | e | f\n| h | i x | y"
+
+
+def test_the_columns_of_rows_agree_although_cells_cover_several():
+    rows = [
+        cell("Region") + cell("2020", '<w:gridSpan w:val="2"/>') + cell("Total"),
+        cell("North") + cell("1") + cell("2") + cell("3"),
+        '<w:trPr><w:gridBefore w:val="2"/></w:trPr>' + cell("4") + cell("5"),
+        cell("Sum") + cell("6", '<w:gridSpan w:val="3"/>'),
+    ]
+    data = table_docx("".join(f"<w:tr>{row}</w:tr>" for row in rows))
+    assert read_data(data, "a.docx").text.split("\n") == [
+        "Region | 2020 | | Total",
+        "North | 1 | 2 | 3",
+        "| | 4 | 5",
+        "Sum | 6",
+    ]
+
+
+def test_covered_columns_count_as_cells():
+    row = "<w:tr>" + cell("wide", '<w:gridSpan w:val="100"/>') + cell("end") + "</w:tr>"
+    with pytest.raises(FileLimitError, match="cells"):
+        read_data(table_docx(row), "a.docx", limits=LoaderLimits(cells=50))
 
 
 def test_a_cell_that_was_merged_before_a_tracked_change_keeps_its_text(tmp_path: Path):
@@ -176,6 +199,53 @@ def numbering(*levels: tuple[str, str], more: str = "") -> dict[str, str]:
     )
     abstract = f'<w:abstractNum w:abstractNumId="7">{xml}</w:abstractNum>'
     return {"word/numbering.xml": f"<w:numbering {WORD}>{abstract}{lists}</w:numbering>"}
+
+
+def run(text: str, properties: str = "") -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+RAISED = '<w:vertAlign w:val="superscript"/>'
+EARLIER = f"<w:rPrChange><w:rPr>{RAISED}</w:rPr></w:rPrChange>"
+
+
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        (
+            run("In 1990") + run("1", RAISED) + run(" and 10") + run("6", RAISED),
+            "In 1990^1 and 10^6",
+        ),
+        (run("10") + run("1", RAISED) + run("2", RAISED) + run("3"), "10^123"),
+        (run("the 4") + run("th", RAISED) + run(", m") + run("2", RAISED), "the 4th, m2"),
+        (run("10") + run("6", '<w:vertAlign w:val="subscript"/>') + run("7", EARLIER), "1067"),
+        (f"<w:pPr><w:rPr>{RAISED}</w:rPr></w:pPr>" + run("10") + run("6"), "106"),
+    ],
+    ids=["numbers", "runs", "letters", "others", "mark_of_the_paragraph"],
+)
+def test_a_raised_number_after_a_digit_does_not_make_another_number(runs: str, text: str):
+    assert read_data(docx_of(f"<w:p>{runs}</w:p>"), "a.docx").text == text
+
+
+def test_phonetic_guides_are_left_out():
+    guide = f"<w:rt>{run('とうきょう')}</w:rt><w:rubyBase>{run('東京')}</w:rubyBase>"
+    runs = f"<w:r><w:ruby><w:rubyPr/>{guide}</w:ruby></w:r>{run('に行く')}"
+    assert read_data(docx_of(f"<w:p>{runs}</w:p>"), "a.docx").text == "東京に行く"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("<w:p/><w:p><w:r><w:drawing/></w:r></w:p>", "it has no text, only images: .*ocrmypdf"),
+        ('<w:altChunk w:id="r1"/><w:p/>', "its text is in a file inside it: open it in Word"),
+    ],
+    ids=["images", "embedded_file"],
+)
+def test_a_file_with_images_or_another_file_instead_of_text_is_refused_with_the_reason(
+    body: str, reason: str
+):
+    with pytest.raises(UnreadableFileError, match=f"a.docx is not a readable DOCX file: {reason}"):
+        read_data(docx_of(body), "a.docx")
 
 
 def test_numbered_paragraphs_begin_with_their_numbers():

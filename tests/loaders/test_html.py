@@ -83,6 +83,12 @@ def test_tables_for_layout_keep_their_paragraphs(tmp_path: Path):
         pytest.param("<meta charset=latin1>Grüße".encode("latin-1"), "Grüße", id="declared"),
         pytest.param("Grüße".encode(), "Grüße", id="utf8"),
         pytest.param("“Grüße”".encode("cp1252"), "“Grüße”", id="windows"),
+        pytest.param("<meta charset=iso-8859-1>“5 €…”".encode("cp1252"), "“5 €…”", id="meant"),
+        pytest.param("<meta charset=latin1>“Grüße”".encode(), "“Grüße”", id="really_utf8"),
+        pytest.param(b"<meta charset=latin1>\x93a\x94 \x81", "“a” \x81", id="undefined_byte"),
+        pytest.param("<meta charset=Shift_JIS>①髙島屋".encode("cp932"), "①髙島屋", id="japanese"),
+        pytest.param("<meta charset=x-gbk>朱镕基".encode("gbk"), "朱镕基", id="chinese"),
+        pytest.param("<meta charset=euc-kr>똠방각하".encode("cp949"), "똠방각하", id="korean"),
         pytest.param("<meta charset=latin1>Grüße".encode("utf-8-sig"), "Grüße", id="mark"),
         pytest.param(b"<meta charset=no-such>abc", "abc", id="unknown"),
         pytest.param(b"<meta charset=hex>abc", "abc", id="binary_codec"),
@@ -166,3 +172,41 @@ def test_controls_and_folded_parts_do_not_run_together():
         "<option>Rome</option></select><button>Send</button><button>Reset</button>"
     )
     assert text_of(markup).split() == ["More", "Hidden", "Oslo", "Rome", "Send", "Reset"]
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("10<sup>6</sup> or 10<sup>&minus;6</sup> m", "10^6 or 10^−6 m"),
+        ("In 1990<sup>1</sup>", "In 1990^1"),
+        ("In 1990<sup><a href=#1>1</a></sup>, not", "In 1990 1, not"),
+        ("In 1990<a href=#1><sup>1</sup></a>, not", "In 1990 1, not"),
+        ("Bob<sup id=a><a href=#1><span>[</span>1]</a></sup>.", "Bob [1]."),
+        ("In 1990 <sup>[1]</sup>", "In 1990 [1]"),
+        ("It cost 5.<sup>2</sup>", "It cost 5. 2"),
+        ("<a href=x>About 10<sup>6</sup> bees</a>", "About 10^6 bees"),
+        ("5<sup>1</sup>&frasl;<sub>2</sub> and 5<sup>1</sup>/<sub>2</sub>", "5 1⁄2 and 5 1/2"),
+        ("101<sub>2</sub> CO<sub>2</sub> m<sup>2</sup>", "101_2 CO2 m2"),
+        ("the 21<sup>st</sup>, 10<sup></sup>6", "the 21st, 106"),
+        ("<table><tr><td>10<sup>6</sup><td><sup>2</sup></table>", "10^6 | 2"),
+    ],
+)
+def test_raised_and_lowered_numbers_are_no_part_of_the_number_before(markup: str, text: str):
+    assert text_of(markup) == text
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<ruby>東京<rt>とうきょう</rt></ruby>に行く",
+        "<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</ruby>に行く",
+        "<ruby>東京<rt>とう<rt>きょう<rtc>Tokyo</ruby>に行く",
+        "東京<rt>に行く",
+    ],
+)
+def test_words_are_read_without_ruby_text(markup: str):
+    assert text_of(markup) == "東京に行く"
+
+
+def test_ruby_text_without_end_hides_only_its_own_paragraph():
+    assert text_of("<p><ruby>東<rt>とう<p>Next.</p>Last.") == "東\n\nNext.\nLast."

@@ -60,6 +60,84 @@ def test_texts_between_and_emails_in_attachments_are_read():
 
 
 @pytest.mark.parametrize(
+    ("charset", "codec", "text"),
+    [
+        ("iso-8859-1", "cp1252", "It’s “5 €”"),
+        ("us-ascii", "cp1252", "It’s “5 €”"),
+        ("us-ascii", "utf-8", "It’s “5 €”"),
+        ("gb2312", "gbk", "朱镕基"),
+        ("ks_c_5601-1987", "cp949", "똠방각하"),
+        ("shift_jis", "cp932", "①髙島屋"),
+    ],
+)
+def test_an_encoding_is_read_as_it_is_meant(charset: str, codec: str, text: str):
+    head = f"Subject: A\nContent-Type: text/plain; charset={charset}\n\n"
+    document = read_data(head.encode() + text.encode(codec), "a.eml")
+    assert document.text == f"Subject: A\n\n{text}"
+
+
+def joined(kind: str, *parts: str) -> str:
+    """Return a part with parts; each of these has its headers, an empty line and its text."""
+    boundary = f"b{len(parts)}{sum(map(len, parts))}"
+    inner = "".join(f"--{boundary}\n{part}\n" for part in parts)
+    return f'Content-Type: multipart/{kind}; boundary="{boundary}"\n\n{inner}--{boundary}--\n'
+
+
+def with_field(part: str, field: str) -> str:
+    return part.replace("\n\n", f"\n{field}\n\n", 1)
+
+
+PLAIN = "Content-Type: text/plain\n\nHello."
+PAGE = "Content-Type: text/html\n\n<p>Hello.</p>"
+EMPTY = "Content-Type: text/html\n\n<p> </p>"
+CALENDAR = "Content-Type: text/calendar\n\nBEGIN:VCALENDAR"
+PICTURE = "Content-Type: image/png\nContent-ID: <logo>\n\nx"
+PDF = "Content-Type: application/pdf; name=a.pdf\n\nx"
+ATTACHED = "Content-Disposition: attachment; filename=a.pdf"
+NAMED = "Attachment: a.pdf"
+
+
+@pytest.mark.parametrize(
+    ("mail", "text"),
+    [
+        (joined("alternative", PAGE, CALENDAR), "Hello."),
+        (joined("alternative", PAGE, EMPTY, CALENDAR), "Hello."),
+        (joined("alternative", joined("related", PAGE, PICTURE), CALENDAR), "Hello."),
+        (joined("alternative", CALENDAR), "BEGIN:VCALENDAR"),
+        (joined("alternative", PLAIN, joined("mixed", PAGE, PDF)), f"Hello.\n\n{NAMED}"),
+        (joined("alternative", joined("mixed", PAGE, PDF), EMPTY), f"Hello.\n\n{NAMED}"),
+        (joined("alternative", PLAIN, joined("alternative", PAGE, joined("mixed", PDF))),
+         f"Hello.\n\n{NAMED}"),
+        (joined('related; start="<1>"', EMPTY, with_field(PAGE, "Content-ID: <1>")), "Hello."),
+        (joined("related", PICTURE, PAGE), "Hello."),
+        (joined('related; start="<2>"', PAGE, PICTURE), "Hello."),
+        (PAGE.replace("html", 'html; name="mail.html"'), "Hello."),
+        (with_field(PLAIN, "Content-Disposition: inline; filename=a.txt"), "Hello."),
+        (joined("mixed", PLAIN, with_field(PDF, "Content-Disposition: inline")),
+         f"Hello.\n\n{NAMED}"),
+        (joined("mixed", PLAIN, with_field(PAGE, ATTACHED)), f"Hello.\n\n{NAMED}"),
+    ],
+)  # fmt: skip
+def test_the_text_is_found_among_the_parts(mail: str, text: str):
+    assert read_data(f"Subject: A\n{mail}".encode(), "a.eml").text == f"Subject: A\n\n{text}"
+
+
+def test_forms_without_text_in_each_other_are_read_once_each():
+    mail = EMPTY
+    for _ in range(30):
+        mail = joined("alternative", mail, PDF, EMPTY)
+    assert read_data(f"Subject: A\n{mail}".encode(), "a.eml").text == "Subject: A"
+
+
+def test_lines_of_flowed_text_are_joined_without_the_space_if_it_is_to_be_deleted():
+    head = "Subject: A\nContent-Type: text/plain; charset=utf-8; format=Flowed"
+    body = "\n\n我们见到了张 \n三。\n\nBye"
+    for option, text in (("; delsp=Yes", "张三"), ("; delsp=no", "张 三"), ("", "张 三")):
+        document = read_data(f"{head}{option}{body}".encode(), "a.eml")
+        assert document.text == f"Subject: A\n\n我们见到了{text}。\n\nBye"
+
+
+@pytest.mark.parametrize(
     ("content_type", "body"),
     [
         (b"text/plain; charset=iso-8859-1", "Grüße".encode("latin-1")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from e2graphrag_integrations.loaders import read_data
@@ -17,6 +19,10 @@ AROUND = {
     "cookie_class": "<div class='cookie-banner x'><p>We use cookies.<button>OK</button></div>",
     "cookie_id": "<section id=CookieConsent>We use cookies.</section>",
     "cookie_token": "<div class=cookies>We use cookies.</div>",
+    "cookie_state": "<div class='cookie-notice is-visible' id=x><p>We use cookies.</div>",
+    "cookie_bar": "<div class=CookieBar>We use cookies.</div>",
+    "cookie_classes": "<div class='cookie notice'>We use cookies.</div>",
+    "consent_popup": "<div id=gdprConsentPopup><h2>Consent</h2></div>",
     "vendor": "<div id=onetrust-consent-sdk><h2>Privacy</h2></div>",
     "dialog": "<dialog open>Subscribe</dialog>",
     "breadcrumb": "<ol class='breadcrumb'><li>Home</ol>",
@@ -78,6 +84,33 @@ def test_the_heading_of_a_banner_is_the_title_of_a_page_without_one():
 )
 def test_content_with_similar_names_or_without_ends_is_kept(page: str):
     assert text_of(page) == "Anna."
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<h1>Privacy</h1><div class=privacy-notice>Kept for 30 days.</div>Contact {0}",
+        "<section class='informed consent'><p>The patient agrees.</p></section>{0}",
+        "<main><div class='post category-cookies'>Bake.</div>{0}</main>",
+        "<main><section class=cookies><h2>Oatmeal</h2>Bake.</section>{0}</main>",
+        "<article><div id=cookie-box><h3>A</h3><div class=cookies>Bake.</div></div>{0}</article>",
+        "<div class=has-cookie-banner>Text.</div>{0}",
+        "<div class='post tag-cookie-law tag-onetrust'>Text.</div>{0}",
+    ],
+)
+def test_content_is_kept_although_its_name_is_like_that_of_a_cookie_notice(page: str):
+    # The rest of the page is longer, so the size of the element does not speak for it.
+    markup = page.format("<p>" + "Anna built a ship. " * 20)
+    assert text_of(markup) == text_of(re.sub(" (class|id)=('.*?'|[^>]*)", "", markup))
+
+
+@pytest.mark.parametrize("name", ["cookies", "cookie-info", "cookie-consent"])
+def test_what_holds_most_of_the_text_is_no_cookie_notice(name: str):
+    script = "<script>" + "x" * 5000 + "</script>"
+    inner = f"{script}We bake. <div class=cookies>Oatmeal.</div>"
+    page = f"<nav>{'Menu ' * 50}</nav><div id={name}>{inner}</div>"
+    assert text_of(f"{page}<p>Call us.</p>") == "We bake. Oatmeal. Call us."
+    assert text_of(f"{page}<p>{'Call us. ' * 9}</p>") == ("Call us. " * 9).strip()
 
 
 def test_sections_fit_the_text_without_what_surrounds_it():

@@ -143,6 +143,17 @@ def test_the_slides_of_a_presentation_are_segments_in_the_order_of_the_show():
     ]
 
 
+def test_hidden_slides_are_left_out_but_counted():
+    slides = Presentation(io.BytesIO(make_pptx()))
+    slides.slides[0]._element.set("show", "0")
+    assert parts_of(read_data(saved(slides.save), "a.pptx")) == [
+        (
+            {"slide": 2, "headings": ["The lighthouse"]},
+            "The lighthouse\n\nBuilt by Anna Holm.\nOpened in 1902.\n\nMention Köln.",
+        ),
+    ]
+
+
 def test_the_chapters_of_a_book_are_segments_in_reading_order():
     document = read_data(zipped(BOOK), "a.epub")
     assert document.title == "The Harbor"
@@ -151,6 +162,19 @@ def test_the_chapters_of_a_book_are_segments_in_reading_order():
         ({"chapter": 1, "headings": ["Storm"]}, "Storm\n\nA storm came."),
         ({"chapter": 2, "headings": ["Calm"]}, "Calm\n\nAnna built."),
     ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/x-oeb1-document", "text/xml", "application/xml", "Application/XHTML+XML; charset=utf-8"],
+)
+def test_chapters_with_other_names_of_their_media_type_are_read(kind: str):
+    package = str(BOOK["OPS/book.opf"]).replace(
+        'b.xhtml" media-type="application/xhtml+xml"', f'b.xhtml" media-type="{kind}"'
+    )
+    assert kind in package
+    document = read_data(zipped(BOOK | {"OPS/book.opf": package}), "a.epub")
+    assert document.text == "Preface.\n\nStorm\n\nA storm came.\n\nCalm\n\nAnna built.\n\n"
 
 
 def test_a_chapter_without_headings_is_a_segment():
@@ -180,6 +204,27 @@ def test_an_rtf_file_keeps_letters_tables_and_the_text_of_links():
         "Bolt | 3.20",
         "the page and HYPERLINK",
     ]
+
+
+@pytest.mark.parametrize("start", [rb"{\footnote ", rb"{\*\footnote\ftnalt\pard\chftn "])
+def test_the_notes_of_an_rtf_file_stand_where_their_marks_are(start: bytes):
+    note = start + rb"Unless {\b both}\par agree \'e9\u8217}"
+    data = (
+        rb"{\rtf1\ansi It ends in May.{\super\chftn" + note + rb"} Next.\par "
+        rb"\trowd A" + note + rb"\cell B\cell\row "
+        rb"\{\\footnote is a word.{\footnote }{\header{\footnote Left out.}}"
+        rb"{\shp{\*\shpinst{\shptxt In a box.\par}}}\par}"
+    )
+    assert read_data(data, "a.rtf").text.splitlines() == [
+        "It ends in May. (Unless both agree é’) Next.",
+        "A (Unless both agree é’) | B",
+        "{\\footnote is a word.",
+    ]
+
+
+def test_a_note_without_an_end_keeps_the_paragraphs_after_it():
+    data = rb"{\rtf1 One.{\footnote Two.\par Three.{\footnote Four.\par"
+    assert read_data(data, "a.rtf").text == "One.Two.\nThree.\n"
 
 
 ENCRYPTED = BOOK | {
@@ -275,6 +320,29 @@ def changed(data: bytes, part: str, old: str, new: str) -> bytes:
         (12, '(0) "a very long remark"', "12"),
         (42, "00000", "00042"),
         (0.125, "0.0%", "12.5%"),
+        (2_500_000, '0.0,,"M"', "2.5 M"),
+        (1_234_567, '$#,##0,"K"', "$1234.567 K"),
+        (1_234_567, "#,##0,.0", "1234.567"),
+        (1_234_567, "#,##0,,", "1.234567"),
+        (1_234_567, '#,##0","', "1234567"),
+        (2_500_000, '0.0,," million euros"', "2500000"),
+        (1, "0" + "," * 500, "1"),
+        (1_500, '[>=1000000]0.0,,"M";[>=1000]0.0,"K";0', "1.5 K"),
+        (2_500_000, '[>=1000000]0.0,,"M";[>=1000]0.0,"K";0', "2.5 M"),
+        (12, '[>=1000000]0.0,,"M";[>=1000]0.0,"K";0', "12"),
+        (12, '[<5]0" few"', "12"),
+        (5, '0.00" %"', "5 %"),
+        (0.5, '0"%"', "0.5%"),
+        (0.5, "0\\%", "0.5%"),
+        (0.5, '0%" of all"', "50%"),
+        (2, '"Profit "0;"Loss "0', "Profit 2"),
+        (-2, '"Profit "0;"Loss "0', "Loss 2"),
+        (-2, '[<0]"Loss "0;"Profit "0', "Loss -2"),
+        (-2, '0 "€";[Red]-0 "€"', "-2 €"),
+        (-2, "$0;($0)", "$-2"),
+        (-0.5, '"up "0%;"down "0%', "-50%"),
+        (0, '0,"K";-0,"K";"-"', "0"),
+        (7, '0 "kg";@', "7 kg"),
         (1.25, "[h]:mm", "30:00:00"),
         (0.5, "h:mm", "12:00:00"),
         (45000, "d. mmmm yyyy", "2023-03-15"),

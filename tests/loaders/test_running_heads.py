@@ -67,6 +67,69 @@ def test_two_pages_are_enough_for_page_numbers():
     assert without_running_heads(pages) == ["Anna left.", "Bob came."]
 
 
+@pytest.mark.parametrize(
+    "heads",
+    [
+        ["Invoice No. 1001", "Invoice No. 1002", "Invoice No. 1003"],
+        ["Invoice No. | 11", "Invoice No. | 12", "Invoice No. | 13"],
+        ["Invoice 1001, page 1", "Invoice 1002, page 1", "Invoice 1003, page 1"],
+        ["Invoice 1001 page 1", "Invoice 1002 page 2", "Invoice 1003 page 3"],
+        ["Patient ID 501", "Patient ID 502", "Patient ID 503"],
+        ["Patient record | 501", "Patient record | 502", "Patient record | 503"],
+        ["Exercise sheet 1", "Exercise sheet 2", "Exercise sheet 3"],
+        ["Travel report 7", "Travel report 8", "Travel report 9"],
+        ["12 March 2021", "13 March 2021", "14 March 2021"],
+        ["March 2021 | 12", "March 2021 | 13", "March 2021 | 14"],
+        ["2021-03-12", "2021-03-13", "2021-03-14"],
+        ["12/3", "13/3", "14/3"],
+        ["1989", "1990", "1991"],
+        ["Total: 41 EUR", "Total: 42 EUR", "Total: 43 EUR"],
+        ["$41", "$42", "$43"],
+    ],
+    ids=lambda heads: heads[0],
+)
+@pytest.mark.parametrize("foot", ["", "{n}", "Page {n}"], ids=["alone", "number", "page"])
+def test_numbers_and_dates_of_one_item_per_page_stay(heads: list[str], foot: str):
+    bodies = [f"{head}\n{body}" for head, body in zip(heads, BODIES, strict=False)]
+    pages = [f"{body}\n{foot.format(n=n)}".strip() for n, body in enumerate(bodies, 1)]
+    assert without_running_heads(pages) == bodies
+
+
+def test_numbers_of_several_documents_in_one_file_stay():
+    heads = [f"Order {n}" for n in (17, 17, 17, 18, 19)]
+    pages = [f"{head}\nText {chr(65 + n)}." for n, head in enumerate(heads)]
+    assert without_running_heads(pages)[3:] == pages[3:]
+
+
+@pytest.mark.parametrize(
+    "line", ["ACME Ltd. | {n}", "{n} | Annual Report 2024", "3 | {n} of 19", "{n}/19", "{n} von 19"]
+)
+def test_a_number_apart_from_a_running_head_and_one_with_the_last_page_are_dropped(line: str):
+    pages = [f"{body}\n{line.format(n=n)}" for n, body in enumerate(BODIES, 16)]
+    expected = pages if line.startswith("3") else BODIES  # no running head, but a single number
+    assert without_running_heads(pages) == expected
+
+
+def test_page_numbers_at_the_outer_edges_and_of_the_starts_of_chapters_are_dropped():
+    heads = ["5", "6 Jane Doe", "The Sea 7", "8 Jane Doe", "The Sea 9", "10", "The Sea 11"]
+    heads += ["12 Jane Doe", "13", "14 Jane Doe"]
+    bodies = [f"Text {chr(65 + n)}." for n in range(10)]
+    pages = [f"{head}\n{body}" for head, body in zip(heads, bodies, strict=True)]
+    assert without_running_heads(pages) == bodies
+
+
+def test_page_numbers_that_begin_again_are_dropped():
+    numbers = ["i", "ii", "iii", "iv", *map(str, range(1, 7))]
+    pages = [f"Text {chr(65 + n)}.\n{number}" for n, number in enumerate(numbers)]
+    assert without_running_heads(pages) == [f"Text {chr(65 + n)}." for n in range(10)]
+
+
+def test_a_number_alone_that_is_not_that_of_its_page_stays():
+    pages = [f"Text {chr(65 + n)}.\n{n + 1}" for n in range(6)]
+    pages[3] = "Who came?\n1066"
+    assert without_running_heads(pages)[3] == pages[3]
+
+
 def test_pages_and_bookmarks_of_a_pdf_fit_the_text_without_running_heads():
     pages = [f"The Sea\nPart {word}\n{word} text.\n{n}" for n, word in enumerate("ABC", 1)]
     data = make_bookmarked_pdf(pages, [(1, "Part B", 1)])

@@ -58,6 +58,13 @@ def test_escaped_letters_of_json_are_read_and_records_stay_lines():
     assert json.loads(second)["path"] == r"C:\new\u00eb"
 
 
+def test_escaped_slashes_of_json_are_read_and_escaped_backslashes_stay():
+    data = rb"""{"url": "http:\/\/x.org", "day": "01\/02\/2024", "share": "\\\\/srv\\/a"}"""
+    text = read_data(data, "a.json").text
+    assert text == r"""{"url": "http://x.org", "day": "01/02/2024", "share": "\\\\/srv\\/a"}"""
+    assert json.loads(text) == json.loads(data)
+
+
 def test_a_notebook_is_read_without_outputs():
     cells = [
         {"cell_type": "markdown", "source": ["# Harbor\n", "Alice met Bob."]},

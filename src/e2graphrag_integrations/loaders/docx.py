@@ -6,6 +6,7 @@ a file of a few kilobytes can take all memory. This reader unpacks only the text
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -27,10 +28,13 @@ from e2graphrag_integrations.types import Segment, SourceDocument
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 """Elements that stand for a character."""
 
-_SKIPPED = frozenset({"Fallback", "moveFrom", "del", "tcPrChange", "pPrChange"})
-"""Elements that are not part of the current text: copies for old programs, deleted text, and the
-earlier properties of a cell, which can say that it was merged, or of a paragraph, which can say
-that it was a heading."""
+_SKIPPED = frozenset(
+    {"Fallback", "moveFrom", "del", "tcPrChange", "trPrChange", "pPrChange", "rPrChange", "rt"}
+)
+"""Elements that are not part of the current text: copies for old programs, deleted text, the
+earlier properties of a cell or a row, which can say that cells were merged, of a paragraph, which
+can say that it was a heading, and of a run, which can say that it was raised. Phonetic guides
+repeat a text in other letters."""
 
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 """References to notes, and the elements of the notes."""
@@ -41,6 +45,26 @@ _PROPERTIES = frozenset({"pStyle", "numId", "ilvl"})
 _LEVELS = frozenset("012345678")
 """The levels of a list."""
 
+_MAX_SPAN = 100
+"""Maximum number of columns that a merged cell can cover."""
+
+_SPAN = re.compile(r"\d{1,3}")
+_EMBEDDED = "altChunk"
+"""An element that stands for another file, such as a web page, whose text Word takes over."""
+
+_UNREAD = frozenset({"drawing", "pict", "object", _EMBEDDED})
+"""Elements that stand for images and other files."""
+
+_ONLY_IMAGES = (
+    "it has no text, only images: save it as PDF and run a program for text recognition on it, "
+    "such as `ocrmypdf`"
+)
+_EMBEDDED_TEXT = "its text is in a file inside it: open it in Word and save it again"
+"""Why a file without text is refused."""
+
+_CELL_PROPERTIES = frozenset({"gridSpan", "gridBefore", "vMerge", "hMerge"})
+"""Elements that say which columns and rows the cells of a table cover."""
+
 _SEPARATOR = "\n\n"
 """Separates paragraphs and tables."""
 
@@ -48,7 +72,8 @@ _SEPARATOR = "\n\n"
 def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the paragraphs and tables in a DOCX file as a document, in file order.
 
-    Each row of a table becomes one line, with ` | ` between the cells. A merged cell appears once.
+    Each row of a table becomes one line, with ` | ` between the cells. A merged cell appears once,
+    and the other columns that it covers are empty. Between a digit and a raised number stands `^`.
     Numbered paragraphs begin with their number. Text boxes, and the footnotes and endnotes of a
     paragraph, follow it. Headers, footers and comments are left out. Paragraphs with the styles
     Title and Heading 1 to Heading 6, or with styles based on these, begin segments with the
@@ -60,7 +85,8 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         budget: Limits of the file.
 
     Raises:
-        UnreadableFileError: If `data` is not a readable DOCX file.
+        UnreadableFileError: If `data` is not a readable DOCX file, or has images or another file
+            instead of text.
         FileLimitError: If the file exceeds a limit.
         ImportError: If lxml is not installed.
     """
@@ -78,6 +104,8 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         body.add(*event)
     if not body.found:
         raise archive.refuse("it has no text")
+    if body.unread and not any(map(str.strip, body.blocks)):
+        raise archive.refuse(_EMBEDDED_TEXT if _EMBEDDED in body.unread else _ONLY_IMAGES)
     title = archive.title()
     text = _SEPARATOR.join(body.blocks)
     segments = body.headings.segments([Segment(0, len(text), {})])
@@ -99,6 +127,22 @@ class _Paragraph:
     style: str = ""
     number: Number = NO_NUMBER
     following: list[str] = field(default_factory=list)
+    is_raised: bool = False
+    """Whether the open run is a superscript."""
+
+    ends_raised: bool = False
+    """Whether the last text is one."""
+
+    def add(self, text: str) -> None:
+        """Add a text of the open run."""
+        if not text:
+            return
+        # Without a sign between them, 10 with the exponent 6 is another number, 106.
+        is_exponent = self.is_raised and not self.ends_raised and text[0].isdecimal()
+        if is_exponent and self.texts and self.texts[-1][-1].isdecimal():
+            self.texts.append("^")
+        self.texts.append(text)
+        self.ends_raised = self.is_raised
 
     def set(self, name: str, value: str) -> None:
         """Set a property."""
@@ -108,6 +152,8 @@ class _Paragraph:
             self.number = self.number._replace(list_id=value)
         elif name == "ilvl" and value in _LEVELS:
             self.number = self.number._replace(level=int(value))
+        elif name == "vertAlign":
+            self.is_raised = value == "superscript"
 
 
 class _Body:
@@ -122,6 +168,7 @@ class _Body:
     ) -> None:
         self.found = False
         self.blocks: list[str] = []
+        self.unread: set[str] = set()
         self.headings = FileHeadings(budget)
         self._styles, self._numbering, self._notes = styles, numbering, notes
         self._size = 0
@@ -137,11 +184,13 @@ class _Body:
     def _start(self, name: str, element: Any) -> None:
         if name == "body":
             self.found = True
+        elif name in _UNREAD:
+            self.unread.add(name)
         elif name == "tbl":
             self._tables.append(_Table())
         elif name == "tc" and self._tables:
-            self._budget.add_cell()
-            self._tables[-1].cells.append(_Cell())
+            for _ in range(self._tables[-1].add_cell()):
+                self._budget.add_cell()
         elif name in _NOTES:
             note = self._notes.get((_NOTES[name], attribute(element, "id") or ""))
             if note:
@@ -150,17 +199,24 @@ class _Body:
         elif name == "txbxContent":
             self._outer.append(_Outer(self._paragraph, len(self._tables)))
             self._paragraph = _Paragraph()
-        elif name in {"vMerge", "hMerge"} and self._tables and self._tables[-1].cells:
-            self._tables[-1].cells[-1].continues = attribute(element, "val") != "restart"
-        elif name in _PROPERTIES:
+        else:
+            self._set(name, element)
+
+    def _set(self, name: str, element: Any) -> None:
+        """Set a property of the open table, paragraph or run."""
+        if name == "r":
+            self._paragraph.is_raised = False
+        elif name in _CELL_PROPERTIES and self._tables:
+            self._tables[-1].set(name, attribute(element, "val") or "")
+        elif name in _PROPERTIES or (name == "vertAlign" and _is_of_run(element)):
             self._paragraph.set(name, attribute(element, "val") or "")
 
     def _end(self, name: str, element: Any) -> None:
         if name == "t":
-            self._paragraph.texts.append(element.text or "")
+            self._paragraph.add(element.text or "")
         elif name in _CHARACTERS and local_name(element.getparent()) == "r":
             if attribute(element, "type") not in {"page", "column"}:
-                self._paragraph.texts.append(_CHARACTERS[name])
+                self._paragraph.add(_CHARACTERS[name])
         elif name == "p":
             self._end_paragraph()
         elif name == "txbxContent" and self._outer:
@@ -193,6 +249,17 @@ class _Body:
             self._tables[-1].cells[-1].texts.append(text)
 
 
+def _is_of_run(element: Any) -> bool:
+    """Return whether a property is that of a run, rather than of the mark of a paragraph."""
+    properties = element.getparent()
+    return properties is not None and local_name(properties.getparent()) == "r"
+
+
+def _columns(value: str) -> int:
+    """Return a number of columns; 0 if it is not said or impossible."""
+    return min(int(value), _MAX_SPAN) if _SPAN.fullmatch(value) else 0
+
+
 @dataclass
 class _Cell:
     """A table cell; `continues` if it is the rest of a merged cell."""
@@ -203,10 +270,31 @@ class _Cell:
 
 @dataclass
 class _Table:
-    """The finished rows of a table and the cells of its open row."""
+    """The finished rows of a table and the cells of its open row.
+
+    Attributes:
+        covered: Number of columns without a cell of their own before the next cell.
+    """
 
     rows: list[str] = field(default_factory=list)
     cells: list[_Cell] = field(default_factory=list)
+    covered: int = 0
+
+    def add_cell(self) -> int:
+        """Add a cell, after empty ones for covered columns; return the number of all."""
+        before = len(self.cells)
+        self.cells += [_Cell() for _ in range(self.covered + 1)]
+        self.covered = 0
+        return len(self.cells) - before
+
+    def set(self, name: str, value: str) -> None:
+        """Set a property of the open row or of its last cell."""
+        if name == "gridBefore":
+            self.covered = _columns(value)
+        elif name == "gridSpan":
+            self.covered = max(0, _columns(value) - 1)
+        elif self.cells:
+            self.cells[-1].continues = value != "restart"
 
     def end_row(self) -> None:
         """Add the open row to the finished rows, unless it has no text."""
@@ -214,3 +302,4 @@ class _Table:
         if row:
             self.rows.append(row)
         self.cells = []
+        self.covered = 0

@@ -3,13 +3,18 @@
 charset-normalizer proposes the encodings in which a text is not a mess. Of a short text, it often
 proposes several, and names a rare one first. Therefore, this module chooses among them by how usual
 the letters are: Chinese text that is read as Korean, for example, is full of rare syllables.
+
+Web pages and e-mails declare an encoding, and many are in a larger one of the same family: a page
+that names ISO 8859-1 has the quotation marks of windows-1252. The WHATWG Encoding Standard lists
+which one is meant.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -57,6 +62,40 @@ _MAX_INVALID = 0.1
 _UTF_8_SEQUENCE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
+
+_LABELS: Mapping[str, str] = {
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
+    "x-gbk": "gb18030",
+    "gb_2312-80": "gb18030",
+    "x-x-big5": "cp950",
+    "x-euc-jp": "euc_jp",
+    "windows-949": "cp949",
+    "windows-874": "cp874",
+    "iso88591": "cp1252",
+    "iso-8859-8-i": "iso8859_8",
+    **{f"x-cp{number}": f"cp{number}" for number in range(1250, 1259)},
+}
+"""Labels that browsers know and Python does not."""
+
+_MEANT: Mapping[str, str] = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "shift_jis": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "cp950",
+    "euc_kr": "cp949",
+}
+"""The larger encoding that is meant by each of Python's codecs."""
+
+_WINDOWS_1252: Mapping[int, str] = {
+    byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(0x80, 0xA0)
+}
+"""The letters in which windows-1252 differs from ISO 8859-1. Five bytes have none."""
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "it is a PDF file: give it the suffix .pdf"),
@@ -186,6 +225,36 @@ def codec_of(name: str) -> str:
         return ""
     is_for_texts = bool(codec._is_text_encoding)  # noqa: SLF001 - as `str.encode` does
     return codec.name if is_for_texts and codec.name not in _NOT_FOR_FILES else ""
+
+
+def meant_codec(label: str) -> str:
+    """Return Python's name of the encoding that a declaration means; empty if there is none.
+
+    >>> meant_codec("ISO-8859-1"), meant_codec("utf-8"), meant_codec("no-such")
+    ('cp1252', 'utf-8', '')
+    """
+    codec = codec_of(_LABELS.get(label.strip().lower(), label))
+    return _MEANT.get(codec, codec)
+
+
+def decode_declared(data: bytes, label: str) -> str | None:
+    """Return a text in the encoding that it declares; None if it cannot be in it.
+
+    Args:
+        data: The text.
+        label: The name of the encoding in the declaration.
+    """
+    codec = meant_codec(label)
+    if not codec:
+        return None
+    # Programs declare ASCII when they do not know better, so UTF-8 is likelier if it is possible.
+    order = ["utf-8", codec] if codec_of(label) == "ascii" else [codec]
+    if codec == "cp1252":
+        order.append("utf-8")  # is likelier than bytes that windows-1252 does not have
+    for name in order:
+        with contextlib.suppress(ValueError):
+            return data.decode(name)
+    return data.decode("latin-1").translate(_WINDOWS_1252) if codec == "cp1252" else None
 
 
 _NOT_FOR_FILES = frozenset(

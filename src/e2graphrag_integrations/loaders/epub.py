@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from e2graphrag_integrations.loaders.archives import Archive, local_name
@@ -15,7 +15,17 @@ from e2graphrag_integrations.types import HEADINGS, Segment, SourceDocument
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
-_PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
+_PAGES = frozenset(
+    {
+        "application/xhtml+xml",
+        "text/html",
+        "application/x-dtbook+xml",
+        "text/x-oeb1-document",
+        "text/xml",
+        "application/xml",
+    }
+)
+"""Media types of the pages of a book. The last three are older names, which converters keep."""
 
 
 def read_epub(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
@@ -89,7 +99,7 @@ def _book(archive: Archive) -> _Book:
         kind = local_name(element)
         if event == "end" and kind == "title" and not title:
             title = " ".join((element.text or "").split())
-        elif event == "start" and kind == "item" and element.get("media-type") in _PAGES:
+        elif event == "start" and kind == "item" and _media_type(element) in _PAGES:
             path = posixpath.join(folder, unquote(str(element.get("href", ""))))
             files[str(element.get("id", ""))] = posixpath.normpath(path)
             if "nav" in str(element.get("properties", "")).split():
@@ -97,6 +107,11 @@ def _book(archive: Archive) -> _Book:
         elif event == "start" and kind == "itemref":
             spine.append(str(element.get("idref", "")))
     return _Book(title, [files[one] for one in spine if files.get(one) in archive.names])
+
+
+def _media_type(element: Any) -> str:
+    """Return the media type of a file of a book, without parameters such as its encoding."""
+    return str(element.get("media-type", "")).partition(";")[0].strip().lower()
 
 
 def _encrypted(archive: Archive) -> Iterator[str]:

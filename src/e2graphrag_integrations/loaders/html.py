@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from e2graphrag_integrations.loaders.encodings import codec_of, decode, marked_encoding
+from e2graphrag_integrations.loaders.encodings import (
+    decode,
+    decode_declared,
+    marked_encoding,
+    meant_codec,
+)
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.main_content import (
+    INVISIBLE_TAGS,
     Content,
     ContentFilter,
     Event,
@@ -52,8 +57,15 @@ _VOID_TAGS = frozenset({"br", "hr"})
 
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, MAX_LEVEL + 1)}
 
-_INVISIBLE_TAGS = frozenset({"script", "style", "noscript", "template", "title"})
-"""Tags whose text is not visible on the page."""
+_READING_TAGS = frozenset({"rt", "rp", "rtc"})
+"""Tags of ruby text: how the letters before it are read, which would part them from the next."""
+
+_SCRIPT_SIGNS = {"sup": "^", "sub": "_"}
+"""What stands before a raised or lowered number after a digit, of which it would become a part."""
+
+_INLINE_TAGS = frozenset({"a", "ruby", *_READING_TAGS, *_SCRIPT_SIGNS})
+
+_FRACTION_SLASHES = frozenset("/⁄")
 
 _FIRST_INDENT, _LATER_INDENT = re.compile(r"(?:\A|(?<=\n))[ \t]+"), re.compile(r"(?<=\n)[ \t]+")
 _NUMBER = re.compile(r"\d{1,3}")
@@ -118,6 +130,9 @@ def read_page(
             continue
         kept = ContentFilter(content)
         page = _parse(markup, kept, budget)
+        if notices := kept.content_notices():
+            kept = ContentFilter(content, notices)
+            page = _parse(markup, kept, budget)
         text, segments = page.finish()
         if text:
             break
@@ -148,12 +163,12 @@ def _decode(data: bytes, budget: Budget) -> str:
     if encoding is not None:
         return data.decode(encoding, "replace")
     declared = _DECLARED_ENCODING.search(data[:_HEAD_BYTES])
-    codec = codec_of(declared[1].decode()) if declared else "utf-8"
-    if codec.startswith(("utf-16", "utf-32")):  # the declaration itself is in ASCII
-        codec = "utf-8"
-    if codec:
-        with contextlib.suppress(ValueError):  # content in another encoding
-            return data.decode(codec)
+    label = declared[1].decode() if declared else "utf-8"
+    if meant_codec(label).startswith(("utf-16", "utf-32")):  # the declaration itself is in ASCII
+        label = "utf-8"
+    text = decode_declared(data, label)
+    if text is not None:
+        return text
     decoded = decode(data, budget)
     budget.guess = decoded.guess
     return decoded.text
@@ -233,16 +248,22 @@ class _Page:
         self._open_code = 0
         self._lists: list[_List] = []
         self._label = ""  # of a list item whose text has not begun
+        self._rubies = 0
+        self._readings = 0  # open tags of ruby text
+        self._script = ""  # tag of a raised or lowered text that has not begun
+        self._link: tuple[list[str], int] | None = None  # where the open link begins
 
     def add(self, events: Iterable[Event]) -> None:
         """Add the parser's events."""
         for event, value, _, attributes in events:
             if event == "data":
                 self._data(value)
-            elif value in _INVISIBLE_TAGS:
+            elif value in INVISIBLE_TAGS:
                 self._toggle(event, value)
             elif not self._invisible and value in _BLOCK_TAGS:
                 self._block(event, value, attributes)
+            elif not self._invisible and value in _INLINE_TAGS:
+                self._inline(event, value)
 
     def finish(self) -> tuple[str, list[Segment]]:
         """Return the text with line breaks around blocks, and the sections below its headings."""
@@ -258,8 +279,12 @@ class _Page:
         return text, headings.segments([Segment(0, len(text), {})])
 
     def _data(self, text: str) -> None:
+        if self._readings:
+            return
         if not self._invisible:
             pieces = self._open()
+            if self._script and text.strip():
+                self._begin_script(pieces, text.lstrip())
             if self._label and text.strip():
                 text, self._label = self._label + text.lstrip(), ""
             if self._open_code:
@@ -275,8 +300,48 @@ class _Page:
             self._invisible.pop()
             self._has_title = self._has_title or tag == "title"
 
+    def _inline(self, event: str, tag: str) -> None:
+        is_start = event == "start"
+        if tag == "ruby":
+            self._rubies = max(0, self._rubies + (1 if is_start else -1))
+            self._readings = 0
+        elif tag in _READING_TAGS:
+            if self._rubies:
+                self._readings = max(0, self._readings + (1 if is_start else -1))
+        elif tag == "a":
+            pieces = self._open()
+            self._link = (pieces, len(pieces)) if is_start else None
+        else:
+            self._script = tag if is_start else ""
+
+    def _begin_script(self, pieces: list[str], text: str) -> None:
+        """Keep a raised or lowered text from becoming a part of the number before it.
+
+        `10<sup>6</sup>` becomes `10^6`. A space goes before a note's mark, which is a link or in
+        brackets, before a number that would be the decimals of another, and before a fraction.
+
+        Args:
+            pieces: The pieces of the text before it.
+            text: The first piece of the raised or lowered text.
+        """
+        tag, self._script = self._script, ""
+        before = pieces[-1][-1:] if pieces else ""
+        is_mark = self._link is not None and (
+            self._link[0] is pieces and self._link[1] == len(pieces)
+        )
+        is_number = text[0].isdecimal() or text[0] in "-−–"
+        if tag == "sub" and pieces[-3:-2] == ["^"] and before in _FRACTION_SLASHES:
+            pieces[-3] = " "
+        elif tag == "sup" and before.strip() and (is_mark or text[0] == "["):
+            pieces.append(" ")
+        elif is_number and before.isdecimal():
+            pieces.append(_SCRIPT_SIGNS[tag])
+        elif tag == "sup" and is_number and before in {".", ","}:
+            pieces.append(" ")
+
     def _block(self, event: str, tag: str, attributes: Mapping[str, str | None]) -> None:
         self._count(event, tag, attributes)
+        self._rubies = self._readings = 0  # a block is no ruby text, whose end tag is missing
         if tag in _HEADING_LEVELS and not self._tables:
             self._heading(event, tag)
         elif tag == "table":

@@ -7,11 +7,12 @@ import email
 import email.policy
 import email.utils
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email.message import MIMEPart
+from typing import NamedTuple
 
 from e2graphrag_integrations.errors import UnreadableFileError
-from e2graphrag_integrations.loaders.encodings import codec_of, decode
+from e2graphrag_integrations.loaders.encodings import decode, decode_declared
 from e2graphrag_integrations.loaders.html import read_page
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.main_content import Content
@@ -23,6 +24,9 @@ _FORMAT = "e-mail"
 
 _SHOWN = ("Subject", "From", "To", "Cc", "Date")
 """The fields that begin the text of an e-mail."""
+
+_TEXT_KINDS = frozenset({"text/plain", "text/html"})
+"""Kinds of parts that are the text of the e-mail, unless they are attached to it."""
 
 _MAX_FIELD = 2000
 """Maximum length of a field; a list of recipients can be very long."""
@@ -38,6 +42,13 @@ _SOFT_BREAK = re.compile(r"(?<!\n--) \r?\n(?![>\r\n])")
 """The end of a line that continues on the next one."""
 
 _BLANK_LINES = re.compile(r"\n{3,}")
+
+
+class _Part(NamedTuple):
+    """A text of an e-mail, or what tells of an attachment."""
+
+    text: str
+    is_attached: bool
 
 
 def read_eml(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
@@ -117,37 +128,91 @@ def _parsed(data: bytes, budget: Budget) -> MIMEPart:
 def _text(message: MIMEPart, budget: Budget, depth: int = 0) -> str:
     """Return the fields and the text of an e-mail, and its attachments."""
     lines = [f"{name}: {value}" for name in _SHOWN if (value := _field(message, name))]
-    parts = ["\n".join(lines), *_parts(message, budget, depth)]
+    parts = ["\n".join(lines), *(part.text for part in _parts(message, budget, depth))]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     text = replace_surrogates(_BLANK_LINES.sub("\n\n", text.replace("\r\n", "\n")))
     budget.add_unpacked(len(text))
     return text
 
 
-def _parts(part: MIMEPart, budget: Budget, depth: int) -> Iterator[str]:
-    """Yield the texts in a part of an e-mail, and the names of attachments."""
+def _parts(
+    part: MIMEPart, budget: Budget, depth: int, *, with_texts: bool = True
+) -> Iterator[_Part]:
+    """Yield the texts in a part of an e-mail, and the names of attachments.
+
+    A name alone makes no attachment of a text: some programs name the text of the e-mail, too.
+
+    Args:
+        part: The part.
+        budget: Limits of the file.
+        depth: The number of e-mails around it.
+        with_texts: Whether the texts are read; otherwise only attachments are.
+    """
     with translate_errors(_FORMAT, budget.origin):
         kind, name = part.get_content_type(), part.get_filename() or ""
         inner = list(part.iter_parts()) if part.is_multipart() else []
         is_attached = part.is_attachment()
         is_picture = kind.startswith("image/") and bool(part.get("Content-ID"))
+        start = str(part.get_param("start") or "")
     if kind == "multipart/alternative":
-        plain = [one for one in inner if one.get_content_type() == "text/plain"]
-        texts = [text for one in plain for text in _parts(one, budget, depth) if text.strip()]
-        yield from texts or (text for one in inner[-1:] for text in _parts(one, budget, depth))
+        yield from _alternative(inner, budget, depth, with_texts=with_texts)
     elif kind == "message/rfc822" and inner:
         if depth < _MAX_DEPTH:
-            yield _text(inner[0], budget, depth + 1)
+            yield _Part(_text(inner[0], budget, depth + 1), is_attached=True)
     elif inner:
-        for number, one in enumerate(inner):
+        root = _root(inner, start) if kind == "multipart/related" else None
+        for one in inner:
             # What belongs to a page, such as its styles, is no text of its own.
-            if kind != "multipart/related" or not number or one.get_filename():
-                yield from _parts(one, budget, depth)
-    elif name or is_attached:
+            if root is None or one is root or one.get_filename():
+                yield from _parts(one, budget, depth, with_texts=with_texts)
+    elif is_attached or (name and kind not in _TEXT_KINDS):
         if not is_picture:
-            yield f"Attachment: {' '.join(name.split())[:_MAX_FIELD] or kind}"
-    elif kind.startswith(("text/", "multipart/")):
-        yield _body(part, budget)
+            text = f"Attachment: {' '.join(name.split())[:_MAX_FIELD] or kind}"
+            yield _Part(text, is_attached=True)
+    elif with_texts and kind.startswith(("text/", "multipart/")):
+        yield _Part(_body(part, budget), is_attached=False)
+
+
+def _alternative(
+    inner: Sequence[MIMEPart], budget: Budget, depth: int, *, with_texts: bool
+) -> Iterator[_Part]:
+    """Yield one of several forms of the same text, and the attachments of all.
+
+    Plain text comes first, then the last form that can be read and has text. Other forms, such as
+    a calendar entry, are read only if there is none.
+    """
+    plain = [one for one in inner if one.get_content_type() == "text/plain"]
+    rich = [one for one in reversed(inner) if _is_rich(one)]
+    tried: set[MIMEPart] = set()
+    # Each form is read once: reading again would double the time with each level.
+    for forms in (plain, *([one] for one in rich), inner[-1:]) if with_texts else ():
+        if tried.isdisjoint(forms):
+            tried.update(forms)
+            found = [one for form in forms for one in _parts(form, budget, depth)]
+            yield from found
+            if any(one.text.strip() and not one.is_attached for one in found):
+                break
+    for form in inner:
+        if form.is_multipart() and form not in tried:
+            yield from _parts(form, budget, depth, with_texts=False)
+
+
+def _is_rich(part: MIMEPart) -> bool:
+    kind = part.get_content_type()
+    return kind == "text/html" or kind.startswith("multipart/")
+
+
+def _root(inner: Sequence[MIMEPart], start: str) -> MIMEPart:
+    """Return the part that is the text of a page; the others are its pictures and styles.
+
+    Args:
+        inner: All of them.
+        start: The identity of the text, if the page tells it.
+    """
+    start = start.strip(" <>")
+    named = [one for one in inner if start and _field(one, "Content-ID").strip(" <>") == start]
+    texts = [one for one in inner if one.get_content_type() in _TEXT_KINDS or _is_rich(one)]
+    return [*named, *texts, *inner][0]
 
 
 def _body(part: MIMEPart, budget: Budget) -> str:
@@ -155,13 +220,13 @@ def _body(part: MIMEPart, budget: Budget) -> str:
     with translate_errors(_FORMAT, budget.origin):
         data = part.get_payload(decode=True)
         encoding = part.get_content_charset() or "utf-8"
-        is_flowed = part.get_param("format") == "flowed"
+        is_flowed = str(part.get_param("format")).lower() == "flowed"
+        joint = "" if str(part.get_param("delsp")).lower() == "yes" else " "
         is_page = part.get_content_subtype() == "html"
     if not isinstance(data, bytes):
         return ""
-    try:
-        text = data.decode(codec_of(encoding) or "utf-8")
-    except ValueError:
+    text = decode_declared(data, encoding)
+    if text is None:
         try:
             text = decode(data, budget).text
         except UnreadableFileError:
@@ -169,7 +234,7 @@ def _body(part: MIMEPart, budget: Budget) -> str:
     if is_page:
         page = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
         return read_page(_FORMAT, page, budget, [Content.ALL]).text
-    return _SOFT_BREAK.sub(" ", text) if is_flowed else text
+    return _SOFT_BREAK.sub(joint, text) if is_flowed else text
 
 
 def _field(message: MIMEPart, name: str) -> str:

@@ -26,6 +26,8 @@ the number of the slide."""
 _NO_CONTENT = frozenset({"dt", "ftr", "hdr", "sldNum", "sldImg"})
 """Placeholders for the date, footer, header and number of a slide, which repeat on all slides."""
 
+_NO = frozenset({"0", "false"})
+
 _CHART_ROLES = frozenset({"tx", "cat", "val", "xVal", "yVal", "bubbleSize"})
 """Elements of a series of a chart that contain its name, its categories and its values."""
 
@@ -34,7 +36,7 @@ def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the texts of the slides of a PPTX file, with their tables, diagrams and notes.
 
     Each row of a table, and of the data of a chart, becomes one line, with ` | ` between the cells.
-    Headers, footers, dates and numbers of slides are left out.
+    Headers, footers, dates and numbers of slides, and hidden slides are left out.
 
     Args:
         document_id: The document's id.
@@ -42,8 +44,8 @@ def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
         budget: Limits of the file.
 
     Returns:
-        The document. Each segment has the metadata `slide`, a number from 1, and `headings` with
-        the title of the slide if it has one.
+        The document. Each segment has the metadata `slide`, a number from 1 that counts hidden
+        slides as PowerPoint does, and `headings` with the title of the slide if it has one.
 
     Raises:
         UnreadableFileError: If `data` is not a readable PPTX file.
@@ -58,14 +60,9 @@ def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     segments: list[Segment] = []
     start = 0
     for number, part in enumerate(parts, 1):
-        slide = _Slide(budget)
-        for kind, name in _parts(archive, part):
-            if kind == "chart":
-                slide.add_block(_chart(archive, name, budget))
-                continue
-            for event in archive.events_outside(_SKIPPED, name):
-                slide.add(*event)
-            slide.end_part()
+        slide = _read_slide(archive, part, budget)
+        if slide.is_hidden:
+            continue
         headings = FileHeadings(budget)  # a slide without a title is not below that before it
         for offset, title in slide.titles:
             headings.add(start + offset, 1, title)
@@ -79,7 +76,7 @@ def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
 
 def _slides(archive: Archive) -> list[str]:
-    """Return the parts of the slides that are shown, in their order."""
+    """Return the parts of all slides, in the order of the show."""
     main_part = archive.main_part()
     relations = archive.relations(main_part)
     ids = [
@@ -107,6 +104,20 @@ def _parts(archive: Archive, slide: str) -> Iterator[tuple[str, str]]:
         for one in relations:
             if one.kind == kind and one.target in archive.names and one.target != slide:
                 yield kind, one.target
+
+
+def _read_slide(archive: Archive, part: str, budget: Budget) -> _Slide:
+    slide = _Slide(budget)
+    for kind, name in _parts(archive, part):
+        if kind == "chart":
+            slide.add_block(_chart(archive, name, budget))
+            continue
+        for event in archive.events_outside(_SKIPPED, name):
+            slide.add(*event)
+        if slide.is_hidden:
+            break
+        slide.end_part()
+    return slide
 
 
 def _chart(archive: Archive, part: str, budget: Budget) -> str:
@@ -146,6 +157,7 @@ class _Slide:
     def __init__(self, budget: Budget) -> None:
         self.blocks: list[str] = []
         self.titles: list[tuple[int, str]] = []
+        self.is_hidden = False
         self._budget = budget
         self._size = 0
         self._placeholder = ""
@@ -159,7 +171,9 @@ class _Slide:
         (self._start if event == "start" else self._end)(name, element)
 
     def _start(self, name: str, element: Any) -> None:
-        if name == "sp":
+        if name == "sld":
+            self.is_hidden = attribute(element, "show") in _NO
+        elif name == "sp":
             self._placeholder = ""
         elif name == "ph":
             self._placeholder = attribute(element, "type") or "body"

@@ -27,13 +27,22 @@ _RAW_LETTER = re.compile(rb"[\x80-\xff]")
 _LINK = re.compile(r"(?i)HYPERLIN(K)")
 _TITLE = re.compile(r"\{\\title\s([^{}]{1,400})\}")
 _CODE_PAGE = re.compile(r"\\ansicpg\d{1,6}")
+_NOTE = re.compile(r"(?<!\\)\{\s*+(?:\\\*\s*+)?\\footnote(?![A-Za-z\d]) ?")
+"""The start of a footnote or an endnote, which striprtf would leave out."""
+
+_BRACE = re.compile(r"\\[\\{}]|[{}]")
+_NOTE_START, _NOTE_END = "\ufdd0", "\ufdd1"
+"""Stand around a note until its lines are joined. Unicode keeps these two out of all texts."""
+
+_MARKED_NOTE = re.compile(f"{_NOTE_START}([^{_NOTE_START}{_NOTE_END}]*){_NOTE_END}")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the text of an RTF file as a document that has the file's title.
 
-    Each row of a table becomes one line, with ` | ` between the cells.
+    Each row of a table becomes one line, with ` | ` between the cells. Footnotes and endnotes stand
+    in parentheses where their marks are. Text boxes, headers and footers are left out.
 
     Args:
         document_id: The document's id.
@@ -66,6 +75,7 @@ def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     source = _RAW_LETTER.sub(lambda match: b"\\'%02x" % match[0][0], data).decode("ascii")
     # striprtf searches links in exponential time; `\'4b` is the K at the end of the word.
     source = _LINK.sub(lambda match: match[0][:-1] + f"\\'{ord(match[1]):x}", source)
+    source = _mark_notes(source)
     source = source.replace(";", ";\n")  # an entry of the font table ends with its line
     with translate_errors(_FORMAT, budget.origin):
         fonts = library.font_table_group(source).split(";")
@@ -85,12 +95,43 @@ def read_rtf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     return SourceDocument(document_id, text, " ".join(_joined(name or "").split()) or None)
 
 
+def _mark_notes(source: str) -> str:
+    """Return the source in which notes are text, between the marks for them."""
+    pieces: list[str] = []
+    start = 0
+    for note in _NOTE.finditer(source):
+        if note.start() < start:  # in another note
+            continue
+        end = _group_end(source, note.end())
+        pieces += [source[start : note.start()], "{", _NOTE_START, source[note.end() : end]]
+        if end is not None:  # else all that follows may be the note, so its lines are not joined
+            pieces.append(_NOTE_END)
+        start = len(source) if end is None else end
+    return "".join([*pieces, source[start:]])
+
+
+def _group_end(source: str, start: int) -> int | None:
+    """Return the place after the group that is open at a place; None if it has no end."""
+    depth = 1
+    for brace in _BRACE.finditer(source, start):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if not depth:
+            return brace.end()
+    return None
+
+
 def _clean(text: str) -> str:
+    text = _MARKED_NOTE.sub(_note, _joined(text))
     lines = (
         format_row(line.split("|")[:-1]) if line.endswith("|") else line.rstrip()
-        for line in _joined(text).split("\n")
+        for line in text.replace(_NOTE_START, "").replace(_NOTE_END, "").split("\n")
     )
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def _note(match: re.Match[str]) -> str:
+    text = " ".join(match[1].split())
+    return f" ({text})" if text else ""
 
 
 def _joined(text: str) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,15 +34,37 @@ _MAX_COLUMNS = 16_384
 _MAX_AFFIX = 10
 """Maximum length of a currency or unit in a number format."""
 
+_MAX_SCALE = 4
+"""Maximum number of commas that scale a number, for trillions; more of them are no scale."""
+
+_NUMBER_SECTIONS = 3
+"""Number of sections of a number format that are for numbers; a fourth is for texts."""
+
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?\d+")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d{1,15}")
 
 _AFFIX = re.compile(
-    r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].|([0#?])|(.)', re.DOTALL
+    r'"([^"]*)"|\\(.)|\[\$([^\]-]*+)[^\]]*+\]|\[[^\]]*+\]|[_*].|([0#?])|(.)', re.DOTALL
 )
 """A part of a number format: a literal text, letter or currency, a color or condition, a space, a
 digit, or any other character."""
+
+_SCALE = re.compile(r"(?<=[0#?]),+(?![0#?,])")
+"""Commas that each divide a number by 1,000; those before a further digit group the digits."""
+
+_SCALING = frozenset("0#?,.")
+"""The characters of a number format that say where such commas are."""
+
+_CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)(-?\d{1,15}(?:\.\d{1,15})?)\]")
+_RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "<>": operator.ne,
+}
 
 _PADDED = re.compile(r"0{2,20}")
 _YES = frozenset({"1", "true"})
@@ -51,8 +74,9 @@ def read_xlsx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the sheets of an XLSX file; each row becomes one line, with ` | ` between the cells.
 
     Formulas are read as their last results, or as they are if they have none. Dates are in ISO
-    format, and currencies and units stand beside their numbers. Empty rows, hidden sheets, charts
-    and comments are left out.
+    format. Currencies and units stand beside their numbers, which are scaled as in the sheet:
+    2500000 that the sheet shows as 2.5M is `2.5 M`. Empty rows, hidden sheets, charts and comments
+    are left out.
 
     Args:
         document_id: The document's id.
@@ -103,13 +127,13 @@ class _Book:
     Attributes:
         sheets: The visible sheets, in order.
         strings: The texts that cells share.
-        formats: The number format of each style of cells.
+        formats: The sections of the number format of each style of cells.
         is_from_1904: Whether days are counted from 1904, as old Macs did, rather than 1900.
     """
 
     sheets: Sequence[_Sheet]
     strings: Sequence[str]
-    formats: Sequence[_NumberFormat]
+    formats: Sequence[Sequence[_Section]]
     is_from_1904: bool
 
 
@@ -148,32 +172,54 @@ def _strings(archive: Archive, part: str | None) -> Iterator[str]:
 
 
 class _NumberFormat(NamedTuple):
-    """How a cell shows its number.
+    """How a cell shows a number.
 
     Attributes:
         is_date, is_duration, is_percent: What the number is.
         digits: The minimum number of digits, for codes such as 00042.
-        before, after: The currency or unit.
+        scale: How often the number is divided by 1,000.
+        before, after: The currency or unit; a unit begins with the space before it.
+        has_sign: Whether a minus sign is shown, rather than a word such as "Loss".
     """
 
     is_date: bool = False
     is_duration: bool = False
     is_percent: bool = False
     digits: int = 0
+    scale: int = 0
     before: str = ""
     after: str = ""
+    has_sign: bool = True
 
 
-_GENERAL = _NumberFormat()
+_PLAIN = _NumberFormat()
 
 
-def _formats(archive: Archive, part: str | None) -> list[_NumberFormat]:
+class _Section(NamedTuple):
+    """A section of a number format, and the numbers for which it is."""
+
+    relation: str
+    limit: float
+    shown: _NumberFormat
+
+
+_EVERY_NUMBER = (">=", -math.inf)
+_USUAL_CONDITIONS = {
+    0: (),
+    1: (_EVERY_NUMBER,),
+    2: ((">=", 0.0), _EVERY_NUMBER),
+    3: ((">", 0.0), ("<", 0.0), _EVERY_NUMBER),
+}
+"""Which numbers the sections are for, by their count, if a format does not say it."""
+
+
+def _formats(archive: Archive, part: str | None) -> list[list[_Section]]:
     """Return the number format of each style of cells; none if the styles cannot be read."""
     from openpyxl.styles.numbers import BUILTIN_FORMATS
 
     codes: dict[str, str] = {str(number): code for number, code in BUILTIN_FORMATS.items()}
-    known: dict[str, _NumberFormat] = {}
-    found: list[_NumberFormat] = []
+    known: dict[str, list[_Section]] = {}
+    found: list[list[_Section]] = []
     in_cells = False
     try:
         for event, element in archive.events(part) if part else ():
@@ -186,7 +232,7 @@ def _formats(archive: Archive, part: str | None) -> list[_NumberFormat]:
             elif event == "start" and name == "xf" and in_cells:
                 code = codes.get(attribute(element, "numFmtId") or "", "General")
                 if code not in known:
-                    known[code] = _number_format(code)
+                    known[code] = _sections(code)
                 found.append(known[code])
     except FileLimitError:
         raise
@@ -195,25 +241,68 @@ def _formats(archive: Archive, part: str | None) -> list[_NumberFormat]:
     return found
 
 
-def _number_format(code: str) -> _NumberFormat:
+def _sections(code: str) -> list[_Section]:
+    """Return the sections of a number format that are for numbers."""
+    parts: list[list[re.Match[str]]] = [[]]
+    for match in _AFFIX.finditer(code[:1000]):
+        if match[0] == ";":
+            parts.append([])
+        else:
+            parts[-1].append(match)
+    # A section with this sign is for texts.
+    parts = [part for part in parts if all(match[0] != "@" for match in part)][:_NUMBER_SECTIONS]
+    given = [_condition(part) for part in parts]
+    sections = [
+        _Section(*(own or usual), _number_format(part))
+        for part, own, usual in zip(parts, given, _USUAL_CONDITIONS[len(parts)], strict=True)
+    ]
+    if given[:2] == [None, None]:
+        is_signed = any(character in match[0] for match in parts[1] for character in "-(")
+        sections[1] = _of_negatives(sections[1], sections[0], is_signed=is_signed)
+    return sections
+
+
+def _condition(part: Iterable[re.Match[str]]) -> tuple[str, float] | None:
+    """Return which numbers a section says that it is for; None if it does not say it."""
+    found = next(filter(None, (_CONDITION.fullmatch(match[0]) for match in part)), None)
+    return (found[1], float(found[2])) if found else None
+
+
+def _of_negatives(negative: _Section, positive: _Section, *, is_signed: bool) -> _Section:
+    """Return the section for negative numbers, without their sign if only words say it."""
+    shown, other = negative.shown, positive.shown
+    has_own_words = (shown.before, shown.after) not in {("", ""), (other.before, other.after)}
+    return negative._replace(shown=shown._replace(has_sign=is_signed or not has_own_words))
+
+
+def _number_format(part: Sequence[re.Match[str]]) -> _NumberFormat:
+    """Return how a section of a number format, given in its parts, shows a number."""
     from openpyxl.styles.numbers import is_date_format, is_timedelta_format
 
-    first = code[:1000].split(";", maxsplit=1)[0]
-    if is_timedelta_format(first):
+    code = "".join(match[0] for match in part)
+    if is_timedelta_format(code):
         return _NumberFormat(is_date=True, is_duration=True)
-    if is_date_format(first):
+    if is_date_format(code):
         return _NumberFormat(is_date=True)
     literals: tuple[list[str], list[str]] = ([], [])
+    bare = ""  # what is neither a literal nor in brackets
     has_digits = False
-    for text, letter, currency, digit, other in _AFFIX.findall(first):
+    for text, letter, currency, digit, other in (match.groups("") for match in part):
+        bare += digit or other
         has_digits = has_digits or bool(digit)
-        symbol = other if other and unicodedata.category(other) == "Sc" else ""
-        literals[has_digits].append(text or letter or currency or symbol)
-    before, after = ("".join(one).strip() for one in literals)
-    padded = _PADDED.fullmatch(first)
+        is_symbol = other.isspace() or unicodedata.category(other or " ") == "Sc"
+        literals[has_digits].append(text or letter or currency or (other if is_symbol else ""))
+    before, after = "".join(literals[0]).strip(), "".join(literals[1]).rstrip()
+    if not after.lstrip().startswith("%"):
+        after = f" {after.lstrip()}"
+    scale = sum(map(len, _SCALE.findall("".join(one for one in bare if one in _SCALING))))
+    # A number stays whole if the word for its scale, such as "million", is too long to be shown.
+    is_shown = all(len(one.strip()) <= _MAX_AFFIX for one in (before, after) if _is_name(one))
+    padded = _PADDED.fullmatch(code)
     return _NumberFormat(
-        is_percent="%" in first,
+        is_percent="%" in bare,
         digits=len(padded[0]) if padded else 0,
+        scale=scale if is_shown and scale <= _MAX_SCALE else 0,
         before=before if has_digits and _is_unit(before) else "",
         after=after if has_digits and _is_unit(after) else "",
     )
@@ -221,10 +310,14 @@ def _number_format(code: str) -> _NumberFormat:
 
 def _is_unit(text: str) -> bool:
     """Return whether a text is a currency or a unit rather than a bracket or a hyphen."""
-    is_named = any(
-        unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Sc" for c in text
+    return _is_name(text) and len(text.strip()) <= _MAX_AFFIX
+
+
+def _is_name(text: str) -> bool:
+    return any(
+        unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Sc" or c in "%‰"
+        for c in text
     )
-    return is_named and len(text) <= _MAX_AFFIX
 
 
 @dataclass
@@ -293,8 +386,8 @@ def _cell_text(cell: _Cell, book: _Book) -> str:
         case "d":
             text = value.replace("T00:00:00", "").replace("T", " ")
         case "n" if _NUMBER.fullmatch(value.strip()):
-            style = _at(book.formats, cell.style, _GENERAL)
-            text = _number_text(value.strip(), style, is_from_1904=book.is_from_1904)
+            sections = _at(book.formats, cell.style, ())
+            text = _number_text(value.strip(), sections, is_from_1904=book.is_from_1904)
         case "n" if not value and cell.texts.get("f"):  # written by a program, and never computed
             text = f"={cell.texts['f']}"
         case _:
@@ -311,20 +404,24 @@ def _at(items: Sequence[T], index: str, default: T) -> T:
     return items[number] if 0 <= number < len(items) else default
 
 
-def _number_text(value: str, style: _NumberFormat, *, is_from_1904: bool) -> str:
+def _number_text(value: str, sections: Sequence[_Section], *, is_from_1904: bool) -> str:
     number = float(value)
+    fitting = (one.shown for one in sections if _RELATIONS[one.relation](number, one.limit))
+    style = next(fitting, _PLAIN)
     if style.is_date:
         date = _date_text(number, is_duration=style.is_duration, is_from_1904=is_from_1904)
         if date:
             return date
     if style.is_percent:
         return f"{number * 100:.{_DIGITS - 3}g}%"
-    if _WHOLE.fullmatch(value):
-        text = value if number < 0 else value.zfill(style.digits)
+    if not style.has_sign:
+        number, value = abs(number), value.removeprefix("-")
+    if style.scale or not _WHOLE.fullmatch(value):
+        text = f"{number / 1000**style.scale:.{_DIGITS}g}"
     else:
-        text = f"{number:.{_DIGITS}g}"
+        text = value if number < 0 else value.zfill(style.digits)
     space = "" if unicodedata.category(style.before[-1:] or " ") == "Sc" else " "
-    return f"{style.before}{space}{text} {style.after}".strip()
+    return f"{style.before}{space}{text}{style.after}".strip()
 
 
 def _date_text(number: float, *, is_duration: bool, is_from_1904: bool) -> str:
