@@ -1,4 +1,5 @@
 import dataclasses
+import enum
 from datetime import date
 
 import numpy as np
@@ -6,6 +7,18 @@ import pytest
 
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.types import Mention, Segment, SourceDocument
+
+
+class Name(str, enum.Enum):  # noqa: UP042 - as users write it; a StrEnum has another __str__
+    A = "a"
+
+
+def test_a_member_of_a_string_enumeration_is_stored_as_its_value():
+    document = SourceDocument(Name.A, Name.A, Name.A)
+    assert {type(one) for one in (document.id, document.text, document.title)} == {str}
+    plain = SourceDocument("a", "a", "a")
+    assert f"{document.id}{document.text}{document.title}" == "aaa"
+    assert document == plain
 
 
 def test_segment_tuples_become_segment_objects():

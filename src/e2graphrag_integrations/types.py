@@ -98,12 +98,10 @@ class SourceDocument:
             raise InvalidInputError(
                 f"document id must be a non-empty string, not {short_repr(self.id)}"
             )
-        for name, value in (
-            ("id", self.id),
-            ("text", self.text),
-            ("title", "" if self.title is None else self.title),
-        ):
-            check_text(f"{name} of document {self.id!r}", value)
+        for name, value in (("id", self.id), ("text", self.text), ("title", self.title)):
+            if value is not None or name != "title":
+                checked = check_text(f"{name} of document {self.id!r}", value)
+                object.__setattr__(self, name, checked)
         if (size := len(self.id.encode())) > _MAX_ID_BYTES:
             raise InvalidInputError(
                 f"the id of a document has {size:,} bytes in UTF-8, but at most {_MAX_ID_BYTES:,} "

@@ -136,6 +136,14 @@ def test_no_text_in_a_table_is_a_formula(rag, text):
     assert report.questions[0].text == text + " oak"
 
 
+@pytest.mark.parametrize("arguments", [(5,), ([Question("oak", ["tree"])], 5)])
+def test_an_argument_of_another_type_is_refused(rag, arguments):
+    with pytest.raises(EvaluationError, match=r"(questions|settings)=5 must"):
+        evaluate(rag, *arguments)
+    with pytest.raises(EvaluationError, match="progress=5 must be a function"):
+        evaluate(rag, [Question("oak", ["tree"])], progress=5)
+
+
 def test_progress_counts_questions(rag):
     events = []
     evaluate(rag, [Question("oak", ["tree"])] * 2, progress=events.append)

@@ -96,6 +96,21 @@ def test_split_segments_keeps_chunks_within_segments(open_index, story):
     assert by_sentence.verify().ok
 
 
+def test_a_split_function_gets_copies_and_its_errors_name_the_document(open_index):
+    def split(first, second):
+        first["pages"].clear()
+        return second.pop("url") == first.pop("url")
+
+    text = "Anna met Bert. Cleo met Dora."
+    segments = [(0, 14, {"url": "a", "pages": [1]}), (15, 29, {"url": "b", "pages": [2]})]
+    rag = open_index(split_segments=split)
+    rag.add(SourceDocument("a", text, segments=segments))
+    assert rag.add(SourceDocument("a", text, segments=segments)).skipped == ("a",)
+    failing = open_index(split_segments=lambda first, _: first["chapter"] == 1)
+    with pytest.raises(InvalidInputError, match=r"split_segments failed on 'a': KeyError"):
+        failing.add(SourceDocument("a", text, segments=segments))
+
+
 def test_split_segments_does_not_split_at_headings(open_index, story):
     def spans(*segments):
         rag = open_index(split_segments=True, chunk_size=1000)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
 import pytest
 
-from e2graphrag_integrations import HybridStrategy, Mention, PaperStrategy
+from e2graphrag_integrations import HybridStrategy, Mention, PaperStrategy, SourceDocument
 from e2graphrag_integrations.errors import ExtractionError, InvalidInputError
 from e2graphrag_integrations.retrieval.strategy import Candidate, Query
 from e2graphrag_integrations.retrieval.trace import Trace, measure
@@ -205,6 +206,44 @@ def test_strategy_without_needs_vector_always_gets_the_vector(rag):
             return [], Trace(query.question, self.name, query.mode)
 
     assert rag.retrieve("Anna?", mode="local", strategy=Plain()).nodes == ()
+
+
+class Fixed:
+    """A strategy that returns what it was given."""
+
+    name = "fixed"
+
+    def __init__(self, *candidates):
+        self.candidates = candidates
+
+    def rank(self, query, snapshot):
+        return self.candidates, Trace(query.question, self.name, query.mode)
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        Candidate(-1, 1.0, "x", ()),
+        Candidate(9999, 1.0, "x", ()),
+        Candidate(0.0, 1.0, "x", ()),
+        (0, 1.0),
+    ]
+    + [Candidate(0, score, "x", ()) for score in (None, math.nan, math.inf)],
+)
+def test_an_invalid_candidate_of_a_strategy_is_refused(rag, candidate):
+    with pytest.raises(InvalidInputError, match=r"Fixed.rank\(\) returned"):
+        rag.retrieve("Anna?", strategy=Fixed(candidate))
+
+
+@pytest.mark.parametrize("budget", [None, 200])
+def test_candidates_outside_the_filter_are_dropped(rag, budget):
+    rag.add(SourceDocument("other", "Zoe met Yann.", metadata={"kind": "note"}))
+    strategy = Fixed(
+        *(Candidate(row, 1.0, "x", ()) for row in range(2)), Candidate(0, 0.5, "x", ())
+    )
+    where = {"kind": "note"}
+    found = rag.retrieve("Anna?", strategy=strategy, where=where, token_budget=budget).nodes
+    assert {node.document_id for node in found} == {"other"}
 
 
 def test_the_time_of_an_inner_step_does_not_count_toward_the_outer_step():

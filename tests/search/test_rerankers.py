@@ -229,6 +229,14 @@ def test_exception_in_a_reranker_names_class_and_error(error):
         rerank_scores(FixedReranker(error), "q", ["a"])
 
 
+def test_a_reranker_may_consume_its_list():
+    class Popping:
+        def rerank(self, query, texts):
+            return [len(texts.pop(0)) for _ in range(len(texts))]
+
+    assert rerank_scores(Popping(), "q", ["a", "bb"]) == [1.0, 2.0]
+
+
 def test_package_errors_and_interrupts_propagate_unchanged():
     with pytest.raises(MissingDependencyError, match="hf download"):
         rerank_scores(CrossEncoderReranker("no/such-model"), "q", ["a"])

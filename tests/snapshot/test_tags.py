@@ -162,6 +162,7 @@ def test_none_removes_the_tags_and_a_new_set_replaces_them(rag):
         ([{"name": "a", "examples": [3]}], "must be a string"),
         ([{"name": "a", "description": None}], "must be a string"),
         (["a", " A "], "'a' and 'A'"),
+        (["Caf\u00e9", "Cafe\u0301"], "give each tag one name"),
         (["x" * 101], "exceeds 100 characters"),
         ([{"name": "a", "description": "x" * 1001}], "exceeds 1,000 characters"),
         ([{"name": "a", "examples": ["x"] * 51}], "51 examples"),

@@ -118,7 +118,9 @@ def check_bool(name: str, value: object) -> bool:
 
 
 def check_text(what: str, value: object) -> str:
-    """Check that a value is a string that can be encoded as UTF-8, and return it.
+    """Check that a value is a string that can be encoded as UTF-8; return it as a plain `str`.
+
+    A member of a string enumeration would be formatted by its name, and stored as another text.
 
     Raises:
         InvalidInputError: If the value is not a string or contains a lone surrogate.
@@ -132,7 +134,7 @@ def check_text(what: str, value: object) -> str:
             f"{what} contains a lone surrogate at character {error.start}: "
             "decode the source with errors='replace'"
         ) from error
-    return value
+    return str.__str__(value)
 
 
 def check_name(what: str, value: object) -> str:
@@ -141,13 +143,14 @@ def check_name(what: str, value: object) -> str:
     Raises:
         InvalidInputError: For any other value.
     """
-    if not check_text(what, value).strip():
+    text = check_text(what, value)
+    if not text.strip():
         raise InvalidInputError(
             CodedText(
                 "empty", "{what} must be a non-empty string, not {value!r}", what=what, value=value
             )
         )
-    return str(value)
+    return text
 
 
 def no_json(value: object) -> Any:

@@ -331,7 +331,7 @@ class GraphExports:
         from e2graphrag_integrations.portability.graph_formats import graph_format
         from e2graphrag_integrations.portability.property_graph import GraphOptions
 
-        options = GraphOptions(bool(texts), bool(communities), min_weight)
+        options = GraphOptions(texts, communities, min_weight)
         target = Path(checked_path(path))
         format_ = graph_format(target, format)
         check_new(target)

@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
-from e2graphrag_integrations._utils.validation import check_seconds, reject_unknown_arguments
+from e2graphrag_integrations._utils.validation import (
+    check_bool,
+    check_seconds,
+    reject_unknown_arguments,
+)
 from e2graphrag_integrations.engine.entity_methods import EntityMethods, GraphExports
 from e2graphrag_integrations.engine.maintenance import IndexMaintenance
 from e2graphrag_integrations.engine.opening import arguments_of, open_parts
@@ -197,7 +201,7 @@ class E2GraphRAG(IndexMaintenance, EntityMethods, GraphExports):
             raise InvalidInputError(
                 "update_vectors() needs an index opened with vectors= of a server"
             )
-        return self._vectors.update(replace=bool(replace))
+        return self._vectors.update(replace=check_bool("replace", replace))
 
     async def aupdate_vectors(self, *, replace: bool = False) -> VectorReport:
         """Run `update_vectors` in a thread."""

@@ -10,7 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import CallerLoop, run_in_thread
-from e2graphrag_integrations._utils.validation import check_bool, check_int, check_seconds
+from e2graphrag_integrations._utils.validation import (
+    check_bool,
+    check_int,
+    check_seconds,
+    check_text,
+)
 from e2graphrag_integrations.engine.base import OpenEngine
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.inputs import (
@@ -315,12 +320,15 @@ class DocumentWrites(OpenEngine):
 
         Args:
             summaries: The texts that each summarizes, its level, and the summary.
+
+        Raises:
+            InvalidInputError: If a summary is no text.
         """
         builder = self._index.summary_builder(IndexingRun())
         entries = {
             builder.key(texts, level): text.encode()
             for texts, level, text in summaries
-            if count_tokens(builder.counter, text) <= builder.max_tokens
+            if count_tokens(builder.counter, check_text("summary", text)) <= builder.max_tokens
         }
         self._store.put_cached("summary", entries)
 

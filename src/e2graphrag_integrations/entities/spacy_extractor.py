@@ -361,7 +361,7 @@ def extract_checked(
     name = type(extractor).__name__
     failed = f"{name}.extract() failed on {places[0]}, or did not return lists of mentions"
     with wrap_errors(ExtractionError, failed):
-        found = [[list(sentence) for sentence in one] for one in extractor.extract(texts)]
+        found = [[list(sentence) for sentence in one] for one in extractor.extract(list(texts))]
     if len(found) != len(texts):
         raise ExtractionError(
             f"{name}.extract() returned {len(found)} results for {len(texts)} texts"

@@ -156,6 +156,12 @@ class _Evaluation:
         progress: ProgressListener | None,
         stopped: threading.Event | None = None,
     ) -> _Evaluation:
+        if not isinstance(questions, Iterable):
+            raise EvaluationError(f"questions={short_repr(questions)} must be a list of Question")
+        if progress is not None and not callable(progress):
+            raise EvaluationError(f"progress={short_repr(progress)} must be a function")
+        if not isinstance(settings, Mapping | None):
+            raise EvaluationError(f"settings={short_repr(settings)} must map names to settings")
         questions = tuple(questions)
         if not questions:
             raise EvaluationError("there are no questions")

@@ -128,15 +128,16 @@ def _gold_span(value: Any) -> GoldSpan:
 
 
 def _answer(value: Any) -> str:
-    if len(check_text("answer", value)) > MAX_QUESTION:
+    text = check_text("answer", value)
+    if len(text) > MAX_QUESTION:
         raise InvalidInputError(
-            f"answer has {len(value):,} characters, but at most {MAX_QUESTION:,} are allowed"
+            f"answer has {len(text):,} characters, but at most {MAX_QUESTION:,} are allowed"
         )
-    if not answer_words(value):
+    if not answer_words(text):
         raise InvalidInputError(
             CodedText("wordless_answer", "answer {value} contains no word", value=short_repr(value))
         )
-    return str(value)
+    return text
 
 
 def read_questions(path: str | os.PathLike[str]) -> tuple[Question, ...]:

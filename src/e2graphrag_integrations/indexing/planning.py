@@ -17,6 +17,7 @@ from e2graphrag_integrations.errors import IndexingError, InvalidInputError
 from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
 from e2graphrag_integrations.indexing.stages.llm_calls import CostCounter
 from e2graphrag_integrations.options import MayShareChunk
+from e2graphrag_integrations.pages import copied
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.reports import Stage
 from e2graphrag_integrations.settings import Settings
@@ -213,11 +214,12 @@ class DocumentPlanner:
         segments = [Segment(*segment) for segment in document.segments]
         if callable(self.split_segments):
             adjacent = pairwise(segment for segment in segments if segment.end > segment.start)
-            return {
-                second.start
-                for first, second in adjacent
-                if not self.split_segments(first.metadata, second.metadata)
-            }
+            with wrap_errors(InvalidInputError, f"split_segments failed on {document.id!r}"):
+                return {
+                    second.start
+                    for first, second in adjacent
+                    if not self.split_segments(copied(first.metadata), copied(second.metadata))
+                }
         offsets = {offset for start, end, _ in segments for offset in (start, end)}
         return offsets - set(_heading_starts(segments))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray, exclusive_sums
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.validation import check_int, short_repr
+from e2graphrag_integrations._utils.validation import check_bool, check_int, short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.communities import MAX_SEED, MIN_ENTITIES, community_id
 from e2graphrag_integrations.pages import merge_metadata
@@ -133,7 +133,7 @@ class GraphOptions:
         seed: Seed of the detection of communities.
 
     Raises:
-        InvalidInputError: If a number is out of range.
+        InvalidInputError: If a value is invalid.
     """
 
     texts: bool = True
@@ -142,6 +142,8 @@ class GraphOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_bool("texts", self.texts)
+        check_bool("communities", self.communities)
         check_int("seed", self.seed, 0, MAX_SEED)
         weight = self.min_weight
         if not isinstance(weight, int | float) or isinstance(weight, bool) or not weight >= 0:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from e2graphrag_integrations._utils.lazy import LazySequence
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.retrieval.draft import Draft
@@ -163,7 +167,7 @@ def _rank(
     """Return the strategy's candidates, best first, and its trace.
 
     Raises:
-        InvalidInputError: If the strategy returns a different type.
+        InvalidInputError: If the strategy returns something else.
     """
     ranked: Any = strategy.rank(query, snapshot)
     is_pair = isinstance(ranked, tuple) and len(ranked) == 2  # noqa: PLR2004 - a pair has two items
@@ -172,7 +176,26 @@ def _rank(
             f"{type(strategy).__name__}.rank() must return a list of candidates and a Trace, not "
             f"{short_repr(ranked)}"
         )
-    return ranked[0], ranked[1]
+    candidates, trace = ranked
+    if isinstance(candidates, LazySequence):  # one of this package, with all windows
+        return candidates, trace
+    size, allowed = len(snapshot.nodes.ids), query.allowed
+    for one in candidates:
+        if not (isinstance(one, Candidate) and _is_row(one.row, size) and _is_score(one.score)):
+            raise InvalidInputError(
+                f"{type(strategy).__name__}.rank() returned {short_repr(one)}: a Candidate needs "
+                f"the row of a node, from 0 to {size - 1}, and a finite score"
+            )
+    kept = candidates if allowed is None else [one for one in candidates if allowed[one.row]]
+    return kept, trace
+
+
+def _is_row(row: object, size: int) -> bool:
+    return isinstance(row, int | np.integer) and 0 <= int(row) < size
+
+
+def _is_score(score: object) -> bool:
+    return isinstance(score, int | float | np.integer | np.floating) and math.isfinite(score)
 
 
 def prefer_newest(draft: Draft) -> Draft:

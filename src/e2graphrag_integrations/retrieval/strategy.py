@@ -299,7 +299,8 @@ class Strategy(Protocol):
     def rank(self, query: Query, snapshot: Snapshot) -> tuple[Sequence[Candidate], Trace]:
         """Return the candidates, best first, and the trace.
 
-        At most `query.k` complete nodes are returned. If `query.packs_windows` is true, the
+        At most `query.k` complete nodes are returned; the pipeline drops those that `query.allowed`
+        excludes. If `query.packs_windows` is true, the
         strategy may return all windows instead, because the token budget limits the result.
         """
 

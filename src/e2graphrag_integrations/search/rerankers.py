@@ -108,7 +108,7 @@ def rerank_scores(reranker: Reranker, question: str, texts: Sequence[str]) -> li
     """
     name = type(reranker).__name__
     with wrap_errors(RerankError, f"{name}.rerank() failed or did not return numbers"):
-        scores = np.asarray(reranker.rerank(question, texts))
+        scores = np.asarray(reranker.rerank(question, list(texts)))  # it may consume its list
     numeric = scores.dtype.kind in "iuf" and scores.shape == (len(texts),)
     if not numeric or not np.isfinite(scores).all():
         raise RerankError(

@@ -13,7 +13,7 @@ from e2graphrag_integrations._utils.postgres_urls import (
     is_schema_name,
     parse_postgres_url,
 )
-from e2graphrag_integrations._utils.validation import check_seconds
+from e2graphrag_integrations._utils.validation import check_seconds, check_text
 from e2graphrag_integrations.errors import InvalidInputError, MissingDependencyError
 from e2graphrag_integrations.store.database import Database
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
@@ -123,7 +123,7 @@ def list_indexes(url: str) -> Sequence[IndexInfo]:
         InvalidInputError: If the URL is invalid.
         MissingDependencyError: If psycopg is not installed.
     """
-    if not is_postgres_url(url):
+    if not is_postgres_url(check_text("url", url)):
         raise InvalidInputError(f"{url} is not the URL of a database: pass postgresql://host/db")
     parsed = parse_postgres_url(url)
     return [
@@ -149,7 +149,7 @@ def drop_index(url: str, *, lock_timeout: float = 30.0) -> None:
         StoreError: If the index cannot be deleted.
         MissingDependencyError: If psycopg is not installed.
     """
-    if not is_postgres_url(url):
+    if not is_postgres_url(check_text("url", url)):
         raise InvalidInputError(f"{url} is not the URL of an index in a database: delete the file")
     lock_timeout = check_seconds("lock_timeout", lock_timeout)
     if "schema=" not in url:

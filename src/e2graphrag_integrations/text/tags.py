@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -74,7 +75,7 @@ class Tag:
             )
         object.__setattr__(self, "examples", tuple(self.examples))
         try:
-            name = " ".join(check_name("the name of a tag", self.name).split())
+            name = _tag_name(self.name)
             check_text(f"tag {name!r}: description", self.description)
             for example in self.examples:
                 check_name(f"tag {name!r}: an example", example)
@@ -133,7 +134,8 @@ class TagSet:
         """
         places = {name: row for row, name in enumerate(self.names)}
         rows = []
-        for name in names:
+        for given in names:
+            name = unicodedata.normalize("NFC", given) if isinstance(given, str) else given
             if name not in places:
                 known = ", ".join(map(repr, self.names[:20]))
                 tags = f"the tags of the index are {known}" if known else "call set_tags() first"
@@ -199,13 +201,20 @@ def as_tags(given: Any) -> tuple[Tag, ...]:
         )
     seen: dict[str, str] = {}
     for tag in tags:
-        other = seen.get(tag.name.casefold())
+        key = unicodedata.normalize("NFKC", tag.name).casefold()
+        other = seen.get(key)
         if other is not None:
             raise InvalidInputError(
                 f"tags contains {other!r} and {tag.name!r}: give each tag one name"
             )
-        seen[tag.name.casefold()] = tag.name
+        seen[key] = tag.name
     return tuple(tags)
+
+
+def _tag_name(name: object) -> str:
+    """Return a name with single spaces, in which different encodings of a letter are equal."""
+    words = check_name("the name of a tag", name).split()
+    return unicodedata.normalize("NFC", " ".join(words))
 
 
 def _as_tag(item: Any, number: int) -> Tag:

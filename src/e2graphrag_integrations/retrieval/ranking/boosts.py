@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
@@ -80,6 +81,8 @@ class Boosts:
     def __post_init__(self) -> None:
         for name in ("tag", "documents"):
             object.__setattr__(self, name, _checked_weights(name, getattr(self, name)))
+        named = {unicodedata.normalize("NFC", name): one for name, one in self.tag.items()}
+        object.__setattr__(self, "tag", named)  # as `Tag` does
         for name in ("boost_field", "date_field"):
             key = getattr(self, name)
             if not (isinstance(key, str) and key.strip()) and (key, name) != (None, "boost_field"):
