@@ -208,6 +208,49 @@ def test_the_engine_forgets_pending_documents_that_workers_have_indexed(tmp_path
         assert index.rag.work().documents == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda index, document: index.add_documents([document("a", "Anna left Rome.")]), "left"),
+        (lambda index, _: index.delete(["a"]), None),
+    ],
+    ids=["update", "delete"],
+)
+def test_a_version_that_another_process_has_replaced_is_not_queued(
+    tmp_path, monkeypatch, change, text
+):
+    chain, path = FACES["langchain"], tmp_path / "i.e2g"
+    with (
+        chain.build({}, path=path) as mine,
+        chain.index.open(path, **chain.options()) as other,
+    ):
+        mine.add_documents([chain.document("a", "Anna met Bert in Rome.")], wait=False)
+        enqueue = other.rag.enqueue
+
+        def change_first(documents, wanted):
+            change(mine, chain.document)
+            return enqueue(documents, wanted)
+
+        monkeypatch.setattr(other.rag, "enqueue", change_first)
+        other.add_documents([chain.document("b", "Bert left Oslo.")], wait=False)
+        assert "a" not in other.rag.queued_ids()
+        other.rag.work()
+        assert mine.rag.document_ids == (["b"] if text is None else ["a", "b"])
+        assert text is None or text in mine.rag.document("a").text
+
+
+def test_a_document_that_the_core_deletes_does_not_come_back(tmp_path):
+    chain, path = FACES["langchain"], tmp_path / "i.e2g"
+    with chain.build({}, path=path) as index:
+        index.add_documents([chain.document("a", "Anna met Bert.")], wait=False)
+    with E2GraphRAG.open(path, models=Models(extractor=NameExtractor())) as core:
+        core.work()
+        core.delete("a")
+    with chain.index.open(path, **chain.options()) as index:
+        index.add_documents([chain.document("b", "Bert left Oslo.")])
+        assert index.rag.document_ids == ["b"]
+
+
 def test_an_estimate_is_that_of_the_build(face):
     with face.build({}) as index:
         cost = index.estimate(face.documents())

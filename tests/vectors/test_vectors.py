@@ -499,8 +499,28 @@ def test_the_key_is_sent_and_never_shown(in_qdrant, qdrant, monkeypatch, caplog)
     assert wrong not in caplog.text
 
 
+@pytest.mark.parametrize("key", ["secret\x00key", "sécret", "two\nlines"])
+def test_a_key_that_no_header_can_contain_is_refused_without_showing_it(key, monkeypatch):
+    with pytest.raises(InvalidInputError, match="no header can contain") as caught:
+        QdrantVectors("http://127.0.0.1:6333/c", api_key=key)
+    assert key not in str(caught.value)
+    monkeypatch.setenv("QDRANT_API_KEY", " from-a-file\n")
+    assert QdrantVectors("http://127.0.0.1:6333/c").key == "from-a-file"
+
+
 @pytest.mark.parametrize(
-    "vectors", ["faiss", "http://host:6333", "http://user:secret@host:6333/c", "", 7, "ftp://a/b"]
+    "vectors",
+    [
+        "faiss",
+        "http://host:6333",
+        "http://user:secret@host:6333/c",
+        "http://host:99999/c",
+        "http://host:port/c",
+        "http://[::1/c",
+        "",
+        7,
+        "ftp://a/b",
+    ],
 )
 def test_an_invalid_argument_is_rejected_before_anything_is_written(vectors, tmp_path):
     with pytest.raises(InvalidInputError) as caught:

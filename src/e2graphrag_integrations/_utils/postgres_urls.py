@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
+from e2graphrag_integrations._utils.validation import check_text
 from e2graphrag_integrations.errors import InvalidInputError
 
 DEFAULT_SCHEMA = "e2graphrag"
@@ -59,7 +60,7 @@ def parse_postgres_url(url: str) -> PostgresURL:
     Raises:
         InvalidInputError: If the URL is invalid.
     """
-    scheme = _SCHEME.match(url)
+    scheme = _SCHEME.match(check_text("the URL", url))
     if scheme is None or scheme["driver"]:
         raise InvalidInputError(f"the URL of an index starts with postgresql://: {_HINT}")
     rest, _, fragment = url[scheme.end() :].partition("#")
@@ -73,7 +74,9 @@ def parse_postgres_url(url: str) -> PostgresURL:
             "%40, %3A, %2F, %3F, %23, %25"
         )
     user, _, _ = login.partition(":")
-    parameters = parse_qsl(query, keep_blank_values=True)
+    # As libpq does: a plus sign is no space.
+    parts = (part.partition("=") for part in query.split("&") if part)
+    parameters = [(unquote(name), unquote(value)) for name, _, value in parts]
     schemas = [value for name, value in parameters if name == "schema"]
     if len(schemas) > 1:
         raise InvalidInputError(f"the URL of the index names several schemas: {_HINT}")

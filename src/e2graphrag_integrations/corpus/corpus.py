@@ -373,7 +373,7 @@ class Corpus(Generic[D]):
             if not waiting.issuperset(page_ids(source, segments))
         }
         if outdated:
-            self.rag.delete(outdated)
+            self.rag.delete_indexed(outdated)
             self.rag.follow_write()
 
     def get(self, ids: Iterable[str]) -> list[D]:
@@ -468,7 +468,13 @@ class Corpus(Generic[D]):
         with self._lock:
             self._refresh()
             pending = {source: pages for source, pages in self._pending.items() if pages}
-        return self.rag.add(_joined(pending), on_duplicate="replace", wait=False)
+        read = _as_json(pending)
+
+        def unchanged() -> set[str]:
+            stored = self.rag.pending.read()
+            return {source for source, pages in read.items() if stored.get(source) == pages}
+
+        return self.rag.enqueue(_joined(pending), unchanged)
 
     def drop_indexed(self) -> None:
         """Forget pending documents that workers have indexed meanwhile."""
@@ -584,7 +590,7 @@ class Corpus(Generic[D]):
     def _finish(self, pending: Mapping[str, list[Page]]) -> None:
         """Delete empty sources and remove the given pending documents. Needs the write lock."""
         empty = {source for source, pages in pending.items() if not pages}
-        self.rag.delete(empty & {*self.rag.document_ids, *self.rag.queued_ids()})
+        self.rag.delete_indexed(empty & {*self.rag.document_ids, *self.rag.queued_ids()})
         self.rag.pending.drop(_as_json(pending))
         if self.mirror is not None:
             self.rag.refresh()

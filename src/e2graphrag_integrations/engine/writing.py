@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -107,6 +107,17 @@ class DocumentWrites(OpenEngine):
         """
         work = self._adding(documents, on_duplicate, on_copy)
         return self._run(work, self._run_options(max_llm_calls, progress, engine, wait=wait))
+
+    def enqueue(self, documents: Documents, wanted: Callable[[], Collection[str]]) -> IndexReport:
+        """Add documents to the queue, in place of older versions; for integrations.
+
+        Args:
+            documents: The documents.
+            wanted: Returns the ids of those that are still to be queued. Called in the transaction
+                that queues them, because other processes may have stored newer versions meanwhile.
+        """
+        run = replace(self._run_options(None, None, wait=False), wanted=wanted)
+        return self._run(self._adding(documents, "replace", "keep"), run)
 
     async def aadd(
         self,
@@ -297,15 +308,25 @@ class DocumentWrites(OpenEngine):
     def delete(self, ids: str | Iterable[str]) -> DeleteReport:
         """Delete documents and everything derived from them: either all of them or none.
 
+        Versions that an index of LangChain or LlamaIndex has stored and not built yet are deleted
+        too.
+
         Raises:
             UnknownDocumentError: If an id is neither indexed nor queued.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
+        return self._delete(ids, with_pending=True)
+
+    def delete_indexed(self, ids: str | Iterable[str]) -> DeleteReport:
+        """Delete documents, but not the newer versions that are pending; for integrations."""
+        return self._delete(ids, with_pending=False)
+
+    def _delete(self, ids: str | Iterable[str], *, with_pending: bool) -> DeleteReport:
         checked = as_ids(ids)
         if not checked:
             return DeleteReport()
         with self.write_lock():
-            report = self._store.delete_documents(checked)
+            report = self._store.delete_documents(checked, with_pending=with_pending)
         self.follow_write()
         return report
 

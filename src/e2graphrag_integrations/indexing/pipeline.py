@@ -156,7 +156,9 @@ def _enqueue(
         def select_again() -> Sequence[SourceDocument]:
             nonlocal selection
             selection = select()  # others may have added or indexed some meanwhile
-            return with_languages(selection.to_index, store.language_counts())
+            wanted = None if run.wanted is None else run.wanted()
+            to_index = [one for one in selection.to_index if wanted is None or one.id in wanted]
+            return with_languages(to_index, store.language_counts())
 
         to_index = enqueue_selected(store, select_again, manifest)
     return IndexReport(

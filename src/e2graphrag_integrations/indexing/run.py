@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -230,6 +230,8 @@ class IndexingRun:
             fingerprint.
         engine: Provides the runner of the stages.
         claims: Decides whether this process creates a content, and when it may call an LLM.
+        wanted: Returns the ids of the documents that are still to be queued. Called in the
+            transaction that queues them; None means all.
 
     Raises:
         InvalidInputError: If `progress` is not a function.
@@ -244,6 +246,7 @@ class IndexingRun:
     summarizer: Summarizer | None = None
     engine: IndexingEngine = field(default_factory=LocalEngine)
     claims: ContentClaims = field(default_factory=OnlyProcess)
+    wanted: Callable[[], Collection[str]] | None = None
 
     def __post_init__(self) -> None:
         check_listener(self.progress)

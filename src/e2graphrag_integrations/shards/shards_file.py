@@ -86,6 +86,7 @@ class ShardsFile:
         temporary = where.with_name(f"{where.name}.new-{uuid.uuid4().hex}")
         try:
             text = json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2)
+            temporary.touch(mode=0o600)  # a URL may contain a password
             temporary.write_text(f"{text}\n", encoding="utf-8")
             move_to_new(temporary, where)
         except OSError as error:

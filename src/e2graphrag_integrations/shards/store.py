@@ -247,9 +247,9 @@ class ShardedStore(Store):
         """Return the contents that any shard has, by key."""
         return self._joined("cached", list(keys))
 
-    def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
+    def delete_documents(self, ids: Sequence[str], *, with_pending: bool = True) -> DeleteReport:
         """Raise an error: `ShardedIndex.delete` asks the shards."""
-        del ids
+        del ids, with_pending
         raise unsupported("this write")
 
     def _unchanged(self, method: str, generation: str, ids: Sequence[str]) -> dict[str, Any]:

@@ -610,10 +610,15 @@ class Store:
         bytes_after = self.database.size()
         return CompactReport(bytes_before, bytes_after, rows_before - rows_after)
 
-    def delete_documents(self, ids: Sequence[str]) -> DeleteReport:
+    def delete_documents(self, ids: Sequence[str], *, with_pending: bool = True) -> DeleteReport:
         """Delete documents, their nodes and any content left unused, in one transaction.
 
         Queued documents are removed from the queue.
+
+        Args:
+            ids: Ids of the documents.
+            with_pending: Whether to delete versions that an integration has stored, too. They would
+                bring the documents back.
 
         Raises:
             UnknownDocumentError: If an id is neither indexed nor in the queue. In that case,
@@ -626,6 +631,8 @@ class Store:
                 node_count, chunk_count = db.execute(_COUNT_NODES, (document_id,)).fetchone()
                 nodes, chunks = nodes + node_count, chunks + chunk_count
                 in_queue = db.execute("DELETE FROM queue WHERE id = ?", (document_id,)).rowcount
+                if with_pending:
+                    db.execute("DELETE FROM pending WHERE id = ?", (document_id,))
                 keys = delete_document(db, document_id)
                 if keys is None and not in_queue:
                     raise UnknownDocumentError(

@@ -60,6 +60,9 @@ _REBUILT_SHARE = 0.5
 _MAX_GAPS = 8
 """The vectors are numbered again once the places are more than this multiple of the vectors."""
 
+_DROP_MILLISECONDS = 2000
+"""How long an update waits for questions and backups that read what it drops."""
+
 _BUILD_MEMORY = (64 << 10, 2 << 20)
 """Minimum and maximum memory for building the HNSW graph, in KiB."""
 
@@ -224,6 +227,8 @@ class PgVectorIndex:
         with self._database.own_connection() as connection, connection.transaction():
             _lock(connection)
             contents = _read_contents(connection)
+            # Whoever waits to drop something lets all new questions wait behind the open ones.
+            connection.execute(f"SET LOCAL lock_timeout = {_DROP_MILLISECONDS}")
             if contents is not None and not self._suits(connection, contents, target):
                 for table in VECTOR_TABLES:
                     connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_seconds, short_repr
 from e2graphrag_integrations.errors import (
+    E2GraphRAGError,
     InvalidInputError,
     MissingDependencyError,
     StoreConnectionError,
@@ -94,9 +95,14 @@ class QdrantVectors:
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url) if isinstance(self.url, str) else None
+        try:
+            parts = urlsplit(self.url) if isinstance(self.url, str) else None
+            is_port = parts is None or parts.port is None or parts.port > 0
+        except ValueError:  # the port is no number, or brackets are open
+            parts, is_port = None, False
         if (
             parts is None
+            or not is_port
             or parts.scheme not in ("http", "https")
             or not parts.hostname
             or not parts.path.strip("/")
@@ -112,6 +118,7 @@ class QdrantVectors:
                 f"{_ENVIRONMENT}"
             )
         check_seconds("timeout", self.timeout)
+        _ = self.key  # raises if it is invalid
 
     @property
     def collection(self) -> str:
@@ -120,8 +127,18 @@ class QdrantVectors:
 
     @property
     def key(self) -> str | None:
-        """The key of the server, if there is one."""
-        return self.api_key or os.environ.get(_ENVIRONMENT) or None
+        """The key of the server, if there is one, without white space around it.
+
+        Raises:
+            InvalidInputError: If a header cannot contain it.
+        """
+        key = (self.api_key or os.environ.get(_ENVIRONMENT) or "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise InvalidInputError(
+                f"the key of Qdrant has characters that no header can contain: check api_key and "
+                f"{_ENVIRONMENT}"
+            )
+        return key or None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the key."""
@@ -203,6 +220,12 @@ class QdrantIndex:
             if status >= _SERVER_ERROR or status == _TOO_MANY:
                 raise StoreConnectionError(f"{self.name} failed: {text}; try again") from None
             raise VectorIndexError(f"{self.name} rejected a request: {text}") from None
+        except E2GraphRAGError:
+            raise
+        except (ValueError, AssertionError):  # a proxy or another server
+            raise StoreConnectionError(
+                f"{self.name} gave an answer that is not one of Qdrant: check the URL"
+            ) from None
         except (ApiException, QdrantException, OSError) as error:
             text = self._shown(str(error))
             raise StoreConnectionError(

@@ -184,6 +184,9 @@ def _repair(index: WritableVectorIndex, known: Mapping[str, IndexedDocument]) ->
     np.add.at(changes, begin, 1)
     np.add.at(changes, end, -1)
     unknown = places[np.cumsum(changes)[:-1] == 0]
+    later = index.contents()  # another process may have written some of them meanwhile
+    for one in () if later is None else later.documents.values():
+        unknown = unknown[(unknown < one.first) | (unknown >= one.first + one.windows)]
     logger.warning(
         "%s: %d documents lacked vectors, and %d vectors belonged to no document (repaired)",
         index.name,

@@ -14,6 +14,8 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from e2graphrag_integrations import E2GraphRAG, HashingEmbedder
 from e2graphrag_integrations._utils.postgres_urls import parse_postgres_url
@@ -74,6 +76,17 @@ def test_a_url_names_a_schema_and_is_shown_without_its_password(url, schema, sho
     assert parse_postgres_url(parsed.shown).shown == shown
     assert parse_postgres_url(parsed.complete) == parsed
     assert "p%40" not in repr(parsed)
+
+
+def test_a_plus_sign_in_a_parameter_is_no_space():
+    parsed = parse_postgres_url("postgresql://h/d?application_name=a+b%20c&schema=a")
+    assert conninfo_to_dict(parsed.conninfo)["application_name"] == "a+b c"
+
+
+@pytest.mark.parametrize("url", ["postgresql://.../db", "postgresql://h/d\ud800"])
+def test_a_url_that_cannot_be_encoded_is_rejected(url):
+    with pytest.raises(InvalidInputError):
+        E2GraphRAG.open(url)
 
 
 @pytest.mark.parametrize(
@@ -409,6 +422,27 @@ def test_drop_keeps_what_is_not_of_the_index(postgres_url, open_index, story):
     assert execute(postgres_url, "SELECT * FROM <s>.own") == []
     with pytest.raises(InvalidInputError, match="does not exist"):
         drop_index(postgres_url)
+
+
+def test_drop_waits_for_a_reader_no_longer_than_its_timeout(postgres_url, open_index, story):
+    rag = open_index(postgres_url)
+    rag.add(story)
+    conninfo = parse_postgres_url(postgres_url).conninfo
+    with psycopg.connect(conninfo) as reader:
+        nodes = sql.Identifier(schema_of(postgres_url), "nodes")
+        reader.execute(sql.SQL("SELECT * FROM {}").format(nodes))
+        with pytest.raises(StoreLockedError):
+            drop_index(postgres_url, lock_timeout=0.05)
+    assert rag.retrieve("Anna?").nodes
+    drop_index(postgres_url)
+
+
+def test_drop_deletes_tables_whose_policies_depend_on_others(postgres_url, open_index, story):
+    open_index(postgres_url).add(story)
+    policy = "USING (EXISTS (SELECT 1 FROM <s>.windows))"
+    execute(postgres_url, f"CREATE POLICY own ON <s>.content {policy}")
+    drop_index(postgres_url)
+    assert schema_of(postgres_url) not in [one.schema for one in list_indexes(postgres_url)]
 
 
 def test_drop_waits_for_a_writer(postgres_url, open_index, story):

@@ -43,6 +43,9 @@ _SERVER_SETTINGS: tuple[LiteralString, ...] = (
 )
 """The server notices within a minute that a machine has disappeared, and releases its locks."""
 
+_WITH_SESSION_TIMEOUT = 140000
+"""First server that ends idle sessions. A writer is idle while models work, and holds a lock."""
+
 _OLDEST = 120000
 """Oldest supported server: Postgres 12."""
 
@@ -110,11 +113,16 @@ def connect(url: PostgresURL) -> Connection:
         connection = psycopg.connect(**settings, autocommit=True)
     except psycopg.Error as error:
         raise _refused(error, url) from None  # the cause might repeat the password
+    except UnicodeError:
+        raise InvalidInputError(f"{url.shown} has an invalid host name") from None
     with on_error(lambda _: connection.close()):
         _check_server(connection, url)
         path = sql.SQL("SET search_path = {}, pg_temp").format(sql.Identifier(url.schema))
         try:
-            connection.execute(sql.SQL("; ").join([path, *map(sql.SQL, _SERVER_SETTINGS)]))
+            settings_ = [path, *map(sql.SQL, _SERVER_SETTINGS)]
+            if connection.info.server_version >= _WITH_SESSION_TIMEOUT:
+                settings_.append(sql.SQL("SET idle_session_timeout = 0"))
+            connection.execute(sql.SQL("; ").join(settings_))
         except psycopg.Error as error:
             raise translate_error(error, url) from error
     connection.adapters.register_dumper(str, _TextDumper)

@@ -29,6 +29,7 @@ from e2graphrag_integrations.errors import (
     IndexGoneError,
     StoreConnectionError,
     StoreError,
+    StoreLockedError,
 )
 from e2graphrag_integrations.store.database import LeaseHolder, NewestGeneration, Transaction
 from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
@@ -61,6 +62,9 @@ T = TypeVar("T")
 
 _READERS = 8
 """Maximum number of connections for reads."""
+
+_DROP_SECONDS = 1.0
+"""How long one attempt to delete the tables waits for readers, and how long readers then have."""
 
 _BATCH = 2000
 """Keys per query, which limits the number of rows in memory."""
@@ -524,11 +528,30 @@ class PostgresDatabase:
         """Delete the tables, the schema if nothing else is in it, and the cached search index.
 
         Raises:
-            StoreLockedError: If another process is writing to the index.
+            StoreLockedError: If another process is writing to the index, or reads it for longer
+                than the timeout.
         """
-        with self.index_lock.acquire(), self._write_transaction() as connection:
-            drop_tables(connection, self._url.schema)
+        deadline = time.monotonic() + self._timeout
+        with self.index_lock.acquire():
+            while not self._is_dropped(is_last=time.monotonic() + _DROP_SECONDS >= deadline):
+                time.sleep(_DROP_SECONDS)
         discard_folder(self.snapshot_folder)
+
+    def _is_dropped(self, *, is_last: bool) -> bool:
+        """Delete the tables, unless a reader holds them.
+
+        Whoever waits for them lets all new readers wait, so each attempt is short.
+        """
+        try:
+            with self._write_transaction() as connection:
+                wait = sql.SQL("SET LOCAL lock_timeout = {}").format(int(_DROP_SECONDS * 1000))
+                connection.execute(wait)
+                drop_tables(connection, self._url.schema)
+        except StoreLockedError:
+            if is_last:
+                raise
+            return False
+        return True
 
     @staticmethod
     def exists(url: PostgresURL) -> bool:

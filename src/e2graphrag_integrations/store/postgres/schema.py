@@ -122,9 +122,9 @@ def prepare(connection: Connection, url: PostgresURL) -> None:
 
 def drop_tables(connection: Connection, schema: str) -> None:
     """Delete the tables of an index, and the schema if nothing else is in it."""
-    for table in (*OWN_TABLES, *VECTOR_TABLES):
-        name = sql.Identifier(schema, table)
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+    # In one statement, because policies of one table may depend on another.
+    names = [sql.Identifier(schema, table) for table in (*OWN_TABLES, *VECTOR_TABLES)]
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(names)))
     if not relations(connection, schema) and schema != "public":
         try:
             with connection.transaction():
