@@ -258,7 +258,9 @@ def test_documents_are_deleted_together_only_after_one_confirmation(
     writes = []
     delete = web_index.store.delete_documents
     monkeypatch.setattr(
-        web_index.store, "delete_documents", lambda ids: writes.append(ids) or delete(ids)
+        web_index.store,
+        "delete_documents",
+        lambda ids, **options: writes.append(ids) or delete(ids, **options),
     )
     with documents_page(open_page, web_index) as page:
         expect(page.locator("#delete-selected")).to_be_hidden()

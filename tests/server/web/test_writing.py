@@ -416,7 +416,9 @@ def test_several_documents_are_deleted_in_one_write_or_not_at_all(rag, serve, mo
     writes = []
     delete = rag.store.delete_documents
     monkeypatch.setattr(
-        rag.store, "delete_documents", lambda ids: writes.append(ids) or delete(ids)
+        rag.store,
+        "delete_documents",
+        lambda ids, **options: writes.append(ids) or delete(ids, **options),
     )
     client = serve(rag)
     unknown = client.post("/documents/delete", json={"ids": ["a", "none"]})
