@@ -135,6 +135,11 @@ def test_arguments_of_the_wrong_type_are_refused():
         RuledExtractor("en_core_web_sm", DRUGS)
 
 
+def test_a_path_of_rules_that_is_none_is_refused():
+    with pytest.raises(InvalidInputError, match="path=3 must name a file of rules"):
+        EntityRules.read(3)
+
+
 def test_rules_are_read_from_the_files_of_spacy(tmp_path):
     path = tmp_path / "rules.jsonl"
     path.write_text('{"label": "drug", "pattern": "aspirin"}\n\n', encoding="utf-8")

@@ -295,6 +295,13 @@ def test_documents_that_wait_are_indexed_with_the_new_embedder(path, open_index)
     assert rag.retrieve("Who sold the map?").nodes
 
 
+def test_a_listener_and_a_cached_summary_of_another_type_are_refused(rag):
+    with pytest.raises(InvalidInputError, match="progress=3 must be a function"):
+        rag.reembed(LARGE, progress=3)
+    with pytest.raises(InvalidInputError, match="summary contains a lone surrogate"):
+        rag.cache_summaries([(["Anna."], 1, "\ud800")])
+
+
 @pytest.mark.parametrize("wait", [True, False])
 def test_an_index_without_documents_keeps_its_embedder_and_says_so(path, open_index, wait):
     rag = open_index(path, embedder=SMALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -44,6 +45,13 @@ def test_locations_may_be_urls(tmp_path):
     urls = ["postgresql://host/db?schema=a", "postgresql://host/db?schema=b"]
     created = planned_shards(tmp_path / "x.shards.json", urls, "", IndexSettings())
     assert created.locations(tmp_path / "x.shards.json") == urls
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_only_its_owner_reads_a_file_that_may_contain_passwords(tmp_path):
+    path = tmp_path / "novels.shards.json"
+    create_shards(path, 1, embedder="hashing")
+    assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("shards", [0, 1001, [], ["a.e2g", "a.e2g"]])

@@ -78,6 +78,12 @@ def test_a_url_names_a_schema_and_is_shown_without_its_password(url, schema, sho
     assert "p%40" not in repr(parsed)
 
 
+@pytest.mark.parametrize("call", [list_indexes, drop_index])
+def test_a_url_that_is_no_text_is_refused(call):
+    with pytest.raises(InvalidInputError, match="url must be a string, not int"):
+        call(5)
+
+
 def test_a_plus_sign_in_a_parameter_is_no_space():
     parsed = parse_postgres_url("postgresql://h/d?application_name=a+b%20c&schema=a")
     assert conninfo_to_dict(parsed.conninfo)["application_name"] == "a+b c"
