@@ -45,7 +45,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 class _Part(NamedTuple):
-    """A text of an e-mail, or what tells of an attachment."""
+    """A text of an e-mail, or a line that names an attachment."""
 
     text: str
     is_attached: bool

@@ -142,7 +142,7 @@ def _blocks(text: str, start: int, end: int) -> Iterator[RowBlock]:
 
 
 def _may_have_rows(text: str) -> bool:
-    """Return False for most prose, in a tenth of the time of splitting its lines into cells."""
+    """Return False for most prose, in less time than splitting its lines into cells takes."""
     if "\t" in text or "|" in text or _FIRST.search(f"\n{text}"):
         return True
     dense = spaced = 0

@@ -180,13 +180,9 @@ def _repair(index: WritableVectorIndex, known: Mapping[str, IndexedDocument]) ->
     lacking = [
         id_ for id_, is_short in zip(known, end - begin < ends - firsts, strict=True) if is_short
     ]
-    changes = np.zeros(len(places) + 1, dtype=np.int64)
-    np.add.at(changes, begin, 1)
-    np.add.at(changes, end, -1)
-    unknown = places[np.cumsum(changes)[:-1] == 0]
+    unknown = _outside(places, known)
     later = index.contents()  # another process may have written some of them meanwhile
-    for one in () if later is None else later.documents.values():
-        unknown = unknown[(unknown < one.first) | (unknown >= one.first + one.windows)]
+    unknown = unknown if later is None else _outside(unknown, later.documents)
     logger.warning(
         "%s: %d documents lacked vectors, and %d vectors belonged to no document (repaired)",
         index.name,
@@ -196,6 +192,19 @@ def _repair(index: WritableVectorIndex, known: Mapping[str, IndexedDocument]) ->
     if len(unknown):
         index.delete_places(unknown)
     return frozenset(lacking)
+
+
+def _outside(
+    places: NDArray[np.int64], documents: Mapping[str, IndexedDocument]
+) -> NDArray[np.int64]:
+    """Return those of ascending places that belong to none of the documents."""
+    firsts = np.asarray([one.first for one in documents.values()], dtype=np.int64)
+    sizes = np.asarray([one.windows for one in documents.values()], dtype=np.int64)
+    changes = np.zeros(len(places) + 1, dtype=np.int64)
+    np.add.at(changes, np.searchsorted(places, firsts), 1)
+    np.add.at(changes, np.searchsorted(places, firsts + sizes), -1)
+    outside: NDArray[np.int64] = places[np.cumsum(changes)[:-1] == 0]
+    return outside
 
 
 def _read(

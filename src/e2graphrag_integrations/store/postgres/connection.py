@@ -119,10 +119,10 @@ def connect(url: PostgresURL) -> Connection:
         _check_server(connection, url)
         path = sql.SQL("SET search_path = {}, pg_temp").format(sql.Identifier(url.schema))
         try:
-            settings_ = [path, *map(sql.SQL, _SERVER_SETTINGS)]
+            statements = [path, *map(sql.SQL, _SERVER_SETTINGS)]
             if connection.info.server_version >= _WITH_SESSION_TIMEOUT:
-                settings_.append(sql.SQL("SET idle_session_timeout = 0"))
-            connection.execute(sql.SQL("; ").join(settings_))
+                statements.append(sql.SQL("SET idle_session_timeout = 0"))
+            connection.execute(sql.SQL("; ").join(statements))
         except psycopg.Error as error:
             raise translate_error(error, url) from error
     connection.adapters.register_dumper(str, _TextDumper)
