@@ -283,7 +283,7 @@ def crash(when):
     if when == "before":
         die()
     if when == "written":
-        index.rag.delete = die
+        index.rag.delete_indexed = die
     if when == "end":
         pending.drop_pending = die
     index.build()
