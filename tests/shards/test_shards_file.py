@@ -15,6 +15,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.shards_file import ShardsFile, create_shards, planned_shards
+from e2graphrag_integrations.store.location import index_exists
 
 
 def test_a_document_stays_in_its_shard():
@@ -54,13 +55,21 @@ def test_only_its_owner_reads_a_file_that_may_contain_passwords(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("shards", [0, 1001, [], ["a.e2g", "a.e2g"]])
+@pytest.mark.parametrize("shards", [0, 1001, [], ["a.e2g", "a.e2g"], ["a.e2g", "./a.e2g"]])
 def test_wrong_shards_are_refused(tmp_path, shards):
     with pytest.raises(InvalidInputError):
         create_shards(tmp_path / "x.shards.json", shards)
     with pytest.raises(InvalidInputError):
         create_shards(tmp_path / "x.shards.json", 2, settings=IndexSettings(chunk_size=-1))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_after_a_failure_no_new_schema_is_left(tmp_path, postgres_url):
+    taken = [postgres_url, postgres_url.replace("127.0.0.1", "localhost")]
+    with pytest.raises(InvalidInputError, match="also the location of another shard"):
+        create_shards(tmp_path / "x.shards.json", taken)
+    assert not index_exists(postgres_url)
+    assert not (tmp_path / "x.shards.json").exists()
 
 
 @pytest.mark.parametrize(

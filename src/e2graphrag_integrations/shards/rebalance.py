@@ -9,11 +9,10 @@ from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import Any
 
-from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.shards.merging import check_placement, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
-from e2graphrag_integrations.shards.shards_file import ShardsFile, planned_shards, remove_files
+from e2graphrag_integrations.shards.shards_file import ShardsFile, new_stores, planned_shards
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.rows import SOURCE_FILE, checked_row, put_manifest, row_to_header
 from e2graphrag_integrations.store.store import QUEUE_MANIFEST, Store
@@ -68,10 +67,7 @@ def rebalance(
         ]
         for store in sources:
             stack.enter_context(store.index_lock.acquire())
-        stack.enter_context(on_error(lambda _: remove_files(locations)))
-        targets = [
-            stack.enter_context(closing(Store(one, timeout=lock_timeout))) for one in locations
-        ]
+        targets = stack.enter_context(new_stores(locations, timeout=lock_timeout))
         _copy_manifests(sources, targets)
         for number, store in enumerate(sources):
             check_placement(list(store.content_hashes()), number, [each.path for each in sources])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODE
 from e2graphrag_integrations.errors import InvalidInputError, NotAnIndexError, StoreError
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.settings import checked_path, resolve_settings
-from e2graphrag_integrations.store.location import SHARDS_ENDING, index_exists, shown_path
+from e2graphrag_integrations.store.location import (
+    SHARDS_ENDING,
+    drop_index,
+    index_exists,
+    shown_path,
+)
 from e2graphrag_integrations.store.store import Store
 
 FORMAT_VERSION = 1
@@ -139,18 +145,37 @@ def create_shards(
         StoreError: If a file or schema cannot be written.
     """
     planned = planned_shards(path, shards, embedder, settings or IndexSettings())
-    locations = planned.new_locations(path)
-    with on_error(lambda _: remove_files(locations)):
-        for one in locations:
-            Store(one).close()
+    with new_stores(planned.new_locations(path)):
         planned.write(path)
     return planned
 
 
-def remove_files(locations: Sequence[str]) -> None:
-    """Remove the files of new shards after an error, but none that another process has open."""
+@contextlib.contextmanager
+def new_stores(locations: Sequence[str], *, timeout: float = 30.0) -> Iterator[list[Store]]:
+    """Create a store at each location for the block; none of them is left after an error.
+
+    Raises:
+        InvalidInputError: If two locations are the same file or schema.
+        StoreError: If a file or schema cannot be written.
+    """
+    created: list[str] = []
+    with on_error(lambda _: _remove(created)), contextlib.ExitStack() as stack:
+        stores = []
+        for one in locations:
+            if index_exists(one):  # two names of one place differ, such as those of one server
+                raise InvalidInputError(f"{shown_path(one)} is also the location of another shard")
+            created.append(one)
+            stores.append(stack.enter_context(contextlib.closing(Store(one, timeout=timeout))))
+        yield stores
+
+
+def _remove(locations: Sequence[str]) -> None:
+    """Remove new shards after an error, but none that another process has open."""
     for one in locations:
-        if not is_postgres_url(one):
+        if is_postgres_url(one):
+            with contextlib.suppress(StoreError, InvalidInputError):
+                drop_index(one, lock_timeout=0)
+        else:
             for name in (one, f"{one}-wal", f"{one}-shm", f"{one}.lock"):
                 delete_if_unused(Path(name))
 
