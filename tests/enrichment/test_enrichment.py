@@ -283,7 +283,7 @@ def test_a_pickle_has_no_model_and_cannot_write(open_index, path):
     again.close()
 
 
-def test_prompts_tell_what_a_chunk_is_part_of(open_index):
+def test_prompts_contain_the_title_and_the_beginning_of_the_document(open_index):
     llm = ToldLLM()
     rag = open_index(**enriching(llm), concurrency=1)
     rag.add(SourceDocument("story", STORY, "A story"))

@@ -153,7 +153,7 @@ class Query:
 
     @property
     def chunk_field(self) -> ChunkField | None:
-        """What the chunks contain beside their texts, if anything."""
+        """What the chunks contain in addition to their texts, if anything."""
         return next((one for one in self.options if isinstance(one, ChunkField)), None)
 
     @property
@@ -218,7 +218,7 @@ class Query:
 
 
 class ChunkField(ABC):
-    """What chunks contain beside their texts, where `HybridStrategy` finds them as well.
+    """What chunks contain in addition to their texts, where `HybridStrategy` finds them as well.
 
     It is one of `Query.options`.
     """

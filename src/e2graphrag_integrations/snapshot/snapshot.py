@@ -118,7 +118,7 @@ def _no_tags(snapshot: Snapshot) -> NDArray[np.int16]:
 
 
 def no_field(snapshot: Snapshot) -> None:
-    """Return None: chunks contain nothing beside their texts."""
+    """Return None: chunks contain nothing in addition to their texts."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,8 @@ class Snapshot:
         partial_documents: The rows of documents of which only some nodes are in the snapshot.
         question_languages: The languages whose extractors read questions; None means all of the
             index.
-        field_factory: Loads what chunks contain beside their texts (`ChunkField`) on first use.
+        field_factory: Loads what chunks contain in addition to their texts (`ChunkField`) on first
+            use.
         preparation: Prepares what questions need beside the arrays.
     """
 
@@ -226,7 +227,7 @@ class Snapshot:
 
     @lazy
     def chunk_field(self) -> Any:
-        """Return what chunks contain beside their texts; None if there is nothing."""
+        """Return what chunks contain in addition to their texts; None if there is nothing."""
         return self.field_factory(self)
 
     @lazy
