@@ -12,9 +12,14 @@ import pytest
 from llama_index.core import Document, Settings, VectorStoreIndex
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.ingestion import DocstoreStrategy, IngestionCache, IngestionPipeline
 from llama_index.core.llms import MockLLM
-from llama_index.core.node_parser import get_deeper_nodes, get_leaf_nodes, get_root_nodes
+from llama_index.core.node_parser import (
+    MarkdownNodeParser,
+    get_deeper_nodes,
+    get_leaf_nodes,
+    get_root_nodes,
+)
 from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import MetadataMode, NodeRelationship
 from llama_index.core.storage import StorageContext
@@ -315,3 +320,35 @@ def test_the_fields_of_a_parser_survive_serialization():
 
 def test_arguments_of_other_transformations_are_ignored(parser, document):
     assert parser([document], llm=None, embed_model=None, foo=1)
+
+
+def test_the_nodes_of_another_parser_keep_their_document():
+    parsers = [MarkdownNodeParser(), SummaryTreeNodeParser()]
+    pipeline = IngestionPipeline(
+        transformations=parsers,
+        docstore=SimpleDocumentStore(),
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+        vector_store=(store := SimpleVectorStore()),
+    )
+    pipeline.transformations.append(MockEmbedding(4))
+    for name in ("Anna", "Zora"):
+        text = f"# One\n\n{name} met Bert.\n\n# Two\n\nCleo left."
+        nodes = pipeline.run(documents=[Document(id_="story", text=text)])
+        assert {node.ref_doc_id for node in nodes} == {"story"}
+        assert {node.source_node.hash for node in nodes} == {Document(id_="story", text=text).hash}
+        for node in get_leaf_nodes(nodes):
+            assert text[node.start_char_idx : node.end_char_idx] == node.text
+    assert len(store.data.embedding_dict) == len(nodes)
+
+
+def test_caches_tell_functions_of_trees_apart():
+    cache = IngestionCache()
+    documents = [Document(id_=id_, text="Anna left.", metadata={"a": id_, "b": 0}) for id_ in "xy"]
+
+    def trees(tree_per):
+        parser = SummaryTreeNodeParser(tree_per=tree_per)
+        nodes = IngestionPipeline(transformations=[parser], cache=cache).run(documents=documents)
+        return {node.metadata["e2_tree"] for node in nodes}
+
+    assert trees(lambda one: f"a {one.metadata['a']}") == {"a x", "a y"}
+    assert trees(lambda one: f"b {one.metadata['b']}") == {"b 0"}

@@ -23,10 +23,11 @@ from llama_index.core.schema import (
     TransformComponent,
 )
 from llama_index.core.storage.index_store import SimpleIndexStore
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations import Models
 from e2graphrag_integrations.errors import DuplicateDocumentError, IndexingError, InvalidInputError
-from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser
+from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser, pages_of
 from e2graphrag_integrations.options import grouped
 from fakes import STORY, NameExtractor
 from llama_checks import (
@@ -497,3 +498,152 @@ async def test_concurrent_inserts_into_one_document_keep_every_node(index_of):
     assert {node.node_id for node in by_level(index)} == {f"n{number}" for number in range(9)}
     assert set(index.ref_doc_info) == {"doc"}
     assert_consistent(index)
+
+
+# Chunks that lie on several pages
+
+
+@pytest.fixture
+def short_pages():
+    """An index with one chunk that lies on three pages."""
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    index.insert_nodes(_parsed([_short_page(number) for number in (1, 2, 3)]))
+    return index
+
+
+def _short_page(number, text=None):
+    metadata = {"file_path": "a.pdf", "page_label": str(number)}
+    return Document(id_=f"p{number}", text=text or f"Anna {number} met Bert.", metadata=metadata)
+
+
+def _parsed(documents):
+    return SummaryTreeNodeParser(tree_per="source").get_nodes_from_documents(documents)
+
+
+def _chunks(index):
+    nodes = index.docstore.docs.values()
+    return {node.ref_doc_id: node.text for node in nodes if node.metadata["e2_level"] == 0}
+
+
+@SYNC_AND_ASYNC
+@pytest.mark.parametrize("deleted", [1, 2, 3])
+async def test_the_text_of_a_deleted_page_leaves_a_chunk_with_others(
+    short_pages, is_async, deleted
+):
+    await call(is_async, short_pages, "delete_ref_doc", f"p{deleted}")
+    first, second = (f"Anna {number} met Bert." for number in (1, 2, 3) if number != deleted)
+    assert [*_chunks(short_pages).values()] == [f"{first}\n\n{second}"]
+    assert sorted(short_pages.ref_doc_info) == sorted({"p1", "p2", "p3"} - {f"p{deleted}"})
+    [chunk] = short_pages.as_retriever().retrieve("Anna")
+    shown = [chunk.text[part.start : part.end] for part in pages_of(chunk.node)]
+    assert shown == [first, second]
+
+
+def test_a_changed_page_replaces_its_part_of_a_chunk_with_others(short_pages):
+    assert short_pages.refresh_ref_docs([_short_page(2, "Zora sang.")]) == [True]
+    assert sorted(short_pages.ref_doc_info) == ["p1", "p2", "p3"]
+    texts = "\n\n".join(_chunks(short_pages).values())
+    assert texts.count("Zora sang.") == texts.count("Anna 1") == texts.count("Anna 3") == 1
+    assert "Anna 2" not in texts
+    short_pages.insert_nodes(_parsed([_short_page(number) for number in (1, 2, 3)]))
+    assert "Zora" not in "".join(_chunks(short_pages).values())
+
+
+def test_the_path_of_a_file_deletes_its_pages_with_other_metadata():
+    pages = [_short_page(number) for number in (1, 2)]
+    for page in pages:
+        page.metadata["author"] = "Orwell"
+    index = E2GraphRAGIndex.from_documents(pages, **grouped(SETTINGS))
+    where = [
+        MetadataFilter(key="e2_source_id", value="a.pdf", operator=operator)
+        for operator in ("==", "!=")
+    ]
+    found = [
+        len(index.as_retriever(filters=MetadataFilters(filters=[one])).retrieve("Anna"))
+        for one in where
+    ]
+    assert found == [1, 0]
+    assert len(index.as_retriever(doc_ids=["a.pdf"]).retrieve("Anna")) == 1
+    index.delete_ref_doc("a.pdf")
+    assert index.ref_doc_info == {}
+
+
+# Concurrent writes
+
+
+async def test_of_concurrent_updates_one_version_remains():
+    options = grouped(SETTINGS | {"transformations": [SPLITTER]})
+    first = [Document(id_="a", text="Anna 0 left.")]
+    index = await E2GraphRAGIndex.afrom_documents(first, **options)
+    versions = [Document(id_="a", text=f"Anna {number} left.") for number in range(1, 6)]
+    await asyncio.gather(*map(index.aupdate_ref_doc, versions))
+    assert len(index.docstore.docs) == 1
+
+
+def test_concurrent_deletions_of_pages_of_one_chunk_are_not_lost(short_pages):
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(short_pages.delete_ref_doc, ["p1", "p2", "p3"]))
+    assert short_pages.docstore.docs == {}
+
+
+# Nothing that replaces something
+
+
+@SYNC_AND_ASYNC
+async def test_a_new_version_without_nodes_replaces_the_old_one(is_async):
+    options = grouped(SETTINGS | {"transformations": [SPLITTER]})
+    index = E2GraphRAGIndex.from_documents([Document(id_="a", text="Anna left.")], **options)
+    empty = [Document(id_="a", text="")]
+    assert await call(is_async, index, "refresh_ref_docs", empty) == [True]
+    assert index.docstore.docs == {}
+
+
+def test_a_blank_node_replaces_the_node_with_its_id():
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    index.insert_nodes([TextNode(id_="n", text="Anna left."), TextNode(id_="m", text="Bert sang.")])
+    index.insert_nodes([TextNode(id_="n", text=" ")])
+    assert list(index.docstore.docs) == ["m"]
+
+
+# Ids and contents
+
+
+def test_with_transformations_a_changed_document_is_refused_by_insert():
+    options = grouped(SETTINGS | {"transformations": [SPLITTER]})
+    index = E2GraphRAGIndex.from_documents([Document(id_="a", text="Anna left.")], **options)
+    with pytest.raises(DuplicateDocumentError, match="'a' is already in the index"):
+        index.insert(Document(id_="a", text="Cleo left."))
+    with pytest.raises(InvalidInputError, match="the nodes that transformations= make"):
+        index.estimate([Document(id_="b", text="Cleo left.")])
+
+
+def test_a_node_does_not_replace_the_document_with_its_id():
+    index = E2GraphRAGIndex.from_documents(
+        [Document(id_="a", text="Anna left.")], **grouped(SETTINGS)
+    )
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="b")}
+    with pytest.raises(DuplicateDocumentError, match="'a' is the id of a document"):
+        index.insert_nodes([TextNode(id_="a", text="Cleo left.", relationships=source)])
+    assert [node.text for node in index.docstore.docs.values()] == ["Anna left."]
+
+
+def test_nodes_with_one_id_and_other_metadata_are_refused():
+    nodes = [TextNode(id_="n", text="Anna", metadata={"version": one}) for one in (1, 2)]
+    with pytest.raises(DuplicateDocumentError, match="given twice"):
+        E2GraphRAGIndex(**grouped(SETTINGS)).insert_nodes(nodes)
+
+
+def test_the_level_of_a_node_may_be_a_string_but_no_word():
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    index.insert_nodes([TextNode(id_="n", text="Anna left.", metadata={"e2_level": "0"})])
+    assert list(index.docstore.docs) == ["n"]
+    with pytest.raises(InvalidInputError, match="'e2_level' of node 'm' is 'one', not a number"):
+        index.insert_nodes([TextNode(id_="m", text="Bert.", metadata={"e2_level": "one"})])
+
+
+def test_the_estimate_leaves_out_documents_that_are_present_as_nodes():
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    document = Document(id_="a", text=STORY)
+    index.insert_nodes(SPLITTER.get_nodes_from_documents([document]))
+    assert index.estimate([document]).llm_calls == 0
+    assert index.refresh_ref_docs([document]) == [False]

@@ -39,7 +39,7 @@ from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
 )
-from e2graphrag_integrations.indexing.grouping import Tree, describe_groups
+from e2graphrag_integrations.indexing.grouping import Tree, describe_groups, tree_names
 from e2graphrag_integrations.indexing.inputs import as_engine, as_ids, as_list
 from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
@@ -77,6 +77,15 @@ class _IndexedPages:
     stamp: str
     page_ids: tuple[str, ...]
     owners: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A write: pages with their trees, and ids of pages to remove."""
+
+    pages: Sequence[Page] = ()
+    trees: Sequence[Tree] = ()
+    removed: Sequence[str] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -296,18 +305,47 @@ class Corpus(Generic[D]):
         Raises:
             InvalidInputError: If a document cannot be stored. Nothing is changed.
         """
+        planned = self._planned(documents, removed)
+        return self._store_planned(lambda: planned)
+
+    def store_planned(self, plan: Callable[[], tuple[Sequence[Page], Sequence[str]]]) -> None:
+        """Store the pages, and remove those with the ids, that a plan returns.
+
+        Nothing else changes between the plan and the write.
+
+        Args:
+            plan: Returns the pages and the ids, from the present documents. It is called again if
+                another process has changed the index meanwhile.
+
+        Raises:
+            InvalidInputError: If a page cannot be stored. Nothing is changed.
+        """
+        self._store_planned(lambda: self._planned(*plan()))
+
+    def _planned(self, documents: Sequence[D | Page], removed: Sequence[str]) -> _Planned:
         pages = [one if isinstance(one, Page) else self.format.to_page(one) for one in documents]
         trees = [
             self._tree(document, page) for document, page in zip(documents, pages, strict=True)
         ]
-        sources = [tree.id for tree in trees]
+        return _Planned(pages, trees, removed)
+
+    def _store_planned(self, plan: Callable[[], _Planned]) -> list[str]:
+        planned = _Planned()
+
+        def after() -> SourcePages:
+            nonlocal planned
+            planned = plan()
+            sources = [tree.id for tree in planned.trees]
+            return self._after_upsert(planned.pages, sources, planned.removed)
+
         with self._lock:
-            self._store(lambda: self._after_upsert(pages, sources, removed))
-            for id_ in set(removed).difference(page.id for page in pages):
+            self._store(after)
+            ids = [page.id for page in planned.pages]
+            for id_ in set(planned.removed).difference(ids):
                 self._sources.pop(id_, None)
                 self._owners.pop(id_, None)
-        self._log_groups(trees)
-        return [page.id for page in pages]
+        self._log_groups(planned.trees)
+        return ids
 
     def _log_groups(self, trees: Sequence[Tree]) -> None:
         """Log once that documents share trees, and why."""
@@ -394,15 +432,15 @@ class Corpus(Generic[D]):
     def parts_of(self, ids: Iterable[str]) -> list[str]:
         """Return the ids of the pages that are, or are parts of, the documents with these ids.
 
-        An id can also be that of a tree, which stands for all of its pages.
+        An id can also be that of a tree, or the source of one, which stands for all of its pages.
         """
         with self._lock:
             self._refresh_sources()
             wanted = set(ids)
             return [
                 id_
-                for id_, source in self._sources.items()
-                if not wanted.isdisjoint((id_, source, *self._owners.get(id_, ())))
+                for id_, tree in self._sources.items()
+                if not wanted.isdisjoint((id_, *tree_names(tree), *self._owners.get(id_, ())))
             ]
 
     def ids(self) -> list[str]:
@@ -500,19 +538,20 @@ class Corpus(Generic[D]):
         with contextlib.closing(bar) if bar else contextlib.nullcontext():
             yield bar
 
-    def estimate(self, documents: Sequence[D] = ()) -> CostEstimate:
+    def estimate(
+        self, documents: Sequence[D | Page] = (), removed: Sequence[str] = ()
+    ) -> CostEstimate:
         """Estimate the cost of a build without calling a model.
 
         Args:
-            documents: Documents that would be stored before.
+            documents: Documents, or the pages that they become, that would be stored before.
+            removed: Ids of documents that would be removed in the same step.
         """
-        pages = [self.format.to_page(document) for document in documents]
-        trees = [
-            self._tree(document, page).id for document, page in zip(documents, pages, strict=True)
-        ]
+        planned = self._planned(documents, removed)
+        trees = [tree.id for tree in planned.trees]
         with self._lock, self.rag.read_transaction():
             self._refresh_sources()
-            pending = {**self._pending, **self._after_upsert(pages, trees, ())}
+            pending = {**self._pending, **self._after_upsert(planned.pages, trees, removed)}
         return self.rag.estimate(_joined(pending))
 
     def _build(self, config: Any, run: IndexingRun) -> IndexReport:

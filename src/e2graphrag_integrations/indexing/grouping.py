@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ but texts with different values share no chunk."""
 
 _DIGEST_LENGTH = 10
 """Hexadecimal digits that tell the trees of one source apart."""
+
+_MARKED = re.compile(rf"(.+) #[0-9a-f]{{{_DIGEST_LENGTH}}}", re.DOTALL)
+"""The id of a tree with a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,16 @@ def marked(name: str, distinction: str) -> str:
     """Return a name with a mark that differs for different distinctions."""
     digest = hashlib.sha256(distinction.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{name} #{digest[:_DIGEST_LENGTH]}"
+
+
+def tree_names(tree_id: str) -> tuple[str, ...]:
+    """Return the names of a tree: its id, and its source if a mark in the id follows that.
+
+    >>> tree_names("a.pdf #97645b5245")
+    ('a.pdf #97645b5245', 'a.pdf')
+    """
+    marked_source = _MARKED.fullmatch(tree_id)
+    return (tree_id,) if marked_source is None else (tree_id, marked_source[1])
 
 
 def position_keys(metadata: Mapping[str, Any]) -> tuple[str, ...]:

@@ -10,16 +10,16 @@ from llama_index.core.schema import BaseNode, Document, ImageNode, TextNode
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from e2graphrag_integrations._utils.validation import plain_json, short_repr
-from e2graphrag_integrations.corpus.page import Page
+from e2graphrag_integrations.corpus.page import PAGE_SEPARATOR, Page
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_list
 from e2graphrag_integrations.llama_index.nodes import (
-    LEVEL,
     MEDIA,
     OWN_KEYS,
     TREE,
     check_has_text,
     decode_parts,
+    level_of,
     node_text,
 )
 from e2graphrag_integrations.options import TreePer
@@ -186,17 +186,21 @@ def distinct_nodes(nodes: Iterable[BaseNode]) -> list[BaseNode]:
     distinct: dict[str, BaseNode] = {}
     for node in nodes:
         first = distinct.setdefault(node.node_id, node)
-        if first.ref_doc_id != node.ref_doc_id or node_text(first) != node_text(node):
+        if _content(first) != _content(node):
             raise DuplicateDocumentError(
-                f"node id {node.node_id!r} is given twice with different texts or documents: give "
-                "each node its own id_"
+                f"node id {node.node_id!r} is given twice with different texts, metadata or "
+                "documents: give each node its own id_"
             )
     return list(distinct.values())
 
 
+def _content(node: BaseNode) -> tuple[Any, ...]:
+    return node.ref_doc_id, node_text(node), node.metadata
+
+
 def is_summary(node: BaseNode) -> bool:
     """Return whether a node is a summary from a `SummaryTreeNodeParser`."""
-    return bool(node.metadata.get(LEVEL))
+    return level_of(node) > 0
 
 
 def without_documents(page: Page, ids: frozenset[str]) -> Page | None:
@@ -209,11 +213,23 @@ def without_documents(page: Page, ids: frozenset[str]) -> Page | None:
     parts = [part for part in page.fields.get("parts", ()) if part[0] not in ids]
     if not parts:
         return None
-    offset = page.fields["parts"][0][1]
-    start, end = parts[0][1], parts[-1][2]
-    fields = {**page.fields, "parts": parts, "start": start, "source": parts[0][0]}
+    first = page.fields["parts"][0][1]
+    text, moved, last_end = "", [], None
+    for id_, start, end, own in page.fields["parts"]:
+        if id_ in ids:
+            last_end = None  # what follows is no longer next to what precedes
+            continue
+        if last_end is not None:
+            text += page.text[last_end - first : start - first]
+        elif text:
+            text += PAGE_SEPARATOR
+        at = parts[0][1] + len(text)
+        text += page.text[start - first : end - first]
+        moved.append([id_, at, at + end - start, own])
+        last_end = end
+    fields = {**page.fields, "parts": moved, "start": moved[0][1], "source": moved[0][0]}
     fields.pop("offset", None)  # unknown
-    return page._replace(text=page.text[start - offset : end - offset], fields=fields)
+    return page._replace(text=text, fields=fields)
 
 
 def _document_fields(document: BaseNode) -> dict[str, Any]:

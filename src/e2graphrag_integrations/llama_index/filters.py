@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.corpus.page import owners_of
 from e2graphrag_integrations.errors import InvalidInputError
+from e2graphrag_integrations.indexing.grouping import tree_names
 from e2graphrag_integrations.llama_index.hits import NodeIds
 from e2graphrag_integrations.llama_index.nodes import TREE
 from e2graphrag_integrations.pages import (
@@ -51,7 +52,7 @@ _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
 
 _TREE_KEYS = ("e2_source_id", TREE)
-"""Keys that filter by the id of a tree, such as the path of a file."""
+"""Keys that filter by the id of a tree, or its source, such as the path of a file."""
 
 _OPERATORS: Mapping[FilterOperator, str] = {
     FilterOperator.EQ: "$eq",
@@ -136,8 +137,8 @@ def node_filter(
     finds the chunks that touch a document, because short pages share chunks, and the summaries of
     nothing else. All other conditions must hold for all of its text. The metadata of a node
     consists of its document's metadata, `language`, `e2_level`, `e2_kind` and `doc_id`.
-    `e2_source_id` is the id of its tree, such as the path of a file. A number never equals a
-    string, and is neither less nor greater than one; 1 and 0 also equal true and false.
+    `e2_source_id` is the id of its tree, or its source, such as the path of a file. A number never
+    equals a string, and is neither less nor greater than one; 1 and 0 also equal true and false.
 
     Raises:
         InvalidInputError: If an operator is unknown, a value has the wrong type, or the filters
@@ -198,7 +199,7 @@ def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]
         tree = record[records.id_key]
         fields = _fields(record)
         owners = owners_of(fields) if "source" in fields else ()
-        return not documents.isdisjoint((record.get(PAGE_ID, tree), tree, *owners))
+        return not documents.isdisjoint((record.get(PAGE_ID, tree), *tree_names(tree), *owners))
 
     passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
     is_summary = snapshot.nodes.level > 0
@@ -242,12 +243,18 @@ def _with_ids(condition: KeyCondition, id_key: str) -> Part:
     """Return a condition on a key of the user, else on the document's id, else on the tree's."""
     of_tree = replace(condition, key=id_key)
     if condition.key in _TREE_KEYS:
-        return of_tree
+        return KeyCondition(id_key, [lambda id_: _names_pass(condition, id_)])
     if condition.key not in _DOCUMENT_ID_KEYS:
         return condition
     user_key = USER_PREFIX + id_key if condition.key == id_key else condition.key
     of_page = _of_sources(condition, _if_present(replace(condition, key=PAGE_ID), of_tree))
     return _if_present(replace(condition, key=user_key), of_page)
+
+
+def _names_pass(condition: KeyCondition, tree_id: object) -> bool:
+    """Return whether the id of a tree, or its source, satisfies a condition."""
+    names = tree_names(tree_id) if isinstance(tree_id, str) else (tree_id,)
+    return any(all(test(name) for test in condition.tests) for name in names)
 
 
 def _on_any_page(condition: KeyCondition) -> KeyCondition:
@@ -338,6 +345,10 @@ class _Translator:
             for _ in value:
                 self._count()
             return {"$and": [{key: {name: _or_bool([each])}} for each in value]}
+        if key in _TREE_KEYS and operator in (FilterOperator.NE, FilterOperator.NIN):
+            self._count()
+            values = value if isinstance(value, list) else [value]
+            return {"$not": {key: {"$in": values}}}  # a tree has several names
         if value is None:  # LlamaIndex's own stores treat a null value as a missing key
             return _ALL if operator == FilterOperator.NE else _NONE
         if operator in (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY):

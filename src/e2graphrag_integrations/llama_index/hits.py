@@ -19,6 +19,7 @@ from e2graphrag_integrations.llama_index.nodes import (
     KIND,
     LEVEL,
     PAGES,
+    SPANS,
     TREE,
     PagePart,
     encode_parts,
@@ -31,9 +32,6 @@ from e2graphrag_integrations.retrieval.hydrate import falling_relevance
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.types import Segment, Span
-
-SPANS = "e2_spans"
-"""Metadata key of a chunk that a token budget has shortened: the parts in its text."""
 
 ALSO_IN = "e2_also_in"
 SUPERSEDED_BY = "e2_superseded_by"

@@ -41,6 +41,7 @@ from e2graphrag_integrations._utils.validation import (
 )
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.opening import open_corpus
+from e2graphrag_integrations.corpus.page import Page
 from e2graphrag_integrations.corpus.trees import check_tree_per
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of
@@ -87,6 +88,7 @@ from e2graphrag_integrations.llama_index.storage.storage_context import (
 from e2graphrag_integrations.llama_index.storage.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.llama_index.writes import (
     Change,
+    check_new,
     document_change,
     node_change,
     removal,
@@ -629,8 +631,18 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Return the cost of inserting documents: exact LLM calls, upper bounds on tokens.
 
         The estimate calls no model and writes nothing.
+
+        Raises:
+            InvalidInputError: If the index has `transformations`: only their nodes have a cost.
         """
-        return self._corpus.estimate(distinct_documents(documents))
+        if self._user_transformations:
+            raise InvalidInputError(
+                "the cost depends on the nodes that transformations= make of the documents: "
+                "run the transformations, and use SummaryTreeNodeParser(max_llm_calls=...) or "
+                "limits=LLMLimits(max_llm_calls=...) to limit it"
+            )
+        change = document_change(self._corpus, documents, replace_changed=True)
+        return self._corpus.estimate(change.stored, change.removed)
 
     # Opening and saving
 
@@ -788,43 +800,62 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Return the plan for a write of documents."""
         if not self._user_transformations:
             return lambda: document_change(self._corpus, documents, replace_changed=replace_changed)
-        changed, unchanged = self._changed(documents)
+        changed, unchanged = self._changed(documents, replace_changed=replace_changed)
         nodes = run_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, unchanged)
+        return self._plan_nodes(nodes, changed, unchanged)
 
     async def _aplan(
         self, documents: Sequence[Document], *, replace_changed: bool = False
     ) -> Callable[[], Change]:
         if not self._user_transformations:
             return self._plan(documents, replace_changed=replace_changed)
-        changed, unchanged = await asyncio.to_thread(self._changed, documents)
+        changed, unchanged = await asyncio.to_thread(
+            self._changed, documents, replace_changed=replace_changed
+        )
         nodes = await arun_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, unchanged)
+        return self._plan_nodes(nodes, changed, unchanged)
 
-    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], tuple[str, ...]]:
+    def _changed(
+        self, documents: Sequence[Document], *, replace_changed: bool
+    ) -> tuple[list[Document], tuple[str, ...]]:
         """Return the new and changed documents, and the ids of the others.
 
         Only the former are transformed: a transformation may call a model for each one.
+
+        Raises:
+            DuplicateDocumentError: If a document has changed, unless `replace_changed`.
         """
         distinct = distinct_documents(documents, need_text=False)
         known = self._corpus.pages(self._corpus.parts_of(one.node_id for one in distinct))
         hashes = {(page.source, page.fields.get("hash")) for page in known}
         changed = [one for one in distinct if (one.node_id, one.hash) not in hashes]
         new = {one.node_id for one in changed}
+        if not replace_changed:
+            check_new(new, self._corpus)
         return changed, tuple(one.node_id for one in distinct if one.node_id not in new)
 
     def _plan_nodes(
-        self, nodes: Sequence[BaseNode], unchanged: tuple[str, ...] = ()
+        self,
+        nodes: Sequence[BaseNode],
+        documents: Sequence[Document] = (),
+        unchanged: tuple[str, ...] = (),
     ) -> Callable[[], Change]:
-        """Return the plan for a write of nodes; `unchanged` documents gave none."""
+        """Return the plan for a write of nodes.
+
+        Args:
+            nodes: The nodes.
+            documents: The documents that they were made from, which may have given none.
+            unchanged: Ids of the documents that gave none because they did not change.
+        """
+        replaced = frozenset(one.node_id for one in documents)
 
         def plan() -> Change:
             self._take_objects(nodes)
-            return replace(node_change(self._corpus, nodes), unchanged=unchanged)
+            return replace(node_change(self._corpus, nodes, replaced), unchanged=unchanged)
 
         return plan
 
@@ -872,10 +903,15 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         return change.changed
 
     def _store(self, plan: Callable[[], Change]) -> Change:
-        change = plan()
+        change = Change()
+
+        def planned() -> tuple[Sequence[Page], Sequence[str]]:
+            nonlocal change
+            change = plan()
+            return change.stored, change.removed
+
         self._corpus.report = IndexReport()
-        if change:
-            self._corpus.store(change.stored, change.removed)
+        self._corpus.store_planned(planned)
         if change.summaries:
             seed_summaries(self._rag, change.summaries)
         if change.removed:

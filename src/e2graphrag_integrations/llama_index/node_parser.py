@@ -10,7 +10,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llama_index.core.bridge.pydantic import Field, SerializeAsAny, ValidationError
+from llama_index.core.bridge.pydantic import (
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_serializer,
+)
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document, NodeRelationship
@@ -52,7 +57,7 @@ from e2graphrag_integrations.text.tokens import ApproximateTokenCounter
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import Node, Segment, SourceDocument, Span
 
-_SHOWN = ("excluded_embed", "excluded_llm", "templates", "media")
+_INHERITED = ("excluded_embed", "excluded_llm", "templates", "media", "source")
 """Fields of a page that its chunks inherit."""
 
 
@@ -180,6 +185,15 @@ class SummaryTreeNodeParser(NodeParser):
                 node.relationships.pop(NodeRelationship.NEXT, None)
         return nodes
 
+    @field_serializer("tree_per")
+    def _named(self, tree_per: Any) -> Any:
+        """Return the name of a function, by which a cache of a pipeline tells it from others."""
+        code = getattr(tree_per, "__code__", None)
+        if code is None:
+            return tree_per
+        digest = hashlib.sha256(code.co_code + repr((code.co_consts, code.co_names)).encode())
+        return f"{tree_per.__module__}.{tree_per.__qualname__} {digest.hexdigest()}"
+
     def _settings(self) -> Settings:
         return Settings(
             self.chunk_size,
@@ -237,11 +251,21 @@ class SummaryTreeNodeParser(NodeParser):
                 trees, builder, pool, lambda: next(steps, None) and None, threading.Event()
             )
         next(steps, None)  # closes the bar
-        hashes = {document.node_id: document.hash for document in documents}
+        hashes = {
+            one.node_id: one.hash or ""
+            for document in documents
+            for one in (document, document.source_node)
+            if one is not None
+        }
+        starts = {
+            document.node_id: getattr(document, "start_char_idx", None)
+            for document in documents
+            if document.source_node is not None
+        }
         return [
             node
             for source, tree, texts in zip(sources, trees, summaries, strict=True)
-            for node in _Nodes(source, tree, texts, hashes).all()
+            for node in _Nodes(source, tree, texts, hashes, starts).all()
         ]
 
 
@@ -252,8 +276,8 @@ def _sources(documents: Sequence[BaseNode], tree_per: TreePer) -> list[SourceDoc
     groups: dict[str, list[Page]] = {}
     for document in documents:
         page = format_.to_page(document)
-        # The nodes of another parser are split like documents.
-        page = page._replace(fields={k: v for k, v in page.fields.items() if k in _SHOWN})
+        # The nodes of another parser are split like the pages of a document.
+        page = page._replace(fields={k: v for k, v in page.fields.items() if k in _INHERITED})
         groups.setdefault(page_tree(format_, document, page, tree_per).id, []).append(page)
     return [join_pages(id_, sort_pages(pages)) for id_, pages in groups.items()]
 
@@ -267,27 +291,41 @@ class _Nodes:
         tree: The tree.
         texts: The summaries, by id.
         hashes: LlamaIndex's hashes of the documents, by id.
+        starts: Where the nodes of another parser start in their documents, by id; None if unknown.
     """
 
     source: SourceDocument
     tree: Tree
     texts: Mapping[str, str]
     hashes: Mapping[str, str]
+    starts: Mapping[str, int | None]
 
     def all(self) -> list[BaseNode]:
         """Return the nodes, chunks first."""
         own = [self.hashes[str(segment.metadata[PAGE_ID])] for segment in self._segments]
         joined = hashlib.sha256("".join(own).encode()).hexdigest()
-        nodes = [
-            node_of(self._hit(level, position), NodeIds(), lambda id_: self.hashes.get(id_, joined))
-            for level in self.tree.levels
-            for position in range(len(level))
-        ]
+        nodes = []
+        for level in self.tree.levels:
+            for position in range(len(level)):
+                hit = self._hit(level, position)
+                node = node_of(hit, NodeIds(), lambda id_: self.hashes.get(id_, joined))
+                self._move(node, hit)
+                nodes.append(node)
         for node in nodes:  # many vector stores refuse lists
             for key in PAGE_KEYS.values():
                 if isinstance(pages := node.metadata.get(key), list):
                     node.metadata[key] = ", ".join(map(str, pages))
         return nodes
+
+    def _move(self, node: Any, hit: RetrievedNode) -> None:
+        """Let the offsets of a node refer to the document that another parser has split."""
+        ids = [str(one.metadata[PAGE_ID]) for one in hit.segments]
+        if self.starts.keys().isdisjoint(ids):
+            return
+        start = self.starts.get(ids[0]) if len(ids) == 1 else None
+        length = node.end_char_idx - node.start_char_idx
+        node.start_char_idx = None if start is None else start + node.start_char_idx
+        node.end_char_idx = None if start is None else node.start_char_idx + length
 
     @property
     def _segments(self) -> list[Segment]:

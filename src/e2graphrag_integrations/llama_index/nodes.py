@@ -15,14 +15,19 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
 )
 
+from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.pages import PAGE_ID, PAGE_KEYS
+from e2graphrag_integrations.retrieval.result import GAP
 
 LEVEL, KIND, TREE = "e2_level", "e2_kind", "e2_tree"
 """Metadata keys for the tree level, the kind (`chunk` or `summary`) and the id of the tree."""
 
 PAGES = "e2_pages"
 """Metadata key for the parts of a chunk that lie on different pages, as JSON."""
+
+SPANS = "e2_spans"
+"""Metadata key of a chunk that a token budget has shortened: the parts in its text."""
 
 OWN_KEYS = (LEVEL, KIND, TREE, PAGES, PAGE_ID)
 
@@ -36,6 +41,22 @@ MEDIA = ("image_resource", "audio_resource", "video_resource")
 def node_text(node: BaseNode) -> str:
     """Return the text of a node without metadata."""
     return node.get_content(metadata_mode=MetadataMode.NONE)
+
+
+def level_of(node: BaseNode) -> int:
+    """Return the tree level of a node of a `SummaryTreeNodeParser`; 0 for a chunk.
+
+    Raises:
+        InvalidInputError: If the metadata of the node is damaged.
+    """
+    level = node.metadata.get(LEVEL, 0)
+    try:
+        return int(level or 0)  # some stores keep numbers as strings
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"metadata {LEVEL!r} of node {node.node_id!r} is {short_repr(level)}, not a number: "
+            "remove it, or parse the documents again"
+        ) from error
 
 
 def check_has_text(node: BaseNode) -> None:
@@ -116,13 +137,28 @@ def decode_parts(node: BaseNode) -> list[PagePart]:
 def pages_of(node: BaseNode) -> list[PagePart]:
     """Return the pages that a chunk touches, with the span of each in the text of the chunk.
 
-    The result is empty for summaries, and for chunks of documents that do not share a tree.
+    The result is empty for summaries, and for chunks of documents that do not share a tree. In a
+    chunk that a token budget has shortened, a page with several of the parts left occurs several
+    times.
     """
     parts = decode_parts(node)
-    return [
-        part._replace(start=part.start - parts[0].start, end=part.end - parts[0].start)
-        for part in parts
-    ]
+    if len(parts) == 1:
+        return [parts[0]._replace(start=0, end=len(node_text(node)))]
+    if SPANS not in node.metadata:
+        return [
+            part._replace(start=part.start - parts[0].start, end=part.end - parts[0].start)
+            for part in parts
+        ]
+    pages: list[PagePart] = []
+    at = 0
+    for span in node.metadata[SPANS]:
+        start, end = map(int, span.split("-"))
+        for part in parts:
+            first, last = max(start, part.start), min(end, part.end)
+            if first < last:
+                pages.append(part._replace(start=at + first - start, end=at + last - start))
+        at += end - start + len(GAP)
+    return pages
 
 
 def with_own_keys(keys: Sequence[str]) -> list[str]:

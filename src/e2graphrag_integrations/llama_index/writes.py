@@ -19,7 +19,7 @@ from e2graphrag_integrations.llama_index.documents import (
     is_summary,
     without_documents,
 )
-from e2graphrag_integrations.llama_index.nodes import LEVEL, decode_parts, node_text
+from e2graphrag_integrations.llama_index.nodes import decode_parts, level_of, node_text
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node
 
@@ -69,43 +69,56 @@ def document_change(
         and (page.id, page.fields["hash"]) not in in_nodes
     ]
     if not replace_changed:
-        _check_new(new, corpus)
-    removed = set(corpus.parts_of(page.id for page in new)).difference(pages)
+        check_new([page.id for page in new], corpus)
     changed = frozenset(page.id for page in new)
+    touched = [page for page in corpus.pages(corpus.parts_of(changed)) if page.id not in pages]
+    rest, removed = _without(touched, changed)
     unchanged = tuple(id_ for id_ in pages if id_ not in changed)
-    return Change(new, sorted(removed), changed, unchanged)
+    return Change([*rest, *new], sorted(removed), changed, unchanged)
 
 
-def node_change(corpus: Corpus[BaseNode], nodes: Iterable[BaseNode]) -> Change:
+def node_change(
+    corpus: Corpus[BaseNode], nodes: Iterable[BaseNode], replaced: frozenset[str] = frozenset()
+) -> Change:
     """Return the change of adding nodes.
 
     If the hash of the nodes' SOURCE differs from that of the indexed version, the nodes replace
-    that version. If it is the same or unknown, they are added to it.
+    that version. If it is the same or unknown, they are added to it. A blank node is not stored,
+    but replaces an indexed one with its id.
+
+    Args:
+        corpus: The documents of the index.
+        nodes: The nodes.
+        replaced: Ids of documents whose indexed versions the nodes replace, also by nothing.
 
     Raises:
-        DuplicateDocumentError: If two different nodes have the same id.
+        DuplicateDocumentError: If two different nodes have the same id, or a node has the id of a
+            document that it is not a part of.
         InvalidInputError: If a node is invalid.
     """
     distinct = distinct_nodes(nodes)
-    pages = [
-        corpus.format.to_page(node)
-        for node in distinct
-        if not is_summary(node) and node_text(node).strip()
-    ]
-    covered = frozenset(id_ for page in pages for id_ in _documents(page))
+    given = [corpus.format.to_page(node) for node in distinct if not is_summary(node)]
+    pages = [page for page in given if page.text.strip()]
+    blank = {page.id for page in given}.difference(page.id for page in pages)
+    covered = replaced.union(*map(_documents, given))
     old = [page for page in corpus.pages(corpus.parts_of(covered)) if covered & _documents(page)]
     outdated = frozenset(
         id_
         for id_ in covered
         if (before := _hashes(old, id_))
-        and (after := _hashes(pages, id_) - {""})
-        and before.isdisjoint(after)
+        and (
+            id_ in replaced or ((after := _hashes(given, id_) - {""}) and before.isdisjoint(after))
+        )
     )
     rest, removed = _without(old, outdated)
+    removed += [page.id for page in old if page.is_chunk and page.id in blank]
+    rest = [page for page in rest if page.id not in blank]
     same = {page.id: page for page in old if page.id not in removed}
     new = [page for page in pages if not (page.id in same and is_same(same[page.id], page))]
-    removed = [id_ for id_ in removed if id_ not in {page.id for page in pages}]
-    changed = frozenset(id_ for page in new for id_ in _documents(page))
+    _check_no_document([page.id for page in new if page.id not in covered], corpus)
+    kept = {page.id for page in pages}
+    removed = list(dict.fromkeys(id_ for id_ in removed if id_ not in kept))
+    changed = outdated.union(*map(_documents, new))
     summaries = distinct if any(map(is_summary, distinct)) else ()
     return Change([*rest, *new], removed, changed, summaries=summaries)
 
@@ -164,8 +177,7 @@ def warn_about_unused(corpus: Corpus[BaseNode], nodes: Sequence[BaseNode]) -> bo
 def _core_node(node: BaseNode) -> Node:
     parts, text = decode_parts(node), node_text(node)
     start = parts[0].start if parts else getattr(node, "start_char_idx", None) or 0
-    level = int(node.metadata.get(LEVEL, 0))
-    return Node(node.node_id, "", level, 0, start, start + len(text), text)
+    return Node(node.node_id, "", level_of(node), 0, start, start + len(text), text)
 
 
 def _documents(page: Page) -> frozenset[str]:
@@ -193,11 +205,31 @@ def _without(pages: Sequence[Page], document_ids: frozenset[str]) -> tuple[list[
     return rest, removed
 
 
-def _check_new(pages: Sequence[Page], corpus: Corpus[BaseNode]) -> None:
-    known = set(corpus.parts_of(page.id for page in pages))
-    duplicate = next((page.id for page in pages if page.id in known), None)
+def check_new(document_ids: Iterable[str], corpus: Corpus[BaseNode]) -> None:
+    """Check that documents are new.
+
+    Raises:
+        DuplicateDocumentError: If one is in the index.
+    """
+    ids = list(document_ids)
+    known = {id_ for page in corpus.pages(corpus.parts_of(ids)) for id_ in _documents(page)}
+    duplicate = next((id_ for id_ in ids if id_ in known), None)
     if duplicate is not None:
         raise DuplicateDocumentError(
             f"document {duplicate!r} is already in the index with different content: call "
             "update_ref_doc() or refresh_ref_docs() to replace it"
+        )
+
+
+def _check_no_document(node_ids: Sequence[str], corpus: Corpus[BaseNode]) -> None:
+    """Check that nodes have not the ids of documents that they are not parts of.
+
+    Raises:
+        DuplicateDocumentError: If one has.
+    """
+    document = next((page.id for page in corpus.pages(node_ids) if not page.is_chunk), None)
+    if document is not None:
+        raise DuplicateDocumentError(
+            f"node id {document!r} is the id of a document in the index: give the node an id_ of "
+            "its own"
         )

@@ -260,3 +260,19 @@ def test_the_context_of_simple_stores_is_a_dictionary(index_of, documents):
         loaded = E2GraphRAGIndex.from_storage(again, **grouped(MODELS))
         assert list(loaded.rag.export()) == list(index.rag.export())
         assert loaded.docstore.get_document("own").text == "Mine."
+
+
+@pytest.mark.parametrize("other", [VectorStoreIndex, SummaryIndex])
+def test_another_index_updates_documents_with_the_ids_of_this_one(other):
+    context = StorageContext.from_defaults()
+    documents = [Document(id_="a", text="Anna met Bert."), Document(id_="b", text="Cleo left.")]
+    index = E2GraphRAGIndex.from_documents(documents, storage_context=context, **grouped(MODELS))
+    embeddings = {"embed_model": MockEmbedding(4)} if other is VectorStoreIndex else {}
+    second = other.from_documents(documents, storage_context=context, **embeddings)
+    second.refresh_ref_docs([Document(id_="a", text="Dora sold it."), documents[1]])
+    second.delete_ref_doc("b", delete_from_docstore=True)
+    found = [one.text for one in second.as_retriever().retrieve("Dora")]
+    assert found == ["Dora sold it."]
+    assert sorted(index.ref_doc_info) == ["a", "b"]
+    with pytest.raises(InvalidInputError, match="can only be read"):
+        index.docstore.delete_ref_doc("b")

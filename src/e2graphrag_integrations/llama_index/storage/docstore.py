@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import fsspec
 from llama_index.core.schema import BaseNode
@@ -67,7 +67,7 @@ class ReaderDocstore(SimpleDocumentStore):
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
         namespace = None if below is None else below._namespace  # noqa: SLF001 - as above
         layout = {} if below is None else {name: getattr(below, f"_{name}") for name in _LAYOUT}
-        nodes = _Nodes(reader, inner)
+        self._nodes = nodes = _Nodes(reader, inner)
         # The class above would create a store of its own.
         KVDocumentStore.__init__(self, nodes, namespace, **layout)
         nodes.of_nodes, nodes.of_documents = self._node_collection, self._ref_doc_collection
@@ -93,6 +93,58 @@ class ReaderDocstore(SimpleDocumentStore):
         if docstore.index_id == index_id:
             return rest
         return ReaderDocstore(docstore.reader, rest, docstore.index_id)
+
+    # The class above would merge what is known of a document in this index and in the others.
+
+    def add_documents(
+        self,
+        docs: Sequence[BaseNode],
+        allow_update: bool = True,
+        batch_size: int | None = None,
+        store_text: bool = True,
+    ) -> None:
+        """Add nodes of other indexes to the docstore below."""
+        below = self._below([one.node_id for one in docs])
+        below.add_documents(docs, allow_update, batch_size, store_text)
+
+    async def async_add_documents(
+        self,
+        docs: Sequence[BaseNode],
+        allow_update: bool = True,
+        batch_size: int | None = None,
+        store_text: bool = True,
+    ) -> None:
+        """Add nodes of other indexes to the docstore below."""
+        below = await asyncio.to_thread(self._below, [one.node_id for one in docs])
+        await below.async_add_documents(docs, allow_update, batch_size, store_text)
+
+    def delete_document(self, doc_id: str, raise_error: bool = True) -> None:
+        """Delete a node of another index from the docstore below."""
+        self._below([doc_id]).delete_document(doc_id, raise_error)
+
+    async def adelete_document(self, doc_id: str, raise_error: bool = True) -> None:
+        """Delete a node of another index from the docstore below."""
+        below = await asyncio.to_thread(self._below, [doc_id])
+        await below.adelete_document(doc_id, raise_error)
+
+    def delete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:
+        """Delete a document of other indexes, and its nodes, from the docstore below."""
+        self._below_with(ref_doc_id, raise_error).delete_ref_doc(ref_doc_id, raise_error)
+
+    async def adelete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:
+        """Delete a document of other indexes, and its nodes, from the docstore below."""
+        below = await asyncio.to_thread(self._below_with, ref_doc_id, raise_error)
+        await below.adelete_ref_doc(ref_doc_id, raise_error)
+
+    def _below(self, node_ids: Sequence[str]) -> KVDocumentStore:
+        """Return the docstore below, unless one of the ids belongs to the index."""
+        self._nodes.writable(node_ids)
+        return cast("KVDocumentStore", self.below)
+
+    def _below_with(self, document_id: str, is_needed: bool) -> KVDocumentStore:
+        """Return the docstore below, unless only the index has a document that is needed."""
+        is_own = self.below is None or self.below.get_ref_doc_info(document_id) is None
+        return self._below(self._nodes.nodes_of(document_id) if is_own and is_needed else ())
 
     def persist(
         self,
@@ -152,7 +204,11 @@ class _Nodes(BaseKVStore):
                 own = next((doc_to_json(node) for node in self._read([key])), None)
             elif collection == self.of_documents:
                 own = copied(self._documents().get(key))
-        return self._inner.get(key, collection) if own is None and self._inner else own
+        if self._inner is None:
+            return own
+        if collection == self.of_documents:  # the other indexes would lose their nodes
+            return self._inner.get(key, collection) or own
+        return own or self._inner.get(key, collection)
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         """Return all nodes or documents, by id."""
@@ -163,7 +219,7 @@ class _Nodes(BaseKVStore):
             if collection == self.of_nodes:
                 found |= {node.node_id: doc_to_json(node) for node in self._read(None)}
             elif collection == self.of_documents:
-                found |= copied(self._documents())
+                found = copied(self._documents()) | found
         return found
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
@@ -176,13 +232,13 @@ class _Nodes(BaseKVStore):
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
         """Write to the store below."""
-        self._writable([key]).put(key, val, collection)
+        self.writable([key]).put(key, val, collection)
 
     async def aput(
         self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
     ) -> None:
         """Write to the store below."""
-        inner = await asyncio.to_thread(self._writable, [key])
+        inner = await asyncio.to_thread(self.writable, [key])
         await inner.aput(key, val, collection)
 
     def put_all(
@@ -192,7 +248,7 @@ class _Nodes(BaseKVStore):
         batch_size: int = DEFAULT_BATCH_SIZE,
     ) -> None:
         """Write to the store below."""
-        self._writable([key for key, _ in kv_pairs]).put_all(kv_pairs, collection, batch_size)
+        self.writable([key for key, _ in kv_pairs]).put_all(kv_pairs, collection, batch_size)
 
     async def aput_all(
         self,
@@ -201,19 +257,19 @@ class _Nodes(BaseKVStore):
         batch_size: int = DEFAULT_BATCH_SIZE,
     ) -> None:
         """Write to the store below."""
-        inner = await asyncio.to_thread(self._writable, [key for key, _ in kv_pairs])
+        inner = await asyncio.to_thread(self.writable, [key for key, _ in kv_pairs])
         await inner.aput_all(kv_pairs, collection, batch_size)
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         """Delete from the store below."""
-        return self._writable([key]).delete(key, collection)
+        return self.writable([key]).delete(key, collection)
 
     async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         """Delete from the store below."""
-        inner = await asyncio.to_thread(self._writable, [key])
+        inner = await asyncio.to_thread(self.writable, [key])
         return await inner.adelete(key, collection)
 
-    def _writable(self, ids: Sequence[str]) -> BaseKVStore:
+    def writable(self, ids: Sequence[str]) -> BaseKVStore:
         """Return the store below, unless one of the ids belongs to the index."""
         own: Sequence[BaseNode] = ()
         with self._unless_closed():
@@ -224,6 +280,14 @@ class _Nodes(BaseKVStore):
                 "for example with insert() or delete_ref_doc()"
             )
         return self._inner
+
+    def nodes_of(self, document_id: str) -> Sequence[str]:
+        """Return the ids of the nodes of a document of the index."""
+        known: Mapping[str, dict[str, Any]] = {}
+        with self._unless_closed():
+            known = self._documents()
+        ids: Sequence[str] = known.get(document_id, {}).get("node_ids", ())
+        return ids
 
     def _unless_closed(self) -> AbstractContextManager[None]:
         """Return a block that does nothing for a closed index: others may still use the context."""
