@@ -7,6 +7,7 @@ it. Opening a file loads no model: each model is checked against the manifest on
 from __future__ import annotations
 
 import inspect
+import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.text.tags import Tag, TagSet
 
 HASHING = "hashing"
+logger = logging.getLogger(__name__)
+
 _UNNAMED = "session:"
 """Prefix of the random fingerprint of a summarizer that does not declare its own."""
 
@@ -166,6 +169,7 @@ class Components:
         declared = getattr(self.summarizer, "fingerprint", None)
         # Two unnamed models of the same class must not share summaries: give each a random name.
         self.summarizer_fingerprint = str(declared) if declared else f"{_UNNAMED}{uuid.uuid4().hex}"
+        self._has_warned = False
 
     def _resolve_embedder(self, passed: Embedder | str | None) -> Embedder | None:
         if passed is None:
@@ -519,6 +523,17 @@ class Components:
         if self._passed_extractor is None:
             return self._router
         return ExtractorRouter(self._passed_extractor, {})
+
+    def warn_without_name(self) -> None:
+        """Log once that no other process reuses the summaries of a summarizer without a name."""
+        if self.summarizer_fingerprint.startswith(_UNNAMED) and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "summaries of this %s are reused only until this process ends: pass "
+                "models=Models(llm_id=...), the name of the model, so that no call is repeated "
+                "after a crash or an edit",
+                type_name(getattr(self.summarizer, "llm", self.summarizer)),
+            )
 
     def check_for_writing(self, languages: Collection[str] = (ENGLISH,)) -> dict[str, str]:
         """Check every model against the manifest, and return the models' manifest entries.

@@ -69,3 +69,11 @@ def test_wrap_errors_wraps_foreign_exceptions_only():
         raise InvalidInputError("as it was")
     with pytest.raises(KeyboardInterrupt), wrap_errors(EmbeddingError, "X failed"):
         raise KeyboardInterrupt
+
+
+def test_a_value_that_cannot_be_printed_is_described():
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError
+
+    assert short_repr(Broken()) == "(Broken, cannot be printed)"

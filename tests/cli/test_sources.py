@@ -125,6 +125,36 @@ def test_prune_keeps_the_documents_of_a_folder_that_cannot_be_read(tmp_path, cal
         assert rag.document_ids == ["a.txt", "locked/c.txt"]
 
 
+def test_prune_keeps_documents_whose_ids_do_not_name_the_folder_that_cannot_be_read(
+    tmp_path, call, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one/sub/x.txt", "two/sub/x.txt", "two/y.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"Alice met Bob in {name}.")
+    for folder in ("one", "two"):
+        assert call("index", folder, "--out", "x.e2g", *SMALL_CHUNKS).code == 0
+    locked, access = str(tmp_path / "two" / "sub"), os.access
+    (tmp_path / "two" / "sub" / "x.txt").unlink()  # as `rglob` finds nothing in it
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not locked.endswith(str(path)) and access(path, mode)
+    )
+    report = call("documents", "update", "x.e2g", "one", "two", "--prune", "--json").json(3)
+    assert report["deleted"] == []
+
+
+def test_prune_keeps_the_document_of_a_broken_link(tmp_path, call):
+    folder, out = tmp_path / "texts", tmp_path / "x.e2g"
+    folder.mkdir()
+    (folder / "a.txt").write_text("Alice met Bob.")
+    (tmp_path / "shared.txt").write_text("Gina lives in Lima.")
+    (folder / "link.txt").symlink_to("../shared.txt")
+    assert call("index", folder, "--out", out, *SMALL_CHUNKS).code == 0
+    (tmp_path / "shared.txt").unlink()
+    report = call("documents", "update", out, folder, "--prune", "--json").json(3)
+    assert (report["deleted"], list(report["unread_files"])) == ([], ["link.txt"])
+
+
 @pytest.mark.parametrize("name", ["novel.e2g", "novel.txt"])
 def test_an_index_in_its_own_folder_is_not_indexed(tmp_path, call, name):
     (tmp_path / "a.txt").write_text("Alice met Bob.")

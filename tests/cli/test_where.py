@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2graphrag_integrations.cli.where import parse_where
+from e2graphrag_integrations.errors import InvalidInputError
 
 
 def where_options(conditions):
@@ -127,3 +128,9 @@ def test_an_invalid_scope_is_rejected(book_index, call, scope, problem):
     code, _, error = call("query", book_index, "Who?", "--scope", scope)
     assert code == 2
     assert problem in error
+
+
+@pytest.mark.parametrize("condition", ['{"a": 1, "a": 2}', 'year={"$gt": 1, "$gt": 2}'])
+def test_a_field_that_is_given_twice_is_refused(condition):
+    with pytest.raises(InvalidInputError, match="is given twice"):
+        parse_where([condition])

@@ -11,7 +11,15 @@ from collections import Counter
 
 import pytest
 
-from e2graphrag_integrations import HashingEmbedder, Prompts, RetryPolicy, SourceDocument
+from e2graphrag_integrations import (
+    E2GraphRAG,
+    HashingEmbedder,
+    IndexSettings,
+    Models,
+    Prompts,
+    RetryPolicy,
+    SourceDocument,
+)
 from e2graphrag_integrations.errors import IndexingError, SummaryError
 from e2graphrag_integrations.indexing import planning
 from e2graphrag_integrations.indexing.stages import embedding, extraction
@@ -442,3 +450,28 @@ def test_the_extractive_default_calls_no_llm(open_index, story):
     tops = [node for node in summary.nodes if node.level]
     assert tops
     assert all(any(s in story.text for s in node.text.split(". ")) for node in tops)
+
+
+def test_a_function_without_a_name_is_warned_about_once(tmp_path, caplog):
+    calls = []
+
+    def summarize(prompt):
+        calls.append(prompt)
+        return f"Summary {len(calls)}."
+
+    settings = IndexSettings(chunk_size=4, chunk_overlap=0)
+    for path, llm_id, warnings in (
+        (":memory:", None, 0),
+        (tmp_path / "named.e2g", "m", 0),
+        (tmp_path / "unnamed.e2g", None, 1),
+    ):
+        caplog.clear()
+        models = Models(extractor=NameExtractor(), llm_id=llm_id)
+        with E2GraphRAG.open(
+            path, embedder="hashing", summarizer=summarize, models=models, settings=settings
+        ) as rag:
+            rag.add(numbered(2))
+            rag.add(SourceDocument("more", "Cleo left. Dora sang. Eric slept. Fay read."))
+        found = [one for one in caplog.messages if "models=Models(llm_id=...)" in one]
+        assert len(found) == warnings
+    assert calls

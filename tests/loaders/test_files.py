@@ -65,12 +65,21 @@ def test_invalid_path_is_rejected(path: str):
         read_documents([path])
 
 
-def test_circular_and_dangling_links_are_skipped_in_folders(tmp_path: Path):
+def test_broken_links_with_names_of_texts_are_reported_in_folders(tmp_path: Path):
     (tmp_path / "a.txt").write_text("A.")
     (tmp_path / "round").symlink_to(tmp_path)
     (tmp_path / "self.txt").symlink_to(tmp_path / "self.txt")
     (tmp_path / "dangling.txt").symlink_to(tmp_path / "nowhere")
-    assert [d.id for d in read_documents([tmp_path])] == ["a.txt"]
+    (tmp_path / "long.txt").symlink_to("n" * 300)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    skipped: list[SkippedFile] = []
+    assert [d.id for d in read_documents([tmp_path], on_skip=skipped.append)] == ["a.txt"]
+    unread = {file.document_id: file.reason.rpartition(": ")[2] for file in skipped}
+    assert unread == {
+        "dangling.txt": "No such file or directory",
+        "long.txt": "File name too long",
+        "self.txt": "Too many levels of symbolic links",
+    }
     for name in ("self.txt", "dangling.txt"):
         with pytest.raises(InvalidInputError):
             read_documents([tmp_path / name])

@@ -16,7 +16,7 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG, Freshness, HashingEmbedder, SourceDocument
 from e2graphrag_integrations._utils import concurrency
-from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
+from e2graphrag_integrations.errors import ClosedError, CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.options import FreshnessPolicy, grouped
 from e2graphrag_integrations.retrieval import generations, session
 from e2graphrag_integrations.snapshot import array_files, files
@@ -159,6 +159,9 @@ def test_no_thread_is_started_without_a_change(index_file, open_index):
         freshness = ask(rag).trace.freshness
     assert freshness == rag.freshness() == Freshness(rag.store.generation, is_newest=True)
     assert not background_threads()
+    rag.close()
+    with pytest.raises(ClosedError):
+        rag.freshness()
 
 
 def test_a_program_that_only_writes_prepares_nothing(index_file, open_index, gate):

@@ -36,6 +36,7 @@ from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     ExtractionError,
     InvalidInputError,
+    LLMCallLimitError,
     NotPicklableError,
     SettingsMismatchError,
     ShardUnavailableError,
@@ -114,6 +115,49 @@ class open_pair:  # noqa: N801 - used like a function
 
     def __exit__(self, *_):
         self._stack.close()
+
+
+def test_the_estimate_is_what_the_shards_will_pay(tmp_path):
+    calls = []
+    text = " ".join(f"Alice met Bob {number} in Paris near the harbor." for number in range(40))
+    settings = IndexSettings(chunk_size=30, chunk_overlap=0)
+    create_shards(tmp_path / "x.shards.json", 4, embedder="hashing", settings=settings)
+
+    def summarize(prompt):
+        calls.append(prompt)
+        return f"Summary {len(calls)}."
+
+    with open_shards(tmp_path / "x.shards.json", summarizer=summarize) as shards:
+        for ids in (["a"], ["b", "c", "d", "e"], ["a", "f"]):
+            calls.clear()
+            documents = [SourceDocument(id_, text) for id_ in ids]
+            estimated = shards.estimate(documents)
+            shards.add(documents, on_duplicate="replace")
+            assert estimated.llm_calls == len(calls)
+            assert sum(level.llm_calls for level in estimated.levels) == len(calls)
+        changed = SourceDocument("a", f"Now {text}")
+        calls.clear()
+        estimated = shards.estimate(update=changed)
+        shards.update(changed)
+        assert estimated.llm_calls == len(calls) > 0
+        with pytest.raises(UnknownDocumentError):
+            shards.estimate(update=SourceDocument("nobody", text))
+
+
+def test_the_limit_of_calls_says_which_shards_it_stopped(tmp_path):
+    settings = IndexSettings(chunk_size=30, chunk_overlap=0)
+    create_shards(tmp_path / "x.shards.json", 2, embedder="hashing", settings=settings)
+    text = " ".join(f"Alice met Bob {number} in Paris near the harbor." for number in range(40))
+    ids = {shard_of(id_, 2): id_ for id_ in "abcdefgh"}
+    documents = [SourceDocument(ids[0], text), SourceDocument(ids[1], "Alice met Bob.")]
+    with open_shards(
+        tmp_path / "x.shards.json",
+        summarizer=lambda _: "Summary.",
+        writes=WriteOptions(max_llm_calls=1),
+    ) as shards:
+        with pytest.raises(LLMCallLimitError, match=r"documents of .*x\.0\.e2g; the others were"):
+            shards.add(documents)
+        assert shards.document_ids == [ids[1]]
 
 
 def assert_equal(shards, one, question, **options):

@@ -701,3 +701,9 @@ def test_an_interrupt_at_the_begin_of_a_read_transaction_ends_it(index_file, ope
         with pytest.raises(KeyboardInterrupt), rag.read_transaction():
             pass
     assert not connection.in_transaction
+
+
+def test_an_index_behind_a_broken_link_says_why_it_cannot_be_opened(tmp_path):
+    (tmp_path / "i.e2g").symlink_to(tmp_path / "nowhere" / "i.e2g")
+    with pytest.raises(StoreError, match="a link leads nowhere"):
+        E2GraphRAG.open(tmp_path / "i.e2g", embedder="hashing")

@@ -122,6 +122,11 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a folder; it is none if a folder above it cannot be entered."""
+    return os.path.isdir(path)  # noqa: PTH112 - a `Path` raises for a folder that cannot be entered
+
+
 def is_same_file(one: str, other: str) -> bool:
     """Return whether two complete paths, which may differ in spelling only, are of one file."""
     if one == other:

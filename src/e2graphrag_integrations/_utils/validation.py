@@ -36,7 +36,23 @@ def short_repr(value: object) -> str:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer with over 4,300 digits; a deeply nested list
         return f"({type(value).__name__}, too large to print)"
+    except Exception:  # noqa: BLE001 - of the user's class
+        return f"({type(value).__name__}, cannot be printed)"
     return text if len(text) <= _MAX_REPR else f"{text[:_MAX_REPR]}..."
+
+
+def distinct_fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a JSON object, as `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        InvalidInputError: If a field is given twice.
+    """
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"the field {twice[:100]!r} of a JSON object is given twice")
+    return fields
 
 
 def type_name(value: object) -> str:

@@ -76,6 +76,11 @@ class FileIds:
         self._add(id_, place)
         return id_
 
+    def place_of(self, id_: str) -> str:
+        """Return the complete path of the file of a document; empty if it is not known."""
+        path = self.paths.get(id_)
+        return os.path.normpath(os.path.join(self.folder or "", path)) if path else ""  # noqa: PTH118 - of text
+
     @contextlib.contextmanager
     def remembered(self, store: Store) -> Iterator[None]:
         """Store the files of the documents that the block adds to the index or its queue."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from e2graphrag_integrations._utils.files import is_same_file
+from e2graphrag_integrations._utils.files import is_folder, is_same_file
 from e2graphrag_integrations.cli.file_ids import FileIds
 from e2graphrag_integrations.cli.index_files import index_files
 from e2graphrag_integrations.cli.output.indexing import print_skipped
@@ -35,10 +36,15 @@ class Sources:
 
     def without_file(self, document_ids: Iterable[str]) -> list[str]:
         """Return the ids, sorted, of which no file was found and every folder was read."""
-        folders = tuple(
-            f"{file.document_id}/" for file in self.skipped if file.path and file.path.is_dir()
-        )
-        return sorted(one for one in set(document_ids) - self.ids if not one.startswith(folders))
+        unread = [file for file in self.skipped if file.path and is_folder(file.path)]
+        folders = tuple(f"{file.document_id}/" for file in unread)
+        places = tuple(os.path.join(os.path.realpath(one.path or ""), "") for one in unread)  # noqa: PTH118 - of text
+
+        def is_unread(id_: str) -> bool:
+            place = self.files.place_of(id_)
+            return place.startswith(places) if place else id_.startswith(folders)
+
+        return sorted(one for one in set(document_ids) - self.ids if not is_unread(one))
 
     @property
     def ids(self) -> set[str]:

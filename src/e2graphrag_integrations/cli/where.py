@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from e2graphrag_integrations._utils.validation import distinct_fields
 from e2graphrag_integrations.errors import InvalidInputError
 
 
@@ -47,9 +48,11 @@ def parse_value(name: str, text: str) -> Any:
         InvalidInputError: If it is nested too deeply.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=distinct_fields)
     except RecursionError:
         raise InvalidInputError(f"{name}: the value is nested too deeply") from None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
     except ValueError:
         return text
 
@@ -61,9 +64,11 @@ def parse_object(option: str, text: str) -> dict[str, Any]:
         InvalidInputError: If it is not a JSON object.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=distinct_fields)
     except RecursionError:
         raise InvalidInputError(f"{option} {{...}}: the filter is nested too deeply") from None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{option} {{...}}: {error}") from error
     except ValueError as error:
         form = "KEY=VALUE or " if option == "--where" else ""
         raise InvalidInputError(

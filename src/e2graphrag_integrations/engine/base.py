@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_bool, check_text
 from e2graphrag_integrations.engine.opening import IndexParts
-from e2graphrag_integrations.errors import InvalidInputError, StoreError
+from e2graphrag_integrations.errors import ClosedError, InvalidInputError, StoreError
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.indexing.inputs import EngineArgument, as_engine, as_ids
 from e2graphrag_integrations.indexing.open_index import OpenIndex
@@ -119,7 +119,13 @@ class OpenEngine(IndexReader):
         await asyncio.to_thread(self.refresh)
 
     def freshness(self) -> Freshness:
-        """Return how old the next answer would be if it did not wait; see `Freshness`."""
+        """Return how old the next answer would be if it did not wait; see `Freshness`.
+
+        Raises:
+            ClosedError: If the index is closed.
+        """
+        if self._store.is_closed:
+            raise ClosedError(f"index {self.path} is closed: open it again")
         with contextlib.suppress(StoreError):  # the file may be read-only
             self._hooks.drop_indexed()
         return self._session.freshness()

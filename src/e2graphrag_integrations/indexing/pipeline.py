@@ -66,6 +66,7 @@ from e2graphrag_integrations.indexing.stages.summaries import summarize_trees
 from e2graphrag_integrations.indexing.stages.work import StageRunner
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.queue import (
     dequeue,
     enqueue_selected,
@@ -241,6 +242,8 @@ def _index_with(
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
     entries.begin(documents, manifest)
     announce_llm_calls(cost, models_of(summaries, stage), control.timer)
+    if summaries.uses_llm and cost is not None and cost.llm_calls and store.path != MEMORY:
+        index.components.warn_without_name()
 
     def give_up(_: BaseException) -> None:
         with contextlib.suppress(StoreError):  # the error that aborted the run matters more

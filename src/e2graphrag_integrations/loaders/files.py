@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from e2graphrag_integrations._utils.failures import CodedText
-from e2graphrag_integrations._utils.files import KnownFiles, composed
+from e2graphrag_integrations._utils.files import KnownFiles, composed, is_folder
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     E2GraphRAGError,
@@ -462,8 +462,8 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
     listed = set(names.values())
     for path in sorted(names, key=lambda one: (composed(names[one]).split("/"), names[one])):
         parts = names[path].split("/")
-        is_left_out = path.is_dir() and _is_left_out(path, folder)
-        is_file = path.is_file() or is_left_out
+        is_left_out = is_folder(path) and _is_left_out(path, folder)
+        is_file = is_left_out or _may_be_file(path)
         if any(map(_is_ignored, parts)) or not is_file or exclude(path):
             continue
         is_known = path.suffix.lower() in READERS and not is_left_out
@@ -478,6 +478,17 @@ def _folder_files(folder: Path, exclude: Callable[[Path], bool]) -> Iterator[_So
             ".pdf, .html, .docx, .xlsx, .csv, .json or source code; a file given directly is read "
             "as text"
         )
+
+
+def _may_be_file(path: Path) -> bool:
+    """Return whether a path is a file, or a broken link that has the name of a known file."""
+    try:
+        if path.is_file():
+            return True
+        is_broken = path.is_symlink() and not path.exists()
+        return is_broken and path.suffix.lower() in READERS
+    except OSError:  # its folder, or the target of the link, cannot be entered
+        return True
 
 
 def _is_left_out(path: Path, folder: Path) -> bool:

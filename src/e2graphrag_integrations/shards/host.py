@@ -20,7 +20,13 @@ from e2graphrag_integrations.errors import (
     StoppedError,
 )
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.reports import DeleteReport, DocumentStatus, IndexReport, VerifyReport
+from e2graphrag_integrations.reports import (
+    CostEstimate,
+    DeleteReport,
+    DocumentStatus,
+    IndexReport,
+    VerifyReport,
+)
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
 from e2graphrag_integrations.search.dense import DenseIndex
@@ -316,6 +322,12 @@ class ShardHost:
         return count_unfinished(self._index.store)
 
     # Writes, which may be repeated if it is unknown whether they succeeded
+
+    def estimate(
+        self, documents: Sequence[SourceDocument], updated: Sequence[SourceDocument]
+    ) -> CostEstimate:
+        """Return the cost of `add` and `update`; see `E2GraphRAG.estimate`."""
+        return self._index.estimate(documents, update=updated)
 
     def add(self, documents: Sequence[SourceDocument], options: Mapping[str, Any]) -> Written:
         """Index documents; see `E2GraphRAG.add`."""

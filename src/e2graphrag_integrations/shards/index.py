@@ -43,10 +43,12 @@ from e2graphrag_integrations.options import (
 from e2graphrag_integrations.portability.reopening import absolute_path
 from e2graphrag_integrations.protocols import Embedder, Summarizer
 from e2graphrag_integrations.reports import (
+    CostEstimate,
     DeleteReport,
     DocumentStatus,
     Freshness,
     IndexReport,
+    LevelEstimate,
     ProgressListener,
     Stats,
     VerifyReport,
@@ -306,6 +308,49 @@ class ShardedIndex(E2GraphRAG):
         finally:
             self._session.note_write()
 
+    def estimate(
+        self,
+        documents: Documents = (),
+        *,
+        update: Documents | None = None,
+        communities: object = None,
+    ) -> CostEstimate:
+        """Return the cost of `add` and `update`, summed over the shards.
+
+        A shard uses summaries of its own only, so copies in several shards cost calls in each.
+
+        Raises:
+            InvalidInputError: If `communities` is given.
+            UnknownDocumentError: If a document in `update` is not in the index.
+            ShardUnavailableError: If a shard cannot be asked.
+        """
+        if communities is not None:
+            raise unsupported("communities=")
+        added = as_documents(documents, "replace")
+        updated = as_documents(() if update is None else update)
+        self._check_known([one.id for one in updated])
+        parts = [self._by_shard({one.id: one for one in given}) for given in (added, updated)]
+        requests = {
+            shard: Request("estimate", tuple(own.get(shard, []) for own in parts))
+            for shard in {**parts[0], **parts[1]}
+        }
+        results = self._shards.ask_each(requests)
+        failed = {shard: one for shard, one in results.items() if isinstance(one, Exception)}
+        if failed:
+            raise self._error_of(failed)
+        costs: list[CostEstimate] = list(results.values())
+        levels: dict[int, list[LevelEstimate]] = {}
+        for cost in costs:
+            for level in cost.levels:
+                levels.setdefault(level.level, []).append(level)
+        return replace(
+            _summed(CostEstimate(0, 0, 0, 0, 0, 0), costs),
+            levels=tuple(
+                replace(_summed(LevelEstimate(0, 0, 0, 0, 0), own), level=level)
+                for level, own in sorted(levels.items())
+            ),
+        )
+
     def stop(self) -> None:
         """Stop indexing in all shards."""
         self._shards.all("stop")
@@ -322,7 +367,7 @@ class ShardedIndex(E2GraphRAG):
         results = self._asked(requests)
         failed = {shard: one for shard, one in results.items() if isinstance(one, Exception)}
         if failed:
-            raise self._error_of(failed)
+            raise self._with_written(self._error_of(failed), requests, failed)
         written: list[Written] = list(results.values())
         reports = [one.report for one in written]
         merged = _summed(IndexReport(), reports)
@@ -342,6 +387,16 @@ class ShardedIndex(E2GraphRAG):
         """Return the error for writes that failed in some shards."""
         lost = {one: error for one, error in failed.items() if isinstance(error, UnavailableError)}
         return self._shards.unavailable(lost) if lost else next(iter(failed.values()))
+
+    def _with_written(
+        self, error: Exception, requests: Mapping[int, Request], failed: Mapping[int, Exception]
+    ) -> Exception:
+        """Return an error whose message says what other shards wrote."""
+        if len(failed) < len(requests):
+            names = ", ".join(self.shards[shard] for shard in failed)
+            message = f"{error}. This is about the documents of {names}; the others were written"
+            error.args = message, *error.args[1:]
+        return error
 
     def _by_shard(self, items: Mapping[str, Any]) -> dict[int, list[Any]]:
         parts: dict[int, list[Any]] = {}

@@ -112,6 +112,21 @@ def is_read_only(path: str) -> bool:
     return not (os.access(file, os.W_OK) and os.access(log_file(path).parent, os.W_OK))
 
 
+_PROBLEMS = {
+    "readonly": (
+        "cannot write {path}: the file or its folder is read-only; copy it to a writable folder"
+    ),
+    "full": (
+        "cannot write {path}: the disk is full; free some space and retry (finished work is saved)"
+    ),
+    "unable to open": (
+        "{path} cannot be opened or created: the file or its folder is protected, or a link leads "
+        "nowhere; choose another path"
+    ),
+}
+"""What is wrong and what to do, by a part of SQLite's message."""
+
+
 def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
     """Return this package's error for an error raised by SQLite."""
     text = str(error)
@@ -125,14 +140,7 @@ def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str
         )
     if isinstance(error, UnicodeDecodeError) or "malformed" in text or "no such" in text:
         return CorruptStoreError(f"{path} is damaged ({text}): restore a backup or index again")
-    if "readonly" in text:
-        return StoreError(
-            f"cannot write {path}: the file or its folder is read-only; copy it to a writable "
-            "folder"
-        )
-    if "full" in text:
-        return StoreError(
-            f"cannot write {path}: the disk is full; free some space and retry (finished work is "
-            "saved)"
-        )
+    for part, message in _PROBLEMS.items():
+        if part in text:
+            return StoreError(message.format(path=path))
     return StoreError(f"{path}: {text}")

@@ -112,6 +112,15 @@ def test_delete_removes_documents_and_reports_the_counts(index, call):
     assert call("query", index, "Alice").code == 1
 
 
+def test_delete_takes_ids_with_control_characters_as_they_are_listed(tmp_path, call):
+    (tmp_path / "b\x1b[31m.txt").write_text("Carol met Dan.")
+    out = tmp_path / "x.e2g"
+    assert call("index", tmp_path, "--out", out, *SMALL_CHUNKS).code == 0
+    assert r"b\x1b[31m.txt" in call("documents", "list", out, "--all").out
+    assert call("documents", "delete", out, r"b\x1b[31m.txt").code == 0
+    assert document_ids(out) == []
+
+
 def test_delete_with_an_unknown_id_deletes_nothing(index, call):
     code, out, err = call("documents", "delete", index, "alice.txt", "ghost.txt")
     assert (code, out) == (2, "")

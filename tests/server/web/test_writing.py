@@ -111,6 +111,10 @@ def test_large_empty_and_unreadable_files_are_refused(open_index, serve, tmp_pat
     assert broken.status_code == 400
     other = client.post("/documents", data={"color": "red"}, files=files("a.txt"))
     assert "unknown field 'color'" in other.json()["error"]["message"]
+    twice = client.post(
+        "/documents", data={"on_duplicate": ["skip", "replace"]}, files=files("a.txt")
+    )
+    assert "'on_duplicate' of the form is given twice" in twice.json()["error"]["message"]
     paragraphs = b"<w:p/>" * 400_000
     xml = (
         b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'

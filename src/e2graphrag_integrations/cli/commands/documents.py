@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations.cli import index_files, inputs, models, options, stop_signals, values
 from e2graphrag_integrations.cli.app import ExitCode, group
 from e2graphrag_integrations.cli.boosts import read_tags
@@ -21,6 +23,9 @@ from e2graphrag_integrations.cli.output.progress import progress_bar
 from e2graphrag_integrations.cli.output.terminal import print_summary
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.store.location import SHARDS_ENDING, shown_path
+
+if TYPE_CHECKING:
+    from e2graphrag_integrations.engine import E2GraphRAG
 
 command = group(
     "documents",
@@ -164,12 +169,24 @@ def delete(
       e2graphrag documents delete novels.e2g the_time_machine.txt
     """
     with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
-        report = rag.delete(ids)
+        report = rag.delete(_as_stored(rag, ids))
     text = (
         f"{shown_path(index)}: {report.documents} document(s) deleted with {report.chunks} chunks "
         f"and {report.summaries} summaries"
     )
     print_summary(text, report.to_dict(), as_json=json)
+
+
+def _as_stored(rag: E2GraphRAG, ids: Sequence[str]) -> list[str]:
+    """Return ids with the control characters of which a terminal shows the escapes."""
+    known = {*rag.document_ids, *rag.queued_ids()}
+    if known.issuperset(ids):
+        return list(ids)
+    shown: dict[str, list[str]] = {}
+    for one in known:
+        shown.setdefault(printable(one), []).append(one)
+    named = {one: found[0] for one, found in shown.items() if len(found) == 1}
+    return [one if one in known else named.get(one, one) for one in ids]
 
 
 @command

@@ -220,4 +220,8 @@ def _client(file: Path, name: str, options: Any, environment: Mapping[str, str])
                 f"{place}: token_env names no environment variable with a token"
             )
     rights = {key: options[key] for key in ("where", "write", "answer") if key in options}
-    return Client(name, token, **rights)
+    try:
+        return Client(name, token, **rights)
+    except InvalidInputError as error:
+        problem = str(error).removeprefix(f"client {name!r}: ")
+        raise InvalidInputError(f"{place}: {problem}") from error

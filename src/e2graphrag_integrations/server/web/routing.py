@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.requests import ClientDisconnect
 
+from e2graphrag_integrations._utils.validation import distinct_fields
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.server.web.access import Caller
 from e2graphrag_integrations.server.web.calls import CALLER
@@ -212,7 +213,9 @@ def _parse(data: bytes) -> Any:
             f"the JSON of the request has more than {_MAX_BRACKETS:,} lists and objects"
         )
     try:
-        values = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        values = json.loads(
+            data.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=distinct_fields
+        )
     except InvalidInputError:
         raise
     except (ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -396,6 +397,9 @@ def _fields(parts: Sequence[tuple[str, Any]], form: type[F]) -> F:
         if name not in form.model_fields or not isinstance(value, str):
             allowed = ", ".join([FIELD, *form.model_fields])
             raise InvalidInputError(f"unknown field {name[:100]!r} in the form: use {allowed}")
+    [(name, count), *_] = Counter(name for name, _ in parts).most_common(1) or [("", 0)]
+    if count > 1:
+        raise InvalidInputError(f"the field {name!r} of the form is given twice")
     try:
         return form.model_validate(dict(parts))
     except ValidationError as error:
