@@ -23,7 +23,6 @@ from llama_index.core.schema import (
     TransformComponent,
 )
 from llama_index.core.storage.index_store import SimpleIndexStore
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from e2graphrag_integrations import Models
 from e2graphrag_integrations.errors import DuplicateDocumentError, IndexingError, InvalidInputError
@@ -554,18 +553,37 @@ def test_the_path_of_a_file_deletes_its_pages_with_other_metadata():
     for page in pages:
         page.metadata["author"] = "Orwell"
     index = E2GraphRAGIndex.from_documents(pages, **grouped(SETTINGS))
-    where = [
-        MetadataFilter(key="e2_source_id", value="a.pdf", operator=operator)
-        for operator in ("==", "!=")
-    ]
-    found = [
-        len(index.as_retriever(filters=MetadataFilters(filters=[one])).retrieve("Anna"))
-        for one in where
-    ]
-    assert found == [1, 0]
     assert len(index.as_retriever(doc_ids=["a.pdf"]).retrieve("Anna")) == 1
     index.delete_ref_doc("a.pdf")
     assert index.ref_doc_info == {}
+
+
+def test_an_id_that_looks_like_a_marked_file_is_none():
+    documents = [Document(id_="Order #2024061501", text="Anna met Bert.")]
+    index = E2GraphRAGIndex.from_documents(documents, **grouped(SETTINGS))
+    assert index.as_retriever(doc_ids=["Order"]).retrieve("Anna") == []
+    index.delete_ref_doc("Order")
+    assert len(index.docstore.docs) == 1
+
+
+@pytest.mark.parametrize("changed", range(5))
+def test_what_remains_of_chunks_that_overlap_joins_to_the_other_pages(changed):
+    texts = [" ".join(f"Anna {n} met Bert {n} {k}." for k in range(9 + n)) for n in range(5)]
+    pages = [_short_page(number, text) for number, text in enumerate(texts)]
+    parser = SummaryTreeNodeParser(tree_per="source", chunk_size=60, chunk_overlap=20)
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    index.insert_nodes(parser.get_nodes_from_documents(pages))
+    assert index.rag.document("a.pdf").text == "\n\n".join(texts)
+    index.delete_ref_doc(f"p{changed}")
+    rest = [text for number, text in enumerate(texts) if number != changed]
+    assert index.rag.document("a.pdf").text.split() == " ".join(rest).split()
+    for node in index.docstore.docs.values():
+        labels = {part.metadata["page_label"] for part in pages_of(node)}
+        assert str(changed) not in labels
+        if not node.metadata["e2_level"]:
+            shown = node.metadata.get("page_labels", [node.metadata["page_label"]])
+            assert set(shown) == labels
+            assert node.text in "\n\n".join(rest)
 
 
 # Concurrent writes
@@ -615,6 +633,28 @@ def test_with_transformations_a_changed_document_is_refused_by_insert():
         index.insert(Document(id_="a", text="Cleo left."))
     with pytest.raises(InvalidInputError, match="the nodes that transformations= make"):
         index.estimate([Document(id_="b", text="Cleo left.")])
+
+
+def test_with_transformations_an_unchanged_document_is_accepted_by_insert():
+    class Cleaner(TransformComponent):
+        def __call__(self, nodes, **kwargs):
+            return [Document(id_=node.id_, text=node.text.replace("#", "")) for node in nodes]
+
+    options = grouped(SETTINGS | {"transformations": [Cleaner(), SPLITTER]})
+    document = Document(id_="a", text="# Anna left.")
+    index = E2GraphRAGIndex.from_documents([document], **options)
+    index.insert(document)
+    assert len(index.docstore.docs) == 1
+    with pytest.raises(DuplicateDocumentError):
+        index.insert(Document(id_="a", text="# Anna came."))
+
+
+def test_a_document_does_not_replace_the_node_with_its_id():
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="b")}
+    index.insert_nodes([TextNode(id_="a", text="Cleo left.", relationships=source)])
+    with pytest.raises(DuplicateDocumentError, match="'a' is already in the index"):
+        index.insert(Document(id_="a", text="Anna left."))
 
 
 def test_a_node_does_not_replace_the_document_with_its_id():

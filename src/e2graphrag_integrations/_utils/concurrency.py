@@ -31,18 +31,6 @@ from weakref import ref
 from e2graphrag_integrations._utils.lazy import lazy
 
 
-class Lock(Protocol):
-    """The methods that `threading.Lock` and `threading.RLock` share."""
-
-    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
-        """Acquire the lock; return whether it was acquired."""
-        ...
-
-    def release(self) -> None:
-        """Release the lock."""
-        ...
-
-
 class ProcessLock:
     """A lock that each process has for itself: a forked process starts with an unlocked one.
 
@@ -50,9 +38,9 @@ class ProcessLock:
         create: Creates the lock of a process: `threading.Lock` or `threading.RLock`.
     """
 
-    def __init__(self, create: Callable[[], Lock]) -> None:
+    def __init__(self, create: Callable[[], Any]) -> None:
         self._create = create
-        self._locks: dict[int, Lock] = {}
+        self._locks: dict[int, Any] = {}
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Acquire the lock of this process; see `threading.Lock.acquire`."""
@@ -60,7 +48,8 @@ class ProcessLock:
         lock = self._locks.get(pid)
         if lock is None:
             lock = self._locks.setdefault(pid, self._create())  # atomic
-        return lock.acquire(blocking, timeout)
+        acquired: bool = lock.acquire(blocking, timeout)
+        return acquired
 
     def release(self) -> None:
         """Release the lock; do nothing if it was acquired before a fork."""

@@ -123,7 +123,7 @@ def composed(name: str) -> str:
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a folder; it is none if a folder above it cannot be entered."""
+    """Return whether a path is a folder; False also if a folder above it cannot be entered."""
     return os.path.isdir(path)  # noqa: PTH112 - a `Path` raises for a folder that cannot be entered
 
 

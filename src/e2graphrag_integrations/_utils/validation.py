@@ -7,6 +7,7 @@ import inspect
 import json
 import numbers
 import operator
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -49,8 +50,7 @@ def distinct_fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise InvalidInputError(f"the field {twice[:100]!r} of a JSON object is given twice")
     return fields
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_int
@@ -39,17 +39,14 @@ from e2graphrag_integrations.agents.budget import (
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentError
 from e2graphrag_integrations.pages import describe_pages
-from e2graphrag_integrations.retrieval.entities.entity_view import EntityDetails
-from e2graphrag_integrations.retrieval.filters.where import Where
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.outline import document_row, list_documents
-from e2graphrag_integrations.retrieval.result import GAP, RetrievalResult, RetrievedNode
+from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.types import SourceDocument, Span
+from e2graphrag_integrations.views.documents import Readable
 from e2graphrag_integrations.views.graph import find_connection
 from e2graphrag_integrations.views.metadata import metadata_view
 from e2graphrag_integrations.views.tree import TreeNode, document_tree, node_children
@@ -93,37 +90,6 @@ _EXACT = HybridStrategy(
 )
 """Ranks chunks by their words and codes only."""
 
-T = TypeVar("T")
-
-
-class ReadableIndex(Protocol):
-    """The methods of an index that the tools use; `E2GraphRAG` describes them."""
-
-    def retrieve(
-        self,
-        question: str,
-        *,
-        strategy: Strategy | None = None,
-        token_budget: int | None = None,
-        where: Where | None = None,
-        min_relevance: float | None = None,
-        as_of: AsOf | None = None,
-    ) -> RetrievalResult:
-        """Return the nodes that best answer a question."""
-        ...
-
-    def document(self, document_id: str) -> SourceDocument:
-        """Return a document."""
-        ...
-
-    def entity(self, name: str, *, top: int | None = 100) -> EntityDetails:
-        """Return an entity with its mentions, neighbors and documents."""
-        ...
-
-    def read_snapshot(self, work: Callable[[Snapshot, NodeSource], T]) -> T:
-        """Return the result of a function of the newest snapshot."""
-        ...
-
 
 @dataclass(frozen=True)
 class SearchFilters:
@@ -158,7 +124,7 @@ class IndexTools:
         InvalidInputError: If the limit is out of range.
     """
 
-    def __init__(self, index: ReadableIndex, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, index: Readable, limit: int = DEFAULT_LIMIT) -> None:
         self._index = index
         self.limit = check_int("max_tokens", limit, MIN_TOKENS, MAX_TOKENS)
 

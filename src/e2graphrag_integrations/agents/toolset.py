@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_int, type_name
 from e2graphrag_integrations.agents.budget import MAX_TOKENS, MIN_TOKENS, as_json, count
-from e2graphrag_integrations.agents.tools import MAX_HITS, IndexTools, ReadableIndex, SearchFilters
+from e2graphrag_integrations.agents.tools import MAX_HITS, IndexTools, SearchFilters
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     InvalidInputError,
@@ -24,6 +24,7 @@ from e2graphrag_integrations.errors import (
 )
 from e2graphrag_integrations.retrieval.reader import reader_of
 from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
+from e2graphrag_integrations.views.documents import Readable
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
     )
 
 
-def readable(index: Any) -> ReadableIndex:
+def readable(index: Any) -> Readable:
     """Return the reader of an index of a framework, or a reader itself.
 
     Raises:
@@ -155,7 +156,7 @@ def readable(index: Any) -> ReadableIndex:
             f"index={type_name(index)} is not an index: pass an E2GraphRAGIndex, an E2GraphRAG, or "
             "a scope of one"
         )
-    found: ReadableIndex = reader
+    found: Readable = reader
     return found
 
 

@@ -41,8 +41,8 @@ class Sources:
         places = tuple(os.path.join(os.path.realpath(one.path or ""), "") for one in unread)  # noqa: PTH118 - of text
 
         def is_unread(id_: str) -> bool:
-            place = self.files.place_of(id_)
-            return place.startswith(places) if place else id_.startswith(folders)
+            # Both, because the index may have moved, and an id may have been given elsewhere.
+            return id_.startswith(folders) or self.files.place_of(id_).startswith(places)
 
         return sorted(one for one in set(document_ids) - self.ids if not is_unread(one))
 

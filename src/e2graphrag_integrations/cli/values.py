@@ -23,21 +23,16 @@ def parse_metadata(arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         InvalidInputError: If an argument has a different form, or a key is given twice.
     """
-    pairs = _pairs("--metadata", "KEY=VALUE", arguments)
+    pairs = parse_pairs("--metadata", "KEY=VALUE", arguments)
     return {key: parse_value(f"--metadata {key}", text) for key, text in pairs.items()}
 
 
-def parse_aliases(arguments: Sequence[str]) -> dict[str, str]:
-    """Parse `--alias NAME=ENTITY`.
+def parse_pairs(option: str, form: str, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the parts of each argument before and after its first equals sign.
 
     Raises:
         InvalidInputError: If an argument has a different form, or a name is given twice.
     """
-    return _pairs("--alias", 'NAME="ENTITY"', arguments)
-
-
-def _pairs(option: str, form: str, arguments: Sequence[str]) -> dict[str, str]:
-    """Return the parts of each argument before and after its first equals sign."""
     pairs: dict[str, str] = {}
     for argument in arguments:
         name, separator, value = argument.partition("=")
@@ -57,7 +52,7 @@ def parse_extractors(arguments: Sequence[str] | None) -> str | dict[str, str] | 
     """
     given = arguments or ()
     if given and all(re.match("[a-z]{2,3}=", one) for one in given):
-        return _pairs("--spacy-model", "LANGUAGE=NAME", given)
+        return parse_pairs("--spacy-model", "LANGUAGE=NAME", given)
     if len(given) > 1:
         raise InvalidInputError("--spacy-model: give one pipeline, or one for each LANGUAGE=NAME")
     return given[0] if given else None

@@ -306,21 +306,31 @@ class Corpus(Generic[D]):
             InvalidInputError: If a document cannot be stored. Nothing is changed.
         """
         planned = self._planned(documents, removed)
-        return self._store_planned(lambda: planned)
+        with self._lock:
+            self._store(lambda: self._after(planned))
+            self._forget(planned)
+        return [page.id for page in planned.pages]
 
     def store_planned(self, plan: Callable[[], tuple[Sequence[Page], Sequence[str]]]) -> None:
         """Store the pages, and remove those with the ids, that a plan returns.
 
-        Nothing else changes between the plan and the write.
+        No other write comes between the plan and this one.
 
         Args:
-            plan: Returns the pages and the ids, from the present documents. It is called again if
+            plan: Returns the pages and the ids, given the present documents. It is called again if
                 another process has changed the index meanwhile.
 
         Raises:
             InvalidInputError: If a page cannot be stored. Nothing is changed.
         """
-        self._store_planned(lambda: self._planned(*plan()))
+        with self._lock:
+            while True:
+                self._refresh_sources()
+                state = self._file_state
+                planned = self._planned(*plan())
+                if self._try_store(lambda: self._after(planned), state):  # noqa: B023 - called now
+                    break
+            self._forget(planned)
 
     def _planned(self, documents: Sequence[D | Page], removed: Sequence[str]) -> _Planned:
         pages = [one if isinstance(one, Page) else self.format.to_page(one) for one in documents]
@@ -329,23 +339,16 @@ class Corpus(Generic[D]):
         ]
         return _Planned(pages, trees, removed)
 
-    def _store_planned(self, plan: Callable[[], _Planned]) -> list[str]:
-        planned = _Planned()
+    def _after(self, planned: _Planned) -> SourcePages:
+        sources = [tree.id for tree in planned.trees]
+        return self._after_upsert(planned.pages, sources, planned.removed)
 
-        def after() -> SourcePages:
-            nonlocal planned
-            planned = plan()
-            sources = [tree.id for tree in planned.trees]
-            return self._after_upsert(planned.pages, sources, planned.removed)
-
-        with self._lock:
-            self._store(after)
-            ids = [page.id for page in planned.pages]
-            for id_ in set(planned.removed).difference(ids):
-                self._sources.pop(id_, None)
-                self._owners.pop(id_, None)
+    def _forget(self, planned: _Planned) -> None:
+        """Forget the pages that a write has removed, and log what it joined. Needs the lock."""
+        for id_ in set(planned.removed).difference(page.id for page in planned.pages):
+            self._sources.pop(id_, None)
+            self._owners.pop(id_, None)
         self._log_groups(planned.trees)
-        return ids
 
     def _log_groups(self, trees: Sequence[Tree]) -> None:
         """Log once that documents share trees, and why."""
@@ -432,15 +435,25 @@ class Corpus(Generic[D]):
     def parts_of(self, ids: Iterable[str]) -> list[str]:
         """Return the ids of the pages that are, or are parts of, the documents with these ids.
 
-        An id can also be that of a tree, or the source of one, which stands for all of its pages.
+        An id can also be that of a tree, which stands for all of its pages.
         """
         with self._lock:
             self._refresh_sources()
             wanted = set(ids)
             return [
                 id_
+                for id_, source in self._sources.items()
+                if not wanted.isdisjoint((id_, source, *self._owners.get(id_, ())))
+            ]
+
+    def parts_of_source(self, source: str) -> list[str]:
+        """Return the ids of the pages in the trees of a source, such as the path of a file."""
+        with self._lock:
+            self._refresh_sources()
+            return [
+                id_
                 for id_, tree in self._sources.items()
-                if not wanted.isdisjoint((id_, *tree_names(tree), *self._owners.get(id_, ())))
+                if source in tree_names(tree, (id_, *self._owners.get(id_, ())))
             ]
 
     def ids(self) -> list[str]:
@@ -683,9 +696,21 @@ class Corpus(Generic[D]):
         while not self._try_store(compute_change):
             pass
 
-    def _try_store(self, compute_change: Callable[[], SourcePages]) -> bool:
+    def _try_store(
+        self,
+        compute_change: Callable[[], SourcePages],
+        expected_state: tuple[str, str] | None = None,
+    ) -> bool:
+        """Store the new pages of changed sources; return False if the file has changed.
+
+        Args:
+            compute_change: Computes them.
+            expected_state: The state of the file that they depend on; None means the present one.
+        """
         with self.rag.read_transaction():
             self._refresh_sources()
+            if expected_state not in (None, self._file_state):
+                return False
             change = compute_change()
         # Raise if a page could not be indexed later.
         check_scope_keys(_joined(change), self.rag.settings.scope_keys)

@@ -26,6 +26,7 @@ from e2graphrag_integrations.retrieval.session import RetrievalSession
 from e2graphrag_integrations.retrieval.strategy import ChunkField, Query, Strategy
 from e2graphrag_integrations.settings import Settings
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
+from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.database import Writer
 from e2graphrag_integrations.store.queue import queue_states, queued_ids
 from e2graphrag_integrations.store.records import ATTACHED
@@ -169,9 +170,11 @@ class OpenEngine(IndexReader):
 
     def stats(self) -> Stats:
         """Return counts of documents, nodes, entities, edges and vectors, and the file size."""
-        from e2graphrag_integrations.portability.stats import index_stats
+        from e2graphrag_integrations.portability.stats import snapshot_stats
 
-        return index_stats(self._store, self._session.snapshot())
+        store = self._store
+        size = 0 if store.path == MEMORY else store.database.size()
+        return snapshot_stats(self._session.snapshot(), store.manifest(), size)
 
     def _run_options(
         self,

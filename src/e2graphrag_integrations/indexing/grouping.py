@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,13 +120,17 @@ def marked(name: str, distinction: str) -> str:
     return f"{name} #{digest[:_DIGEST_LENGTH]}"
 
 
-def tree_names(tree_id: str) -> tuple[str, ...]:
-    """Return the names of a tree: its id, and its source if a mark in the id follows that.
+def tree_names(tree_id: str, document_ids: Collection[str]) -> tuple[str, ...]:
+    """Return the names under which a tree is found: its id, and the source before a mark in it.
 
-    >>> tree_names("a.pdf #97645b5245")
+    Args:
+        tree_id: The id of the tree.
+        document_ids: Ids of a document in it. If the id of the tree is one of them, it has no mark.
+
+    >>> tree_names("a.pdf #97645b5245", ["1"])
     ('a.pdf #97645b5245', 'a.pdf')
     """
-    marked_source = _MARKED.fullmatch(tree_id)
+    marked_source = None if tree_id in document_ids else _MARKED.fullmatch(tree_id)
     return (tree_id,) if marked_source is None else (tree_id, marked_source[1])
 
 

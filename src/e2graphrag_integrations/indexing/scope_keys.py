@@ -7,6 +7,7 @@ be shown. If no tree spans two tenants, each of them has its summaries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from e2graphrag_integrations._utils.validation import short_repr
@@ -38,30 +39,15 @@ def check_scope_keys(documents: Iterable[SourceDocument], keys: Sequence[str]) -
         spans = [(segment.start, segment.end) for segment in segments]
         if not segments or not is_covered(document.text, spans):
             records.append(dict(document.metadata))
-        check_records(document.id, records, keys)
-
-
-def check_records(name: str, records: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> None:
-    """Check that metadata records of one tree agree on the keys.
-
-    Args:
-        name: Id of the document or tree, for the error message.
-        records: The records, as JSON values.
-        keys: The keys.
-
-    Raises:
-        InvalidInputError: If they differ.
-    """
-    first: dict[str, tuple[str, str]] = {}
-    for record in records:
-        for key in keys:
+        first: dict[str, tuple[str, str]] = {}
+        for record, key in product(records, keys):
             identity, shown = "", f"no {key}"
             if key in record:
                 identity, shown = canonical_json(record[key]), f"{key}={short_repr(record[key])}"
             known = first.setdefault(key, (identity, shown))
             if known[0] != identity:
                 raise InvalidInputError(
-                    f"document {name!r} has parts with {known[1]} and with {shown}, but "
+                    f"document {document.id!r} has parts with {known[1]} and with {shown}, but "
                     f"scope_keys={list(keys)} keeps them in trees of their own: make one document "
                     "for each value"
                 )

@@ -10,7 +10,7 @@ from llama_index.core.schema import BaseNode, Document, ImageNode, TextNode
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from e2graphrag_integrations._utils.validation import plain_json, short_repr
-from e2graphrag_integrations.corpus.page import PAGE_SEPARATOR, Page
+from e2graphrag_integrations.corpus.page import Page
 from e2graphrag_integrations.errors import DuplicateDocumentError, InvalidInputError
 from e2graphrag_integrations.indexing.inputs import as_list
 from e2graphrag_integrations.llama_index.nodes import (
@@ -201,35 +201,6 @@ def _content(node: BaseNode) -> tuple[Any, ...]:
 def is_summary(node: BaseNode) -> bool:
     """Return whether a node is a summary from a `SummaryTreeNodeParser`."""
     return level_of(node) > 0
-
-
-def without_documents(page: Page, ids: frozenset[str]) -> Page | None:
-    """Return the part of a chunk that does not lie on some pages; None if there is none.
-
-    Args:
-        page: The chunk.
-        ids: Ids of the documents whose text is left out.
-    """
-    parts = [part for part in page.fields.get("parts", ()) if part[0] not in ids]
-    if not parts:
-        return None
-    first = page.fields["parts"][0][1]
-    text, moved, last_end = "", [], None
-    for id_, start, end, own in page.fields["parts"]:
-        if id_ in ids:
-            last_end = None  # what follows is no longer next to what precedes
-            continue
-        if last_end is not None:
-            text += page.text[last_end - first : start - first]
-        elif text:
-            text += PAGE_SEPARATOR
-        at = parts[0][1] + len(text)
-        text += page.text[start - first : end - first]
-        moved.append([id_, at, at + end - start, own])
-        last_end = end
-    fields = {**page.fields, "parts": moved, "start": moved[0][1], "source": moved[0][0]}
-    fields.pop("offset", None)  # unknown
-    return page._replace(text=text, fields=fields)
 
 
 def _document_fields(document: BaseNode) -> dict[str, Any]:

@@ -52,7 +52,7 @@ _DOCUMENT_ID_KEYS = ("document_id", "doc_id", "ref_doc_id")
 """Keys that filter by document id, unless a document's own metadata contains the key."""
 
 _TREE_KEYS = ("e2_source_id", TREE)
-"""Keys that filter by the id of a tree, or its source, such as the path of a file."""
+"""Keys that filter by the id of a tree, such as the path of a file."""
 
 _OPERATORS: Mapping[FilterOperator, str] = {
     FilterOperator.EQ: "$eq",
@@ -137,8 +137,8 @@ def node_filter(
     finds the chunks that touch a document, because short pages share chunks, and the summaries of
     nothing else. All other conditions must hold for all of its text. The metadata of a node
     consists of its document's metadata, `language`, `e2_level`, `e2_kind` and `doc_id`.
-    `e2_source_id` is the id of its tree, or its source, such as the path of a file. A number never
-    equals a string, and is neither less nor greater than one; 1 and 0 also equal true and false.
+    `e2_source_id` is the id of its tree, such as the path of a file. A number never equals a
+    string, and is neither less nor greater than one; 1 and 0 also equal true and false.
 
     Raises:
         InvalidInputError: If an operator is unknown, a value has the wrong type, or the filters
@@ -199,7 +199,8 @@ def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]
         tree = record[records.id_key]
         fields = _fields(record)
         owners = owners_of(fields) if "source" in fields else ()
-        return not documents.isdisjoint((record.get(PAGE_ID, tree), *tree_names(tree), *owners))
+        own = (record.get(PAGE_ID, tree), *owners)
+        return not documents.isdisjoint((*own, *tree_names(tree, own)))
 
     passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
     is_summary = snapshot.nodes.level > 0
@@ -243,18 +244,12 @@ def _with_ids(condition: KeyCondition, id_key: str) -> Part:
     """Return a condition on a key of the user, else on the document's id, else on the tree's."""
     of_tree = replace(condition, key=id_key)
     if condition.key in _TREE_KEYS:
-        return KeyCondition(id_key, [lambda id_: _names_pass(condition, id_)])
+        return of_tree
     if condition.key not in _DOCUMENT_ID_KEYS:
         return condition
     user_key = USER_PREFIX + id_key if condition.key == id_key else condition.key
     of_page = _of_sources(condition, _if_present(replace(condition, key=PAGE_ID), of_tree))
     return _if_present(replace(condition, key=user_key), of_page)
-
-
-def _names_pass(condition: KeyCondition, tree_id: object) -> bool:
-    """Return whether the id of a tree, or its source, satisfies a condition."""
-    names = tree_names(tree_id) if isinstance(tree_id, str) else (tree_id,)
-    return any(all(test(name) for test in condition.tests) for name in names)
 
 
 def _on_any_page(condition: KeyCondition) -> KeyCondition:
@@ -345,10 +340,6 @@ class _Translator:
             for _ in value:
                 self._count()
             return {"$and": [{key: {name: _or_bool([each])}} for each in value]}
-        if key in _TREE_KEYS and operator in (FilterOperator.NE, FilterOperator.NIN):
-            self._count()
-            values = value if isinstance(value, list) else [value]
-            return {"$not": {key: {"$in": values}}}  # a tree has several names
         if value is None:  # LlamaIndex's own stores treat a null value as a missing key
             return _ALL if operator == FilterOperator.NE else _NONE
         if operator in (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY):

@@ -87,8 +87,9 @@ from e2graphrag_integrations.llama_index.storage.storage_context import (
 )
 from e2graphrag_integrations.llama_index.storage.vector_store_adapters import adapt_vector_store
 from e2graphrag_integrations.llama_index.writes import (
+    NO_DOCUMENTS,
     Change,
-    check_new,
+    ParsedDocuments,
     document_change,
     node_change,
     removal,
@@ -800,62 +801,43 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Return the plan for a write of documents."""
         if not self._user_transformations:
             return lambda: document_change(self._corpus, documents, replace_changed=replace_changed)
-        changed, unchanged = self._changed(documents, replace_changed=replace_changed)
+        changed, unchanged = self._changed(documents)
         nodes = run_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, changed, unchanged)
+        return self._plan_nodes(nodes, _parsed(changed, unchanged, replace_changed))
 
     async def _aplan(
         self, documents: Sequence[Document], *, replace_changed: bool = False
     ) -> Callable[[], Change]:
         if not self._user_transformations:
             return self._plan(documents, replace_changed=replace_changed)
-        changed, unchanged = await asyncio.to_thread(
-            self._changed, documents, replace_changed=replace_changed
-        )
+        changed, unchanged = await asyncio.to_thread(self._changed, documents)
         nodes = await arun_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, changed, unchanged)
+        return self._plan_nodes(nodes, _parsed(changed, unchanged, replace_changed))
 
-    def _changed(
-        self, documents: Sequence[Document], *, replace_changed: bool
-    ) -> tuple[list[Document], tuple[str, ...]]:
+    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], tuple[str, ...]]:
         """Return the new and changed documents, and the ids of the others.
 
         Only the former are transformed: a transformation may call a model for each one.
-
-        Raises:
-            DuplicateDocumentError: If a document has changed, unless `replace_changed`.
         """
         distinct = distinct_documents(documents, need_text=False)
         known = self._corpus.pages(self._corpus.parts_of(one.node_id for one in distinct))
         hashes = {(page.source, page.fields.get("hash")) for page in known}
         changed = [one for one in distinct if (one.node_id, one.hash) not in hashes]
         new = {one.node_id for one in changed}
-        if not replace_changed:
-            check_new(new, self._corpus)
         return changed, tuple(one.node_id for one in distinct if one.node_id not in new)
 
     def _plan_nodes(
-        self,
-        nodes: Sequence[BaseNode],
-        documents: Sequence[Document] = (),
-        unchanged: tuple[str, ...] = (),
+        self, nodes: Sequence[BaseNode], parsed: ParsedDocuments = NO_DOCUMENTS
     ) -> Callable[[], Change]:
-        """Return the plan for a write of nodes.
-
-        Args:
-            nodes: The nodes.
-            documents: The documents that they were made from, which may have given none.
-            unchanged: Ids of the documents that gave none because they did not change.
-        """
-        replaced = frozenset(one.node_id for one in documents)
+        """Return the plan for a write of nodes, which may have been made from documents."""
 
         def plan() -> Change:
             self._take_objects(nodes)
-            return replace(node_change(self._corpus, nodes, replaced), unchanged=unchanged)
+            return node_change(self._corpus, nodes, parsed)
 
         return plan
 
@@ -949,6 +931,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
         with on_error(remove):
             yield
+
+
+def _parsed(
+    changed: Sequence[Document], unchanged: tuple[str, ...], may_replace: bool
+) -> ParsedDocuments:
+    return ParsedDocuments(frozenset(one.node_id for one in changed), unchanged, may_replace)
 
 
 def _reject_options(ignored: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -187,12 +188,14 @@ class SummaryTreeNodeParser(NodeParser):
 
     @field_serializer("tree_per")
     def _named(self, tree_per: Any) -> Any:
-        """Return the name of a function, by which a cache of a pipeline tells it from others."""
-        code = getattr(tree_per, "__code__", None)
-        if code is None:
+        """Return the name of a function, by which a cache of a pipeline tells it from others.
+
+        A function inside another one has no such name, because it may depend on variables.
+        """
+        if not callable(tree_per):
             return tree_per
-        digest = hashlib.sha256(code.co_code + repr((code.co_consts, code.co_names)).encode())
-        return f"{tree_per.__module__}.{tree_per.__qualname__} {digest.hexdigest()}"
+        name = f"{getattr(tree_per, '__module__', '')}.{getattr(tree_per, '__qualname__', '<')}"
+        return f"{name} {uuid.uuid4()}" if "<" in name else name
 
     def _settings(self) -> Settings:
         return Settings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llama_index.core.schema import BaseNode, Document
@@ -17,9 +17,9 @@ from e2graphrag_integrations.llama_index.documents import (
     distinct_nodes,
     is_same,
     is_summary,
-    without_documents,
 )
 from e2graphrag_integrations.llama_index.nodes import decode_parts, level_of, node_text
+from e2graphrag_integrations.llama_index.removed_text import RemovedText
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node
 
@@ -44,8 +44,25 @@ class Change:
     unchanged: tuple[str, ...] = ()
     summaries: Sequence[BaseNode] = field(default=())
 
-    def __bool__(self) -> bool:
-        return bool(self.stored or self.removed)
+
+@dataclass(frozen=True)
+class ParsedDocuments:
+    """The documents that nodes were made from.
+
+    Attributes:
+        ids: Ids of those that seemed new or changed. The nodes replace their indexed versions, also
+            if there are none.
+        unchanged: Ids of the others, which gave no nodes.
+        may_replace: Whether an indexed version may differ.
+    """
+
+    ids: frozenset[str] = frozenset()
+    unchanged: tuple[str, ...] = ()
+    may_replace: bool = True
+
+
+NO_DOCUMENTS = ParsedDocuments()
+"""For nodes that the user passed."""
 
 
 def document_change(
@@ -68,17 +85,20 @@ def document_change(
         if not (page.id in old and is_same(old[page.id], page))
         and (page.id, page.fields["hash"]) not in in_nodes
     ]
-    if not replace_changed:
-        check_new([page.id for page in new], corpus)
     changed = frozenset(page.id for page in new)
-    touched = [page for page in corpus.pages(corpus.parts_of(changed)) if page.id not in pages]
-    rest, removed = _without(touched, changed)
+    parts = corpus.pages(corpus.parts_of(changed))
+    if not replace_changed:
+        _check_new(changed, parts)
+    rest, _ = _without(corpus, [page for page in parts if page.id not in pages], changed)
+    removed = {page.id for page in parts}.difference(pages, (page.id for page in rest))
     unchanged = tuple(id_ for id_ in pages if id_ not in changed)
     return Change([*rest, *new], sorted(removed), changed, unchanged)
 
 
 def node_change(
-    corpus: Corpus[BaseNode], nodes: Iterable[BaseNode], replaced: frozenset[str] = frozenset()
+    corpus: Corpus[BaseNode],
+    nodes: Iterable[BaseNode],
+    documents: ParsedDocuments = NO_DOCUMENTS,
 ) -> Change:
     """Return the change of adding nodes.
 
@@ -89,46 +109,53 @@ def node_change(
     Args:
         corpus: The documents of the index.
         nodes: The nodes.
-        replaced: Ids of documents whose indexed versions the nodes replace, also by nothing.
+        documents: The documents that the nodes were made from, if the user passed these.
 
     Raises:
-        DuplicateDocumentError: If two different nodes have the same id, or a node has the id of a
-            document that it is not a part of.
+        DuplicateDocumentError: If two different nodes have the same id, a node has the id of a
+            document that it is not a part of, or a document has changed that may not.
         InvalidInputError: If a node is invalid.
     """
     distinct = distinct_nodes(nodes)
     given = [corpus.format.to_page(node) for node in distinct if not is_summary(node)]
     pages = [page for page in given if page.text.strip()]
     blank = {page.id for page in given}.difference(page.id for page in pages)
-    covered = replaced.union(*map(_documents, given))
+    covered = documents.ids.union(*map(_documents, given))
     old = [page for page in corpus.pages(corpus.parts_of(covered)) if covered & _documents(page)]
+    same_version = frozenset(
+        id_ for id_ in documents.ids if not _hashes(old, id_).isdisjoint(_hashes(given, id_) - {""})
+    )
+    pages = [page for page in pages if not _documents(page) <= same_version]
     outdated = frozenset(
         id_
         for id_ in covered
         if (before := _hashes(old, id_))
-        and (
-            id_ in replaced or ((after := _hashes(given, id_) - {""}) and before.isdisjoint(after))
-        )
+        and before.isdisjoint(after := _hashes(given, id_) - {""})
+        and (after or id_ in documents.ids)
     )
-    rest, removed = _without(old, outdated)
-    removed += [page.id for page in old if page.is_chunk and page.id in blank]
+    if not documents.may_replace:
+        _check_unchanged(outdated, old, pages)
+    rest, removed = _without(corpus, old, outdated)
+    removed += [page.id for page in corpus.pages(sorted(blank)) if page.is_chunk]
     rest = [page for page in rest if page.id not in blank]
-    same = {page.id: page for page in old if page.id not in removed}
+    cut = {*removed, *(page.id for page in rest)}
+    same = {page.id: page for page in old if page.id not in cut}
     new = [page for page in pages if not (page.id in same and is_same(same[page.id], page))]
     _check_no_document([page.id for page in new if page.id not in covered], corpus)
     kept = {page.id for page in pages}
     removed = list(dict.fromkeys(id_ for id_ in removed if id_ not in kept))
     changed = outdated.union(*map(_documents, new))
     summaries = distinct if any(map(is_summary, distinct)) else ()
-    return Change([*rest, *new], removed, changed, summaries=summaries)
+    unchanged = (*documents.unchanged, *sorted(same_version))
+    return Change([*rest, *new], removed, changed, unchanged, summaries)
 
 
 def removal(corpus: Corpus[BaseNode], document_id: str) -> Change:
     """Return the change of removing a document, or all documents of a tree."""
     old = corpus.pages(corpus.parts_of([document_id]))
-    if not any(document_id in _documents(page) for page in old):
-        return Change(removed=[page.id for page in old])  # the id of a tree, or of nothing
-    rest, removed = _without(old, frozenset([document_id]))
+    if not any(document_id in _documents(page) for page in old):  # the id of a tree, or of nothing
+        return Change(removed=corpus.parts_of_source(document_id))
+    rest, removed = _without(corpus, old, frozenset([document_id]))
     return Change(rest, removed)
 
 
@@ -191,42 +218,58 @@ def _hashes(pages: Sequence[Page], document_id: str) -> set[str]:
     return {page.fields.get("hash", page.id) for page in pages if document_id in _documents(page)}
 
 
-def _without(pages: Sequence[Page], document_ids: frozenset[str]) -> tuple[list[Page], list[str]]:
-    """Return what remains of pages without the text of some documents, and the ids of the rest."""
+def _without(
+    corpus: Corpus[BaseNode], pages: Sequence[Page], document_ids: frozenset[str]
+) -> tuple[list[Page], list[str]]:
+    """Return what remains of pages without the text of some documents, and the ids of the rest.
+
+    In trees whose documents share chunks, chunks behind the removed text move forward.
+    """
+    removed = [
+        page.id
+        for page in pages
+        if _documents(page) <= document_ids
+        or (page.source in document_ids and document_ids.isdisjoint(_documents(page)))
+    ]
+    shared = [page.id for page in pages if page.id not in removed and "parts" in page.fields]
     rest: list[Page] = []
-    removed: list[str] = []
-    for page in pages:
-        own = _documents(page)
-        remaining = without_documents(page, document_ids) if own - document_ids else None
-        if own & document_ids and remaining is not None:
-            rest.append(remaining)
-        elif own <= document_ids or page.source in document_ids:
-            removed.append(page.id)
+    for tree in sorted(corpus.trees_of(shared)):
+        chunks = [one for one in corpus.pages(corpus.parts_of([tree])) if "parts" in one.fields]
+        changed, without_text = RemovedText.of(chunks, document_ids).rest_of(chunks)
+        rest += changed
+        removed += without_text
     return rest, removed
 
 
-def check_new(document_ids: Iterable[str], corpus: Corpus[BaseNode]) -> None:
-    """Check that documents are new.
-
-    Raises:
-        DuplicateDocumentError: If one is in the index.
-    """
-    ids = list(document_ids)
-    known = {id_ for page in corpus.pages(corpus.parts_of(ids)) for id_ in _documents(page)}
-    duplicate = next((id_ for id_ in ids if id_ in known), None)
+def _check_new(document_ids: Collection[str], parts: Iterable[Page]) -> None:
+    """Check that documents are new, given the pages that are, or are parts of, them."""
+    known = {id_ for page in parts for id_ in (page.id, page.source, *_documents(page))}
+    duplicate = next((id_ for id_ in sorted(document_ids) if id_ in known), None)
     if duplicate is not None:
-        raise DuplicateDocumentError(
-            f"document {duplicate!r} is already in the index with different content: call "
-            "update_ref_doc() or refresh_ref_docs() to replace it"
+        raise _changed_error(duplicate)
+
+
+def _check_unchanged(document_ids: Iterable[str], old: Sequence[Page], new: Sequence[Page]) -> None:
+    """Check that documents have the same nodes as before."""
+    for id_ in sorted(document_ids):
+        before, after = (
+            {page.id: page for page in pages if id_ in _documents(page)} for pages in (old, new)
         )
+        if before.keys() != after.keys() or not all(
+            is_same(page, after[page.id]) for page in before.values()
+        ):
+            raise _changed_error(id_)
+
+
+def _changed_error(document_id: str) -> DuplicateDocumentError:
+    return DuplicateDocumentError(
+        f"document {document_id!r} is already in the index with different content: call "
+        "update_ref_doc() or refresh_ref_docs() to replace it"
+    )
 
 
 def _check_no_document(node_ids: Sequence[str], corpus: Corpus[BaseNode]) -> None:
-    """Check that nodes have not the ids of documents that they are not parts of.
-
-    Raises:
-        DuplicateDocumentError: If one has.
-    """
+    """Check that no node has the id of a document that it is not a part of."""
     document = next((page.id for page in corpus.pages(node_ids) if not page.is_chunk), None)
     if document is not None:
         raise DuplicateDocumentError(

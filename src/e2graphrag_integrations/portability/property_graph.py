@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.graph.communities import MAX_SEED, MIN_ENTITIES, community_id
 from e2graphrag_integrations.pages import merge_metadata
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.types import Node
+from e2graphrag_integrations.store.store import Store
 
 DOCUMENT, CHUNK, SUMMARY, ENTITY, COMMUNITY = NODE_LABELS = (
     *("Document", "Chunk", "Summary", "Entity", "Community"),
@@ -152,13 +152,6 @@ class GraphOptions:
             )
 
 
-class TextSource(Protocol):
-    """Reads the texts of nodes."""
-
-    def nodes_at(self, generation: str, ids: Sequence[str]) -> Mapping[str, Node]:
-        """Return nodes by id, as stored in one generation of the index."""
-
-
 class _Community(NamedTuple):
     """A community: its id, level, members as rows of the graph, and number of the one above."""
 
@@ -184,7 +177,7 @@ class PropertyGraph:
     def __init__(
         self,
         snapshot: Snapshot,
-        source: TextSource,
+        source: Store,
         options: GraphOptions,
         name: str,
     ) -> None:

@@ -7,19 +7,6 @@ from collections.abc import Mapping
 
 from e2graphrag_integrations.reports import Stats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.connection import MEMORY
-from e2graphrag_integrations.store.store import Store
-
-
-def index_stats(store: Store, snapshot: Snapshot) -> Stats:
-    """Return the statistics of an index.
-
-    Args:
-        store: The store, for the file size and the settings.
-        snapshot: The snapshot of the store's current generation, for all counts.
-    """
-    size = 0 if store.path == MEMORY else store.database.size()
-    return snapshot_stats(snapshot, store.manifest(), size)
 
 
 def snapshot_stats(snapshot: Snapshot, manifest: Mapping[str, str], size: int = 0) -> Stats:

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import process_lock
-from e2graphrag_integrations.errors import ClosedError, ShardUnavailableError
+from e2graphrag_integrations.errors import (
+    ClosedError,
+    IndexGoneError,
+    ShardUnavailableError,
+    StoreConnectionError,
+)
 from e2graphrag_integrations.shards.host import ShardSpec
 
 T = TypeVar("T")
@@ -20,6 +25,9 @@ _SLOW = 1.0
 
 _PROBE_PAUSE = 1.0
 """Seconds between two attempts to ask a shard that was lost slowly."""
+
+LOST = (StoreConnectionError, IndexGoneError, ClosedError, OSError)
+"""Errors of an actor that cannot read its shard, which is then opened or asked again."""
 
 
 @dataclass(frozen=True)

@@ -331,7 +331,8 @@ class ShardedIndex(E2GraphRAG):
         self._check_known([one.id for one in updated])
         parts = [self._by_shard({one.id: one for one in given}) for given in (added, updated)]
         requests = {
-            shard: Request("estimate", tuple(own.get(shard, []) for own in parts))
+            # As a write: splitting many documents takes longer than a question may.
+            shard: Request("estimate", tuple(own.get(shard, []) for own in parts), writes=True)
             for shard in {**parts[0], **parts[1]}
         }
         results = self._shards.ask_each(requests)
@@ -367,7 +368,7 @@ class ShardedIndex(E2GraphRAG):
         results = self._asked(requests)
         failed = {shard: one for shard, one in results.items() if isinstance(one, Exception)}
         if failed:
-            raise self._with_written(self._error_of(failed), requests, failed)
+            raise self._with_written(self._error_of(failed), failed, results)
         written: list[Written] = list(results.values())
         reports = [one.report for one in written]
         merged = _summed(IndexReport(), reports)
@@ -389,12 +390,19 @@ class ShardedIndex(E2GraphRAG):
         return self._shards.unavailable(lost) if lost else next(iter(failed.values()))
 
     def _with_written(
-        self, error: Exception, requests: Mapping[int, Request], failed: Mapping[int, Exception]
+        self, error: Exception, failed: Mapping[int, Exception], results: Mapping[int, Any]
     ) -> Exception:
-        """Return an error whose message says what other shards wrote."""
-        if len(failed) < len(requests):
+        """Return an error whose message says what became of the documents of other shards."""
+        if len(failed) < len(results):
             names = ", ".join(self.shards[shard] for shard in failed)
-            message = f"{error}. This is about the documents of {names}; the others were written"
+            written: list[Written] = [one for one in results.values() if isinstance(one, Written)]
+            lost = {id_: why for one in written for id_, why in one.report.failed.items()}
+            others = "those of the other shards were"
+            if lost:
+                others = (
+                    f"of those of the other shards, {', '.join(map(repr, sorted(lost)))} failed"
+                )
+            message = f"{error}. The documents of {names} were not written; {others}"
             error.args = message, *error.args[1:]
         return error
 
@@ -424,15 +432,15 @@ class ShardedIndex(E2GraphRAG):
     @property
     def made_with(self) -> Mapping[str, str]:
         """The settings and the model fingerprints; see `E2GraphRAG.made_with`."""
-        return self._without_missing(self._store.manifest)
+        return self._shards.partially(self._store.manifest)
 
     def stats(self) -> Stats:
         """Return the sizes of all shards together; see `E2GraphRAG.stats`."""
-        return self._without_missing(super().stats)
+        return self._shards.partially(super().stats)
 
     def status(self) -> list[DocumentStatus]:
         """Return the state of every indexed or queued document, sorted by id."""
-        parts = self._without_missing(lambda: self._shards.all("status")).values()
+        parts = self._shards.partially(lambda: self._shards.all("status")).values()
         return sorted((one for own in parts for one in own), key=lambda one: one.id)
 
     def state_of(self, shard: str) -> IndexState:
@@ -450,7 +458,7 @@ class ShardedIndex(E2GraphRAG):
     def state(self, *, is_writing: bool = False) -> IndexState:
         """Return how many documents are in which state, and who writes; see `E2GraphRAG.state`."""
         del is_writing  # each shard knows whether it is written
-        found = self._without_missing(lambda: self._shards.all("state"))
+        found = self._shards.partially(lambda: self._shards.all("state"))
         parts: list[IndexState] = list(found.values())
         writer = next((one.writer for one in parts if one.writer), None)
         total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
@@ -461,10 +469,6 @@ class ShardedIndex(E2GraphRAG):
         with self._shards.noting() as noted:
             result = read()
         return result, tuple(self.shards[one] for one in sorted(noted))
-
-    def _without_missing(self, read: Callable[[], T]) -> T:
-        """Return what a function reads, without lost shards if the index answers in parts."""
-        return self._shards.partially(read)
 
     def verify(self) -> VerifyReport:
         """Check all shards for damage; see `VerifyReport.problems`."""
@@ -477,39 +481,39 @@ class ShardedIndex(E2GraphRAG):
 
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queues."""
-        return set().union(*self._without_missing(lambda: self._shards.all("queued_ids")).values())
+        return set().union(*self._shards.partially(lambda: self._shards.all("queued_ids")).values())
 
     def refresh(self) -> None:
         """Prepare the newest state of all shards for questions now; see `E2GraphRAG.refresh`."""
-        self._without_missing(super().refresh)
+        self._shards.partially(super().refresh)
 
     def freshness(self) -> Freshness:
         """Return how old the next answer would be; see `E2GraphRAG.freshness`."""
-        return self._without_missing(super().freshness)
+        return self._shards.partially(super().freshness)
 
     @property
     def graph(self) -> EntityGraph:
         """The current entity graph."""
-        return self._without_missing(lambda: self._session.snapshot().graph)
+        return self._shards.partially(lambda: self._session.snapshot().graph)
 
     @property
     def document_ids(self) -> list[str]:
         """The ids of all indexed documents, sorted."""
-        return self._without_missing(lambda: sorted(self._store.content_hashes()))
+        return self._shards.partially(lambda: sorted(self._store.content_hashes()))
 
     def nodes(self, ids: str | Iterable[str]) -> dict[str, Node]:
         """Return nodes by id; unknown ids are left out."""
         checked = as_ids(ids)
-        return self._without_missing(lambda: self._store.nodes(checked))
+        return self._shards.partially(lambda: self._store.nodes(checked))
 
     def document_segments(self, ids: Sequence[str] | None = None) -> dict[str, tuple[Segment, ...]]:
         """Return the segments of indexed documents by id; None returns those of all."""
         segments = super().document_segments
-        return self._without_missing(lambda: segments(ids))
+        return self._shards.partially(lambda: segments(ids))
 
     def tag_set(self) -> tuple[Tag, ...]:
         """Return the tags; see `E2GraphRAG.tag_set`."""
-        return self._without_missing(super().tag_set)
+        return self._shards.partially(super().tag_set)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         """Refuse to be copied; see `__reduce__`."""

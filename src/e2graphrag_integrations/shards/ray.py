@@ -14,20 +14,15 @@ from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.validation import check_int, check_seconds
 from e2graphrag_integrations.errors import (
     ClosedError,
-    IndexGoneError,
     NotPicklableError,
-    StoreConnectionError,
 )
 from e2graphrag_integrations.indexing.ray.engine import connected, import_ray
-from e2graphrag_integrations.shards.calls import Request, ShardActors, UnavailableError
+from e2graphrag_integrations.shards.calls import LOST, Request, ShardActors, UnavailableError
 from e2graphrag_integrations.shards.host import ShardHost, ShardSpec
 from e2graphrag_integrations.shards.replicas import Replicas
 
 _PAUSE = 0.1
 """Seconds between two attempts to ask a shard none of whose actors answers."""
-
-_LOST = (StoreConnectionError, IndexGoneError, ClosedError, OSError)
-"""Errors of an actor that cannot read its shard, after which it is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +149,7 @@ class RayActors:
             return UnavailableError(f"no answer within {self._engine.timeout:g} s")
         except errors.RayTaskError as error:
             cause = error.cause
-            if isinstance(cause, _LOST):
+            if isinstance(cause, LOST):
                 return UnavailableError(f"{type(cause).__name__}: {cause}")
             return cause if isinstance(cause, Exception) else error
         except errors.RayActorError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from e2graphrag_integrations.options import IndexSettings
 from e2graphrag_integrations.shards.merging import check_placement, merged_manifest
 from e2graphrag_integrations.shards.placement import shard_of
-from e2graphrag_integrations.shards.shards_file import ShardsFile, new_stores, planned_shards
+from e2graphrag_integrations.shards.shards_file import ShardsFile, new_shards, planned_shards
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.rows import SOURCE_FILE, checked_row, put_manifest, row_to_header
 from e2graphrag_integrations.store.store import QUEUE_MANIFEST, Store
@@ -67,7 +67,8 @@ def rebalance(
         ]
         for store in sources:
             stack.enter_context(store.index_lock.acquire())
-        targets = stack.enter_context(new_stores(locations, timeout=lock_timeout))
+        create = stack.enter_context(new_shards(timeout=lock_timeout))
+        targets = [stack.enter_context(closing(create(one))) for one in locations]
         _copy_manifests(sources, targets)
         for number, store in enumerate(sources):
             check_placement(list(store.content_hashes()), number, [each.path for each in sources])

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.files import delete_if_unused
 from e2graphrag_integrations._utils.new_path import check_new, move_to_new
-from e2graphrag_integrations._utils.postgres_urls import is_postgres_url
+from e2graphrag_integrations._utils.postgres_urls import is_postgres_url, parse_postgres_url
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.embedders.sentence_transformers import DEFAULT_MODEL
 from e2graphrag_integrations.errors import InvalidInputError, NotAnIndexError, StoreError
@@ -145,28 +145,33 @@ def create_shards(
         StoreError: If a file or schema cannot be written.
     """
     planned = planned_shards(path, shards, embedder, settings or IndexSettings())
-    with new_stores(planned.new_locations(path)):
+    with new_shards() as create:
+        for one in planned.new_locations(path):
+            create(one).close()
         planned.write(path)
     return planned
 
 
 @contextlib.contextmanager
-def new_stores(locations: Sequence[str], *, timeout: float = 30.0) -> Iterator[list[Store]]:
-    """Create a store at each location for the block; none of them is left after an error.
+def new_shards(*, timeout: float = 30.0) -> Iterator[Callable[[str], Store]]:
+    """Yield a function that creates a shard; after an error in the block, none of them is left.
 
-    Raises:
-        InvalidInputError: If two locations are the same file or schema.
-        StoreError: If a file or schema cannot be written.
+    It raises an `InvalidInputError` if there is an index at the location, and a `StoreError` if a
+    file or schema cannot be written. The block closes what it opened.
     """
     created: list[str] = []
-    with on_error(lambda _: _remove(created)), contextlib.ExitStack() as stack:
-        stores = []
-        for one in locations:
-            if index_exists(one):  # two names of one place differ, such as those of one server
-                raise InvalidInputError(f"{shown_path(one)} is also the location of another shard")
-            created.append(one)
-            stores.append(stack.enter_context(contextlib.closing(Store(one, timeout=timeout))))
-        yield stores
+
+    def create(location: str) -> Store:
+        if index_exists(location):  # such as another name of the same server
+            raise InvalidInputError(
+                f"{shown_path(location)} is the same place as an earlier shard: give each shard a "
+                "file or schema of its own"
+            )
+        created.append(location)
+        return Store(location, timeout=timeout)
+
+    with on_error(lambda _: _remove(created)):
+        yield create
 
 
 def _remove(locations: Sequence[str]) -> None:
@@ -174,7 +179,7 @@ def _remove(locations: Sequence[str]) -> None:
     for one in locations:
         if is_postgres_url(one):
             with contextlib.suppress(StoreError, InvalidInputError):
-                drop_index(one, lock_timeout=0)
+                drop_index(parse_postgres_url(one).complete, lock_timeout=0)
         else:
             for name in (one, f"{one}-wal", f"{one}-shm", f"{one}.lock"):
                 delete_if_unused(Path(name))

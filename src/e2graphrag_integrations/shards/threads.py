@@ -10,10 +10,8 @@ from typing import Any
 from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations.errors import (
     ClosedError,
-    IndexGoneError,
-    StoreConnectionError,
 )
-from e2graphrag_integrations.shards.calls import Request, ShardActors, UnavailableError
+from e2graphrag_integrations.shards.calls import LOST, Request, ShardActors, UnavailableError
 from e2graphrag_integrations.shards.host import ShardHost, ShardSpec
 
 _THREADS_PER_SHARD = 4
@@ -21,9 +19,6 @@ _THREADS_PER_SHARD = 4
 
 _ATTEMPTS = 2
 """Number of times that a request is tried, each after its shard was opened again."""
-
-_LOST = (StoreConnectionError, IndexGoneError, ClosedError, OSError)
-"""Errors after which a shard is opened again at the next request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,7 @@ class _Threads:
             host = self._host(shard)
             try:
                 return getattr(host, request.method)(*request.all_arguments)
-            except _LOST as error:
+            except LOST as error:
                 problem = f"{type(error).__name__}: {error}"
                 self._drop(shard, host)
             except Exception as error:  # noqa: BLE001 - the caller raises it

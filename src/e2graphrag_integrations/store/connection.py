@@ -120,8 +120,8 @@ _PROBLEMS = {
         "cannot write {path}: the disk is full; free some space and retry (finished work is saved)"
     ),
     "unable to open": (
-        "{path} cannot be opened or created: the file or its folder is protected, or a link leads "
-        "nowhere; choose another path"
+        "{path} cannot be opened or created: the file or its folder is protected, a link leads "
+        "nowhere, or this process has too many open files"
     ),
 }
 """What is wrong and what to do, by a part of SQLite's message."""

@@ -23,8 +23,8 @@ from e2graphrag_integrations.retrieval.entities.entity_view import (
 )
 from e2graphrag_integrations.retrieval.entities.path_evidence import connect, shared_sentences
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.views.source import SnapshotReader
 from e2graphrag_integrations.views.spellings import spellings
 
 MAX_ENTITIES = 500
@@ -131,7 +131,7 @@ class EdgeSentences:
 
 
 def list_entities(
-    reader: SnapshotReader,
+    reader: IndexReader,
     prefix: str = "",
     offset: int = 0,
     limit: int = 50,
@@ -165,7 +165,7 @@ def list_entities(
     return reader.read_snapshot(entities)
 
 
-def entity_details(reader: SnapshotReader, name: str, limit: int = 50) -> EntityDetails:
+def entity_details(reader: IndexReader, name: str, limit: int = 50) -> EntityDetails:
     """Return an entity with its first mentions, neighbors and documents, at most `limit` of each.
 
     Raises:
@@ -180,7 +180,7 @@ def entity_details(reader: SnapshotReader, name: str, limit: int = 50) -> Entity
 
 
 def neighborhood(
-    reader: SnapshotReader, name: str, limit: int = 40, *, names_only: bool = False
+    reader: IndexReader, name: str, limit: int = 40, *, names_only: bool = False
 ) -> Neighborhood:
     """Return an entity with its heaviest neighbors, at most `limit` entities in all.
 
@@ -200,7 +200,7 @@ def neighborhood(
 
 
 def neighborhoods(
-    reader: SnapshotReader, names: Sequence[str], limit: int = 40, *, names_only: bool = False
+    reader: IndexReader, names: Sequence[str], limit: int = 40, *, names_only: bool = False
 ) -> list[Neighborhood]:
     """Return the neighborhoods of several entities; see `neighborhood`.
 
@@ -226,7 +226,7 @@ def neighborhoods(
     return reader.read_snapshot(around)
 
 
-def path_nodes(reader: SnapshotReader, paths: Iterable[EntityPath]) -> tuple[GraphNode, ...]:
+def path_nodes(reader: IndexReader, paths: Iterable[EntityPath]) -> tuple[GraphNode, ...]:
     """Return the entities of paths, each once, apart from those that a writer has removed."""
     names = dict.fromkeys(name for path in paths for name in path.entities)
 
@@ -239,9 +239,7 @@ def path_nodes(reader: SnapshotReader, paths: Iterable[EntityPath]) -> tuple[Gra
     return reader.read_snapshot(nodes)
 
 
-def edge_sentences(
-    reader: SnapshotReader, source: str, target: str, limit: int = 20
-) -> EdgeSentences:
+def edge_sentences(reader: IndexReader, source: str, target: str, limit: int = 20) -> EdgeSentences:
     """Return the first sentences that mention both entities.
 
     Raises:
@@ -256,7 +254,7 @@ def edge_sentences(
     return EdgeSentences(hops[:size], len(hops) > size)
 
 
-def find_connection(reader: SnapshotReader, source: str, target: str) -> tuple[EntityPath, ...]:
+def find_connection(reader: IndexReader, source: str, target: str) -> tuple[EntityPath, ...]:
     """Return the paths between two entities, best first, each hop with a sentence.
 
     Raises:

@@ -11,9 +11,9 @@ import numpy as np
 from e2graphrag_integrations.portability.stats import snapshot_stats
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityView
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import is_common_word, is_function_word
-from e2graphrag_integrations.views.source import SnapshotReader
 from e2graphrag_integrations.views.spellings import spellings
 
 MAX_QUESTIONS = 5
@@ -72,7 +72,7 @@ class Overview:
     questions: tuple[str, ...]
 
 
-def overview(reader: SnapshotReader) -> Overview:
+def overview(reader: IndexReader) -> Overview:
     """Return what the reader sees of an index."""
 
     def read(snapshot: Snapshot, source: NodeSource) -> Overview:

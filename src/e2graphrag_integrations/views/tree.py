@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from e2graphrag_integrations._utils.validation import check_int
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.retrieval.outline import child_rows, read_rows, root_rows
+from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.views.source import SnapshotReader
 
 MAX_NODES = 200
 """Maximum number of nodes in one list."""
@@ -51,7 +51,7 @@ class TreeNodes:
 
 
 def document_tree(
-    reader: SnapshotReader, document_id: str, offset: int = 0, limit: int = 50
+    reader: IndexReader, document_id: str, offset: int = 0, limit: int = 50
 ) -> TreeNodes:
     """Return the highest nodes of a document's tree.
 
@@ -62,9 +62,7 @@ def document_tree(
     return _part(reader, lambda snapshot: root_rows(snapshot, document_id), offset, limit)
 
 
-def node_children(
-    reader: SnapshotReader, node_id: str, offset: int = 0, limit: int = 50
-) -> TreeNodes:
+def node_children(reader: IndexReader, node_id: str, offset: int = 0, limit: int = 50) -> TreeNodes:
     """Return the nodes under a summary; none for a chunk.
 
     Raises:
@@ -75,7 +73,7 @@ def node_children(
 
 
 def _part(
-    reader: SnapshotReader,
+    reader: IndexReader,
     rows_in: Callable[[Snapshot], Sequence[int]],
     offset: int,
     limit: int,

@@ -125,7 +125,7 @@ def edit(
       e2graphrag entities edit novels.e2g
       e2graphrag entities edit novels.e2g --undo c0e29154abe9
     """
-    aliases = values.parse_aliases(alias or ())
+    aliases = values.parse_pairs("--alias", 'NAME="ENTITY"', alias or ())
     pairs = None if separate is None else [separate]
     with index_files.open_index(index, lock_timeout=lock_timeout) as rag:
         edits = rag.edit_entities(alias=aliases, separate=pairs, stop=stop, undo=undo)

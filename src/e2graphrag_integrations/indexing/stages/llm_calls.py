@@ -167,7 +167,7 @@ def models_of(summaries: SummaryBuilder, stage: ChunkStage | None = None) -> str
 
 
 _FEWER = {
-    "summaries": "index fewer documents at once. No model was called, and none was indexed",
+    "summaries": "index fewer documents at once. No model was called, and nothing written",
     "reports": "list fewer communities (top=). No model was called",
     "answers": "leave the chunks as they are. No model was called",
 }

@@ -61,7 +61,7 @@ class ReaderDocstore(SimpleDocumentStore):
                 f"docstore is a {type_name(below)}: the index keeps its texts itself, so leave the "
                 "docstore out, or pass one that is a KVDocumentStore"
             )
-        self.below = below
+        self.below: KVDocumentStore | None = below
         self.index_id = index_id
         self.reader = reader
         inner = None if below is None else below._kvstore  # noqa: SLF001 - has no public name
@@ -129,22 +129,30 @@ class ReaderDocstore(SimpleDocumentStore):
 
     def delete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:
         """Delete a document of other indexes, and its nodes, from the docstore below."""
-        self._below_with(ref_doc_id, raise_error).delete_ref_doc(ref_doc_id, raise_error)
+        if below := self._below_with(ref_doc_id, raise_error):
+            below.delete_ref_doc(ref_doc_id, raise_error)
+        else:
+            super().delete_ref_doc(ref_doc_id, raise_error)
 
     async def adelete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:
         """Delete a document of other indexes, and its nodes, from the docstore below."""
         below = await asyncio.to_thread(self._below_with, ref_doc_id, raise_error)
-        await below.adelete_ref_doc(ref_doc_id, raise_error)
+        if below:
+            await below.adelete_ref_doc(ref_doc_id, raise_error)
+        else:
+            await super().adelete_ref_doc(ref_doc_id, raise_error)
 
     def _below(self, node_ids: Sequence[str]) -> KVDocumentStore:
         """Return the docstore below, unless one of the ids belongs to the index."""
         self._nodes.writable(node_ids)
         return cast("KVDocumentStore", self.below)
 
-    def _below_with(self, document_id: str, is_needed: bool) -> KVDocumentStore:
+    def _below_with(self, document_id: str, is_needed: bool) -> KVDocumentStore | None:
         """Return the docstore below, unless only the index has a document that is needed."""
-        is_own = self.below is None or self.below.get_ref_doc_info(document_id) is None
-        return self._below(self._nodes.nodes_of(document_id) if is_own and is_needed else ())
+        if self.below is not None and (not is_needed or self.below.ref_doc_exists(document_id)):
+            return self.below
+        own = self._nodes.nodes_of(document_id)
+        return self._below(own) if own else self.below
 
     def persist(
         self,
