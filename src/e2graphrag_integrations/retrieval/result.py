@@ -295,7 +295,8 @@ def format_groups(nodes: Iterable[RetrievedNode]) -> list[str]:
             added.add((node.node_id, node.spans))
             groups.setdefault(node.entities, []).append(node)
     return [
-        header(entities) + "\n".join(_merge_passages(group)) for entities, group in groups.items()
+        header(entities) + "\n".join(map(_join, _merged_runs(group)))
+        for entities, group in groups.items()
     ]
 
 
@@ -357,11 +358,6 @@ def _place_of(run: Sequence[_Piece]) -> str:
     place = describe_place([piece.node for piece in run], [span])
     also_in = dict.fromkeys(name for piece in run for name in piece.node.also_in)
     return f"{place} (also in {', '.join(also_in)})" if also_in else place
-
-
-def _merge_passages(nodes: Sequence[RetrievedNode]) -> list[str]:
-    """Return the passages of a group; a merged passage has the rank of its first piece."""
-    return [_join(run) for run in _merged_runs(nodes)]
 
 
 def _merged_runs(nodes: Sequence[RetrievedNode]) -> list[list[_Piece]]:

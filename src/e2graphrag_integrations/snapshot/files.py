@@ -106,7 +106,7 @@ def load_or_build_snapshot(
     """
     if store.snapshot_folder is None:
         bm25 = None if older is None else older.loaded_bm25
-        return update_snapshot(store, older, bm25, kind=kind)
+        return _update(store, older, bm25, kind=kind)[0]
     if not _GENERATION.fullmatch(store.generation):
         # The generation becomes a folder name, which must not lead outside the snapshot's folder.
         raise CorruptStoreError(f"{store.path}: the manifest's generation is damaged; run verify()")
@@ -185,14 +185,10 @@ def merge_segments(store: Store, snapshot: Snapshot) -> Callable[[], Snapshot | 
     return files.write_in_one(snapshot)
 
 
-def update_snapshot(
-    store: Store,
-    older: Snapshot | None,
-    bm25: BM25Index | None = None,
-    *,
-    kind: VectorKind = FLOAT32,
-) -> Snapshot:
-    """Build a snapshot of the current state, reusing an older snapshot if that is faster.
+def _update(
+    store: Store, older: Snapshot | None, bm25: BM25Index | None, *, kind: VectorKind
+) -> tuple[Snapshot, Snapshot | None]:
+    """Build a snapshot of the current state, reusing an older one if that is faster.
 
     Args:
         store: The store.
@@ -200,16 +196,12 @@ def update_snapshot(
         bm25: The BM25 index of `older`; None leaves the new snapshot without one.
         kind: The kind of the vectors, which is also that of `older`.
 
+    Returns:
+        The snapshot, and that of the changed documents; None if all rows were read.
+
     Raises:
         CorruptStoreError: If a row is damaged or references a missing row.
     """
-    return _update(store, older, bm25, kind=kind)[0]
-
-
-def _update(
-    store: Store, older: Snapshot | None, bm25: BM25Index | None, *, kind: VectorKind
-) -> tuple[Snapshot, Snapshot | None]:
-    """Return the updated snapshot, and that of the changed documents; None if all were read."""
     if older is None:
         return build_snapshot(store, kind=kind), None
     with store.read_transaction():

@@ -6,7 +6,7 @@ A community is visible under a filter only if the filter allows all chunks under
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, islice
@@ -233,22 +233,15 @@ class _Listing:
 def communities_with_sources(
     selection: CommunitySelection, snapshot: Snapshot, source: NodeSource
 ) -> tuple[list[Community], list[ReportSource]]:
-    """Return communities, and the sentences for the report of each; see `select_communities`."""
-    found = select_communities(selection, snapshot)
-    return found, report_sources(found, snapshot, source)
+    """Return communities, and the sentences for the report of each; see `select_communities`.
 
-
-def report_sources(
-    communities: Sequence[Community], snapshot: Snapshot, source: NodeSource
-) -> list[ReportSource]:
-    """Return the sentences for the report of each community.
-
-    They come from the ten chunks with the most weight, and are about 1,200 characters of each: the
-    sentences with the most entities of the community first.
+    The sentences come from the ten chunks with the most weight, and are about 1,200 characters of
+    each: those with the most entities of the community first.
 
     Raises:
         StaleSnapshotError: If the stored nodes are newer than the snapshot.
     """
+    communities = select_communities(selection, snapshot)
     reader = NodeReader(snapshot, source, {})
     row_of = snapshot.nodes.row_of
     sources = []
@@ -264,7 +257,7 @@ def report_sources(
                 texts.append(text)
                 node_ids.append(node.id)
         sources.append(ReportSource(tuple(texts), tuple(node_ids)))
-    return sources
+    return communities, sources
 
 
 def _counts(snapshot: Snapshot, row: int, members: IntArray) -> dict[int, int]:

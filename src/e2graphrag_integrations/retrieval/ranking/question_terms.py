@@ -70,7 +70,7 @@ class QuestionTerms:
         own = content_words(self.query.terms, self.bm25)
         names = (word for one in dict.fromkeys(own) for word in self.written_out.get(one, ()))
         kept = [one for one in own if one not in self.written_out]
-        every = [*kept, *(word for word in names if word not in own), *self._carried]
+        every = [*kept, *(word for word in names if word not in own), *self.query.carried_terms]
         return every if len(every) <= _MAX_WORDS else self._rarest(every)
 
     def _rarest(self, words: Iterable[str]) -> list[str]:
@@ -92,15 +92,11 @@ class QuestionTerms:
         light = function_words(self.words, self.query.languages)
         if len(light) == len(set(self.words)):
             light = frozenset()
-        weights = {**dict.fromkeys(light, 1.0), **self._carried}
+        weights = {**dict.fromkeys(light, 1.0), **self.query.carried_terms}
         return {
             word: _FUNCTION_WEIGHT * weight if word in light else weight
             for word, weight in weights.items()
         }
-
-    @property
-    def _carried(self) -> Mapping[str, float]:
-        return self.query.carried_terms
 
     @lazy
     def forms(self) -> Mapping[str, tuple[str, ...]]:

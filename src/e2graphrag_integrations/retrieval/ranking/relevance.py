@@ -99,14 +99,10 @@ class Relevance:
             return allowed
         return self.snapshot.is_chunk if allowed is None else allowed & self.snapshot.is_chunk
 
-    @property
-    def _window_nodes(self) -> NDArray[np.int64]:
-        return self.snapshot.dense.window_nodes
-
     @lazy
     def dense(self) -> tuple[IntArray, Floats]:
         """The windows with the highest cosine similarity, best first, and their cosines."""
-        if not len(self._window_nodes) or not self.dense_weight:
+        if not len(self.snapshot.dense.window_nodes) or not self.dense_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
         return self.snapshot.dense.search_windows(
             self.query.unit_vector, self.list_length, self._allowed
@@ -117,7 +113,7 @@ class Relevance:
         """The windows with the highest BM25 score, best first, and their scores."""
         if not self.bm25_weight:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        allowed = None if self._allowed is None else self._allowed[self._window_nodes]
+        allowed = None if self._allowed is None else self._allowed[self.snapshot.dense.window_nodes]
         terms, weights = self.terms.searched
         found = self.snapshot.bm25.search(
             terms, self.list_length, allowed, idf_power=self.terms.idf_power, weights=weights
@@ -130,7 +126,7 @@ class Relevance:
     def _near(self) -> tuple[IntArray, Floats]:
         """`dense`, in which a chunk that is nearer in its field counts as its nearest window."""
         field = self.query.chunk_field
-        if field is None or not self.dense_weight or not len(self._window_nodes):
+        if field is None or not self.dense_weight or not len(self.snapshot.dense.window_nodes):
             return self.dense
         rows, cosines = field.nearest(self.query.unit_vector, self.list_length, self._allowed)
         return self._raised(self.dense, self._nearest_windows(rows), cosines)
@@ -222,7 +218,9 @@ class Relevance:
             * self._factors_of_complete(matching),
         ]
         windows, sums = sum_by_key(
-            np.concatenate([near, matching]), np.concatenate(values), len(self._window_nodes)
+            np.concatenate([near, matching]),
+            np.concatenate(values),
+            len(self.snapshot.dense.window_nodes),
         )
         combined = sums / max(self.dense_weight + self.bm25_weight, 1e-9)
         windows, relevance = smooth_over_neighbors(
@@ -234,7 +232,7 @@ class Relevance:
         )
         if self._allowed is None:
             return windows, relevance
-        found = self._allowed[self._window_nodes[windows]]
+        found = self._allowed[self.snapshot.dense.window_nodes[windows]]
         return windows[found], relevance[found]
 
     def _factors_of_complete(self, windows: IntArray) -> Floats:
@@ -258,7 +256,7 @@ class Relevance:
         """Nodes ranked by the relevance of their best window: rows, windows, relevance."""
         windows, relevance = self.windows
         order = np.argsort(-relevance, kind="stable")  # windows ascend
-        owners = self._window_nodes[windows[order]]
+        owners = self.snapshot.dense.window_nodes[windows[order]]
         best = first_occurrences(owners)
         return owners[best], windows[order[best]], relevance[order[best]]
 
@@ -318,8 +316,8 @@ class Relevance:
             # The result gets the exact cosines of the other nodes later.
             exact = slice(self.snapshot.dense.exact_count)
             windows, scores = self.dense[0][exact], self.dense[1][exact]
-        best = first_occurrences(self._window_nodes[windows])
-        nodes = self._window_nodes[windows[best]]
+        best = first_occurrences(self.snapshot.dense.window_nodes[windows])
+        nodes = self.snapshot.dense.window_nodes[windows[best]]
         return dict(zip(nodes.tolist(), scores[best].tolist(), strict=True))
 
     def unsmoothed(self, windows: IntArray) -> NDArray[np.float64]:
