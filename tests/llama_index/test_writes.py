@@ -24,7 +24,7 @@ from llama_index.core.schema import (
 )
 from llama_index.core.storage.index_store import SimpleIndexStore
 
-from e2graphrag_integrations import Models
+from e2graphrag_integrations import IndexSettings, Models
 from e2graphrag_integrations.errors import DuplicateDocumentError, IndexingError, InvalidInputError
 from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNodeParser, pages_of
 from e2graphrag_integrations.options import grouped
@@ -45,7 +45,7 @@ from llama_checks import (
     page_nodes,
     results,
 )
-from llama_fakes import OTHER
+from llama_fakes import OTHER, Digests
 from llama_stores import NO_QDRANT_INDEXES, docstore_texts, new_store, stored_entries
 from strategies import examples
 
@@ -548,16 +548,6 @@ def test_a_changed_page_replaces_its_part_of_a_chunk_with_others(short_pages):
     assert "Zora" not in "".join(_chunks(short_pages).values())
 
 
-def test_the_path_of_a_file_deletes_its_pages_with_other_metadata():
-    pages = [_short_page(number) for number in (1, 2)]
-    for page in pages:
-        page.metadata["author"] = "Orwell"
-    index = E2GraphRAGIndex.from_documents(pages, **grouped(SETTINGS))
-    assert len(index.as_retriever(doc_ids=["a.pdf"]).retrieve("Anna")) == 1
-    index.delete_ref_doc("a.pdf")
-    assert index.ref_doc_info == {}
-
-
 def test_an_id_that_looks_like_a_marked_file_is_none():
     documents = [Document(id_="Order #2024061501", text="Anna met Bert.")]
     index = E2GraphRAGIndex.from_documents(documents, **grouped(SETTINGS))
@@ -584,6 +574,70 @@ def test_what_remains_of_chunks_that_overlap_joins_to_the_other_pages(changed):
             shown = node.metadata.get("page_labels", [node.metadata["page_label"]])
             assert set(shown) == labels
             assert node.text in "\n\n".join(rest)
+
+
+def test_a_page_is_removed_from_a_tree_that_was_parsed_in_parts(short_pages):
+    texts = {number: f"Cleo {number} sang. " * 9 for number in (4, 5, 6)}
+    short_pages.insert_nodes(_parsed([_short_page(n, text) for n, text in texts.items()]))
+    short_pages.delete_ref_doc("p2")
+    shown = " ".join(_chunks(short_pages).values())
+    for text in ("Anna 1 met Bert.", "Anna 3 met Bert.", *map(str.strip, texts.values())):
+        assert text in shown
+    assert "Anna 2" not in shown
+
+
+def test_a_document_named_like_a_tree_replaces_only_itself():
+    settings = IndexSettings(tree_per=_thread)
+    messages = [
+        Document(id_=id_, text=f"{id_} Anna met Bert.", metadata={"thread": "m1"})
+        for id_ in ("m1", "m2", "m3")
+    ]
+    options = grouped({name: value for name, value in SETTINGS.items() if name != "tree_per"})
+    index = E2GraphRAGIndex.from_documents(messages, **options | {"settings": settings})
+    index.update_ref_doc(Document(id_="m1", text="Cleo sang.", metadata={"thread": "m1"}))
+    assert sorted(index.ref_doc_info) == ["m1", "m2", "m3"]
+
+
+def _thread(document):
+    return document.metadata["thread"]
+
+
+@pytest.mark.parametrize("parse", [False, True], ids=["documents", "nodes"])
+def test_the_path_of_a_marked_file_finds_all_of_its_chunks(parse):
+    pages = [_short_page(number) for number in (1, 2)]
+    for page in pages:
+        page.metadata["author"] = "Orwell"
+    index = E2GraphRAGIndex(**grouped(SETTINGS))
+    index.insert_nodes(_parsed(pages)) if parse else index.refresh_ref_docs(pages)
+    assert len(index.as_retriever(doc_ids=["a.pdf"]).retrieve("Anna")) == 1
+    index.delete_ref_doc("a.pdf")
+    assert index.ref_doc_info == {}
+
+
+class Breaking(Digests):
+    """An LLM that can be broken."""
+
+    broken: bool = False
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        if self.broken:
+            raise OSError("no model")
+        return super().complete(prompt, formatted, **kwargs)
+
+
+def test_the_text_of_a_deleted_page_is_not_found_although_the_build_fails():
+    llm = Breaking()
+    parser = SummaryTreeNodeParser(tree_per="source", chunk_size=60, chunk_overlap=0)
+    pages = [_short_page(n, f"Anna {n} met Bert. " * 9) for n in (1, 2, 3)]
+    index = E2GraphRAGIndex(llm=llm, **grouped(SETTINGS))
+    index.insert_nodes(parser.get_nodes_from_documents(pages))
+    llm.broken = True
+    with pytest.raises(IndexingError):
+        index.delete_ref_doc("p2")
+    assert all("Anna 2" not in node.text for node in index.docstore.docs.values())
+    llm.broken = False
+    index.build()
+    assert sorted(index.ref_doc_info) == ["p1", "p3"]
 
 
 # Concurrent writes

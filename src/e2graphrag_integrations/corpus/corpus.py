@@ -23,6 +23,7 @@ from e2graphrag_integrations._utils.concurrency import (
 )
 from e2graphrag_integrations.corpus.page import (
     Page,
+    document_ids,
     join_pages,
     owners_of,
     page_ids,
@@ -44,6 +45,7 @@ from e2graphrag_integrations.indexing.inputs import as_engine, as_ids, as_list
 from e2graphrag_integrations.indexing.run import IndexingRun, ProgressBar
 from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.options import TreePer, WriteOptions
+from e2graphrag_integrations.pages import NODE_FIELDS, source_ids
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
 from e2graphrag_integrations.store.records import content_hash
@@ -405,13 +407,21 @@ class Corpus(Generic[D]):
         with self._lock:
             self._refresh()
             pending = list(self._pending)
-            waiting = {page.id for pages in self._pending.values() for page in pages}
+            waiting = {
+                id_
+                for pages in self._pending.values()
+                for page in pages
+                for id_ in (page.id, *source_ids({NODE_FIELDS: page.fields}))
+            }
         if not pending:
             return
         outdated = {
             source
             for source, segments in self.rag.document_segments(pending).items()
             if not waiting.issuperset(page_ids(source, segments))
+            or not waiting.issuperset(
+                id_ for segment in segments for id_ in source_ids(segment.metadata)
+            )
         }
         if outdated:
             self.rag.delete_indexed(outdated)
@@ -453,7 +463,7 @@ class Corpus(Generic[D]):
             return [
                 id_
                 for id_, tree in self._sources.items()
-                if source in tree_names(tree, (id_, *self._owners.get(id_, ())))
+                if source in tree_names(tree, (id_, *document_ids(self._owners.get(id_, ()))))
             ]
 
     def ids(self) -> list[str]:

@@ -290,6 +290,11 @@ def owners_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
     return (str(fields["source"]), *(str(part[0]) for part in fields.get("parts", ())))
 
 
+def document_ids(owners: Sequence[str]) -> Sequence[str]:
+    """Return the owners of a page without its SOURCE, which is a tree if it has several parts."""
+    return owners[1:] or owners
+
+
 def stored_key(key: str) -> str:
     """Return the stored key of a key in the metadata of a page."""
     return USER_PREFIX + key if _is_reserved(key) else key

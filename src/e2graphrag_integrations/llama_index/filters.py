@@ -12,7 +12,7 @@ from llama_index.core.vector_stores.types import ExactMatchFilter, FilterConditi
 from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.validation import short_repr
-from e2graphrag_integrations.corpus.page import owners_of
+from e2graphrag_integrations.corpus.page import document_ids, owners_of
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.grouping import tree_names
 from e2graphrag_integrations.llama_index.hits import NodeIds
@@ -199,8 +199,9 @@ def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]
         tree = record[records.id_key]
         fields = _fields(record)
         owners = owners_of(fields) if "source" in fields else ()
-        own = (record.get(PAGE_ID, tree), *owners)
-        return not documents.isdisjoint((*own, *tree_names(tree, own)))
+        page = record.get(PAGE_ID, tree)
+        names = tree_names(tree, (page, *document_ids(owners)))
+        return not documents.isdisjoint((page, *owners, *names))
 
     passing = np.fromiter(map(passes, records.values), np.bool_, len(records.values))
     is_summary = snapshot.nodes.level > 0

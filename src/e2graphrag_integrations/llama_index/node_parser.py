@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.bridge.pydantic import (
@@ -195,7 +196,10 @@ class SummaryTreeNodeParser(NodeParser):
         if not callable(tree_per):
             return tree_per
         name = f"{getattr(tree_per, '__module__', '')}.{getattr(tree_per, '__qualname__', '<')}"
-        return f"{name} {uuid.uuid4()}" if "<" in name else name
+        code = getattr(tree_per, "__code__", None)
+        if "<" in name or code is None:
+            return f"{name} {uuid.uuid4()}"
+        return f"{name} {hashlib.sha256(_code_bytes(code)).hexdigest()}"
 
     def _settings(self) -> Settings:
         return Settings(
@@ -270,6 +274,18 @@ class SummaryTreeNodeParser(NodeParser):
             for source, tree, texts in zip(sources, trees, summaries, strict=True)
             for node in _Nodes(source, tree, texts, hashes, starts).all()
         ]
+
+
+def _code_bytes(code: CodeType) -> bytes:
+    """Return bytes that change with the code of a function, but not with the process."""
+    parts = [code.co_code, repr(code.co_names).encode()]
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            parts.append(_code_bytes(value))
+        else:  # a frozen set has another order in each process
+            ordered = sorted(map(repr, value)) if isinstance(value, frozenset) else value
+            parts.append(repr(ordered).encode())
+    return b"\0".join(parts)
 
 
 def _sources(documents: Sequence[BaseNode], tree_per: TreePer) -> list[SourceDocument]:

@@ -84,7 +84,7 @@ class RemovedText:
         fields = {**chunk.fields, "parts": moved, "start": moved[0][1]}
         if is_cut:
             fields["source"] = moved[0][0]
-        if is_cut or fields["source"] != moved[0][0]:
+        if is_cut or fields.get("source") != moved[0][0]:
             fields.pop("offset", None)  # unknown, or in the text of the tree
         metadata = chunk.metadata
         if is_cut:

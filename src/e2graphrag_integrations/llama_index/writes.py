@@ -20,6 +20,7 @@ from e2graphrag_integrations.llama_index.documents import (
 )
 from e2graphrag_integrations.llama_index.nodes import decode_parts, level_of, node_text
 from e2graphrag_integrations.llama_index.removed_text import RemovedText
+from e2graphrag_integrations.text.joined_chunks import join_chunks
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node
 
@@ -89,10 +90,10 @@ def document_change(
     parts = corpus.pages(corpus.parts_of(changed))
     if not replace_changed:
         _check_new(changed, parts)
-    rest, _ = _without(corpus, [page for page in parts if page.id not in pages], changed)
-    removed = {page.id for page in parts}.difference(pages, (page.id for page in rest))
+    rest, removed = _without(corpus, [page for page in parts if page.id not in pages], changed)
+    removed = sorted(set(removed).difference(pages))
     unchanged = tuple(id_ for id_ in pages if id_ not in changed)
-    return Change([*rest, *new], sorted(removed), changed, unchanged)
+    return Change([*rest, *new], removed, changed, unchanged)
 
 
 def node_change(
@@ -122,16 +123,17 @@ def node_change(
     blank = {page.id for page in given}.difference(page.id for page in pages)
     covered = documents.ids.union(*map(_documents, given))
     old = [page for page in corpus.pages(corpus.parts_of(covered)) if covered & _documents(page)]
-    same_version = frozenset(
-        id_ for id_ in documents.ids if not _hashes(old, id_).isdisjoint(_hashes(given, id_) - {""})
-    )
+    same_version = _same_versions(documents.ids, old, given)
     pages = [page for page in pages if not _documents(page) <= same_version]
     outdated = frozenset(
         id_
         for id_ in covered
         if (before := _hashes(old, id_))
-        and before.isdisjoint(after := _hashes(given, id_) - {""})
-        and (after or id_ in documents.ids)
+        and id_ not in same_version
+        and (
+            id_ in documents.ids
+            or ((after := _hashes(given, id_) - {""}) and before.isdisjoint(after))
+        )
     )
     if not documents.may_replace:
         _check_unchanged(outdated, old, pages)
@@ -218,6 +220,19 @@ def _hashes(pages: Sequence[Page], document_id: str) -> set[str]:
     return {page.fields.get("hash", page.id) for page in pages if document_id in _documents(page)}
 
 
+def _same_versions(ids: frozenset[str], old: Sequence[Page], new: Sequence[Page]) -> frozenset[str]:
+    """Return the ids of documents whose versions are equal, as are all that share their chunks."""
+    same = frozenset(
+        id_ for id_ in ids if not _hashes(old, id_).isdisjoint(_hashes(new, id_) - {""})
+    )
+    while True:
+        shared = map(_documents, (*old, *new))
+        mixed = frozenset().union(*(own for own in shared if own & same and own - same))
+        if same.isdisjoint(mixed):
+            return same
+        same -= mixed
+
+
 def _without(
     corpus: Corpus[BaseNode], pages: Sequence[Page], document_ids: frozenset[str]
 ) -> tuple[list[Page], list[str]]:
@@ -225,19 +240,18 @@ def _without(
 
     In trees whose documents share chunks, chunks behind the removed text move forward.
     """
-    removed = [
-        page.id
-        for page in pages
-        if _documents(page) <= document_ids
-        or (page.source in document_ids and document_ids.isdisjoint(_documents(page)))
-    ]
+    removed = [page.id for page in pages if _documents(page) <= document_ids]
     shared = [page.id for page in pages if page.id not in removed and "parts" in page.fields]
     rest: list[Page] = []
     for tree in sorted(corpus.trees_of(shared)):
         chunks = [one for one in corpus.pages(corpus.parts_of([tree])) if "parts" in one.fields]
-        changed, without_text = RemovedText.of(chunks, document_ids).rest_of(chunks)
-        rest += changed
-        removed += without_text
+        chunks.sort(key=lambda one: one.start or 0)
+        whole = join_chunks([one.text for one in chunks], [one.start for one in chunks])
+        # Chunks that were parsed at different times do not say where they are in one text.
+        for own in [chunks] if whole.is_exact else [[one] for one in chunks]:
+            changed, without_text = RemovedText.of(own, document_ids).rest_of(own)
+            rest += changed
+            removed += without_text
     return rest, removed
 
 

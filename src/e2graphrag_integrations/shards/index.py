@@ -402,7 +402,7 @@ class ShardedIndex(E2GraphRAG):
                 others = (
                     f"of those of the other shards, {', '.join(map(repr, sorted(lost)))} failed"
                 )
-            message = f"{error}. The documents of {names} were not written; {others}"
+            message = f"{error}. Documents of {names} were not written; {others}"
             error.args = message, *error.args[1:]
         return error
 
