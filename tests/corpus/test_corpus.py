@@ -169,3 +169,74 @@ def test_another_handle_sees_what_is_pending(tmp_path):
         other.build()
         assert not one.is_dirty
         assert one.build().documents == 0
+
+
+# Queues for workers
+
+
+def test_a_deletion_reaches_a_tree_that_is_in_the_queue_for_workers(corpus):
+    corpus.upsert([page(1), page(2)])
+    corpus.store([page(3)])
+    corpus.enqueue()
+    corpus.delete([page(1).node_id])
+    assert page(1).text not in texts(corpus)
+    corpus.rag.resume()
+    corpus.drop_indexed()
+    assert not corpus.is_dirty
+    assert page(1).text not in texts(corpus)
+    assert set(corpus.ids()) == {page(2).node_id, page(3).node_id}
+
+
+def test_an_unbuilt_deletion_reaches_the_queue_for_workers(corpus):
+    corpus.auto_build = False
+    corpus.store([page(1), page(2)])
+    corpus.enqueue()
+    corpus.delete([page(1).node_id])
+    corpus.rag.resume()
+    assert page(1).text not in texts(corpus)
+
+
+def test_a_document_that_moves_through_the_queue_leaves_its_old_tree(corpus):
+    corpus.upsert([page(1)])
+    moved = page(1)
+    moved.metadata["shelf"] = "upper"
+    corpus.store([moved])
+    corpus.enqueue()
+    assert len(corpus.rag.document_ids) == 1  # found in the old tree until the new one is built
+    corpus.rag.resume()
+    corpus.drop_indexed()
+    assert not corpus.is_dirty
+    assert len(corpus.rag.document_ids) == 1
+
+
+# Documents that move
+
+
+def test_a_document_that_moves_to_a_failing_tree_is_still_found(corpus, summarizer):
+    corpus.upsert([page(number) for number in range(1, 6)])
+    moved = [page(number) for number in range(1, 6)]
+    for one in moved:
+        one.metadata["shelf"] = "upper"
+        one.set_content(f"Later. {one.text}")
+    summarizer.fails = True
+    with pytest.raises(IndexingError):
+        corpus.upsert([*moved, Document(id_="short", text="Kit met Lea.")])
+    assert {"short", PATH} == set(corpus.rag.document_ids)
+    with pytest.raises(IndexingError):
+        corpus.delete(["short"])
+    assert {PATH} == set(corpus.rag.document_ids)
+    summarizer.fails = False
+    corpus.build()
+    assert PATH not in corpus.rag.document_ids
+    assert len(corpus.ids()) == 5
+
+
+def test_what_a_deletion_leaves_is_sorted_like_a_new_index(corpus):
+    labels = ["2", "1", "i"]
+    documents = [
+        Document(id_=label, text=f"Page {label}.", metadata={"file_path": "a", "page_label": label})
+        for label in labels
+    ]
+    corpus.upsert(documents)
+    corpus.delete(["i"])
+    assert corpus.rag.document("a").text == "Page 1.\n\nPage 2."

@@ -123,7 +123,7 @@ def test_offsets_and_segments_of_a_shortened_document_are_those_of_its_text(lc_i
         )
         assert shown == "".join(text[start:end] for start, end in spans)
         days = {part["page"] for part in json.loads(one.metadata["e2_segments"])}
-        assert one.metadata.get("pages") or [one.metadata["page"]] == sorted(days)
+        assert (one.metadata.get("pages") or [one.metadata["page"]]) == sorted(days)
         assert one.metadata["e2_doc_ids"] == [f"p{day}" for day in sorted(days)]
 
 

@@ -86,6 +86,16 @@ def test_a_vector_store_follows_in_the_background(index_file):
         assert reader.rag.freshness().is_newest
 
 
+def test_the_vector_store_of_each_process_gets_all_vectors(index_file):
+    own = [InMemoryVectorStore(DeterministicFakeEmbedding(size=256)) for _ in range(2)]
+    reader, writer = (open_both(index_file, vector_store=store)[0] for store in own)
+    with reader, writer:
+        texts(reader)
+        writer.add_documents([NEW])
+        reader.rag.refresh()
+        assert own[0].store.keys() == own[1].store.keys() != set()
+
+
 def test_a_failing_vector_store_stops_no_search(index_file, monkeypatch):
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=256))
     reader, writer = open_both(index_file, vector_store=store)

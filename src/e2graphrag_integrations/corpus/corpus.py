@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -48,9 +48,10 @@ from e2graphrag_integrations.options import TreePer, WriteOptions
 from e2graphrag_integrations.pages import NODE_FIELDS, source_ids
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
+from e2graphrag_integrations.store.queue import queued_documents
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer
-from e2graphrag_integrations.types import SourceDocument
+from e2graphrag_integrations.types import Segment, SourceDocument
 
 logger = logging.getLogger(__name__)
 
@@ -271,10 +272,23 @@ class Corpus(Generic[D]):
         return self.auto_build and self._open_block is None
 
     def has_unbuilt(self) -> bool:
-        """Return whether documents are pending that are not in the queue for workers."""
+        """Return whether documents are pending of which workers will not index this version."""
         with self._lock:
             self._refresh()
-            return bool(self._pending) and not self._pending.keys() <= self.rag.queued_ids()
+            pending = dict(self._pending)
+        queued = self._queued(pending)
+        return any(
+            not pages
+            or source not in queued
+            or content_hash(queued[source]) != content_hash(join_pages(source, pages))
+            for source, pages in pending.items()
+        )
+
+    def _queued(self, sources: Collection[str]) -> dict[str, SourceDocument]:
+        """Return those of some sources that are in the queue for workers, and have not failed."""
+        if not sources:
+            return {}
+        return {one.id: one for one in queued_documents(self.rag.store, sources)}
 
     def collect_writes(self) -> CollectedWrites:
         """Only store the changes of this thread or task, and of tasks that it starts.
@@ -415,9 +429,16 @@ class Corpus(Generic[D]):
             }
         if not pending:
             return
+        stored = [
+            *self.rag.document_segments(pending).items(),
+            *(
+                (one.id, [Segment(*segment) for segment in one.segments])
+                for one in self._queued(pending).values()
+            ),
+        ]
         outdated = {
             source
-            for source, segments in self.rag.document_segments(pending).items()
+            for source, segments in stored
             if not waiting.issuperset(page_ids(source, segments))
             or not waiting.issuperset(
                 id_ for segment in segments for id_ in source_ids(segment.metadata)
@@ -551,8 +572,11 @@ class Corpus(Generic[D]):
                 if pages and source not in queued
                 if hashes.get(source) == content_hash(join_pages(source, pages))
             }
+            rest = {id_: pages for id_, pages in self._pending.items() if id_ not in done}
         if done:
             self.rag.pending.drop(_as_json(done))
+        if any(not pages for pages in rest.values()) and self.rag.writer() is None:
+            self.drop_deleted(keep_rest=True)
 
     @contextlib.contextmanager
     def _progress(self) -> Iterator[ProgressListener | None]:
@@ -590,7 +614,8 @@ class Corpus(Generic[D]):
             try:
                 report = self._index(documents, config, run)
                 built = {id_: pages for id_, pages in pending.items() if id_ not in report.failed}
-                self._finish(built)
+                left = self._moved(built, [pending[id_] for id_ in report.failed])
+                self._finish({id_: pages for id_, pages in built.items() if id_ not in left})
             except BaseException:
                 with contextlib.suppress(E2GraphRAGError):  # the first error says more
                     self._withdraw_deleted()
@@ -640,14 +665,27 @@ class Corpus(Generic[D]):
             with self.rag.write_lock():
                 with self._lock:
                     self._refresh()
-                    pending = self._pending.items()
-                    empty = {source: pages for source, pages in pending if not pages}
-                if empty:
-                    self._finish(empty)
+                    pending = dict(self._pending)
+                left = self._moved(pending, pending.values())
+                empty = {id_: pages for id_, pages in pending.items() if not pages}
+                if empty.keys() - left:
+                    self._finish({id_: pages for id_, pages in empty.items() if id_ not in left})
                 if not keep_rest:
                     self._withdraw_deleted()
         finally:
             self._build_lock.release()
+
+    def _moved(self, sources: SourcePages, waiting: Iterable[Sequence[Page]]) -> set[str]:
+        """Return the sources without pages all of whose indexed documents wait in another source.
+
+        They are found in the old one until they can be found in the new one.
+        """
+        empty = [id_ for id_, pages in sources.items() if not pages]
+        ids = {page.id for pages in waiting for page in pages}
+        if not empty or not ids:
+            return set()
+        stored = self.rag.document_segments(empty).items()
+        return {source for source, own in stored if ids.issuperset(page_ids(source, own))}
 
     def _finish(self, pending: Mapping[str, list[Page]]) -> None:
         """Delete empty sources and remove the given pending documents. Needs the write lock."""
@@ -764,7 +802,7 @@ class Corpus(Generic[D]):
         changed: dict[str, dict[str, Page]] = {}
         for id_ in ids:
             del self._load_pages(self._sources[id_], changed)[id_]
-        return {source: list(by_id.values()) for source, by_id in changed.items()}
+        return {source: sort_pages([*by_id.values()]) for source, by_id in changed.items()}
 
     def _load_pages(self, source: str, loaded: dict[str, dict[str, Page]]) -> dict[str, Page]:
         """Return the pages of a source by id; `loaded` caches them."""

@@ -141,7 +141,7 @@ class VectorStoreMirror:
         self._adapter = adapter
         self._name = adapter.name
         self._lock = process_lock()
-        self._is_verified = False
+        self._verified: set[str] = set()  # ids that this object has added to the store, or found
 
     def node_filter(self, store_filter: Any, where: Where | None) -> NodeMask:
         """Combine a filter in the store's own syntax with a metadata filter.
@@ -162,14 +162,24 @@ class VectorStoreMirror:
                 any_vector = np.zeros(int(snapshot.made_with["dimension"]), dtype=np.float32)
                 any_vector[0] = 1
                 rows = {id_: row for row, id_ in enumerate(dense.ids)}
-                for id_, _ in self._adapter.query(any_vector, len(rows), store_filter):
-                    if id_ in rows:
-                        allowed[dense.window_nodes[rows[id_]]] = True
+                for id_ in self._matching(any_vector, rows, store_filter):
+                    allowed[dense.window_nodes[rows[id_]]] = True
             if where is not None:
                 allowed &= metadata_filter(where)(snapshot)
             return allowed
 
         return NodeMask(mask)
+
+    def _matching(
+        self, vector: NDArray[np.float32], own: Collection[str], store_filter: Any
+    ) -> list[str]:
+        """Return those of some ids whose vectors match a filter; the store may have many others."""
+        limit = len(own) + 1
+        while True:
+            found = [id_ for id_, _ in self._adapter.query(vector, limit, store_filter)]
+            if len(found) < limit:
+                return [id_ for id_ in found if id_ in own]
+            limit *= 4
 
     def search(self, snapshot: Snapshot, store: Store) -> NodeSearch:
         """Update the vector store to match a snapshot and return a search that uses it.
@@ -196,13 +206,13 @@ class VectorStoreMirror:
     ) -> None:
         wanted = set(ids)
         recorded = read_mirrored(store, self._name)
-        # Other programs may have changed the vector store since its last use: check it once.
-        was_verified = self._is_verified
-        unverified = [] if was_verified else list(wanted & recorded)
+        # Other programs may have changed the vector store since its last use: check it once. What
+        # another process has recorded may be in a store of its own.
+        verified, self._verified = self._verified, set()  # all is checked again if an update fails
+        unverified = list((wanted & recorded) - verified)
         lost = {id_ for batch in _batches(unverified) for id_ in self._adapter.missing(batch)}
         new = (wanted - recorded) | lost
         old = sorted(recorded - wanted)
-        self._is_verified = False  # remains False if an update fails
         if new or old:
             # Record the ids first, so that a failure leaves no unrecorded vectors in the store.
             put_mirrored(store, self._name, recorded | wanted)
@@ -212,9 +222,9 @@ class VectorStoreMirror:
             for batch in _batches(old):
                 self._adapter.delete(batch)
             put_mirrored(store, self._name, wanted)
-        if not was_verified and ids:
+        if not verified and ids:
             self._check_scores(dense, ids)
-        self._is_verified = True
+        self._verified = wanted
 
     def _check_scores(self, dense: OwnVectors, ids: Sequence[str]) -> None:
         """Compare the order of the vector store with that of exact cosines.

@@ -641,7 +641,7 @@ def _to_document(
     defaults = user_metadata(dict.fromkeys(node.differing_keys, ""))
     segments = _shown_segments(node)
     shown = node.metadata
-    if len(segments) < len(node.segments):
+    if segments and segments is not node.segments:
         shown = merge_metadata([segment.metadata for segment in segments])
     ids = list(dict.fromkeys(segment.metadata.get(PAGE_ID) for segment in segments))
     if ids == [None]:  # indexed without LangChain
