@@ -204,9 +204,34 @@ def test_a_document_that_moves_through_the_queue_leaves_its_old_tree(corpus):
     corpus.enqueue()
     assert len(corpus.rag.document_ids) == 1  # found in the old tree until the new one is built
     corpus.rag.resume()
-    corpus.drop_indexed()
+    corpus.enqueue()  # as with the next document
     assert not corpus.is_dirty
     assert len(corpus.rag.document_ids) == 1
+
+
+def test_an_outdated_row_of_the_queue_does_not_remove_what_is_indexed(corpus):
+    corpus.auto_build = False
+    corpus.upsert([page(1)])
+    corpus.build()
+    corpus.store([page(2)])
+    corpus.enqueue()
+    corpus.delete([page(2).node_id])
+    assert page(1).text in texts(corpus)
+    corpus.rag.resume()
+    assert page(2).text not in texts(corpus)
+
+
+def test_a_failed_row_of_the_queue_does_not_bring_a_deleted_document_back(corpus, summarizer):
+    corpus.auto_build = False
+    corpus.store([page(number) for number in range(1, 6)])
+    corpus.enqueue()
+    summarizer.fails = True
+    with pytest.raises(IndexingError):
+        corpus.rag.resume()
+    corpus.delete([page(1).node_id])
+    summarizer.fails = False
+    corpus.rag.resume()
+    assert page(1).text not in texts(corpus)
 
 
 # Documents that move

@@ -94,6 +94,9 @@ def test_the_vector_store_of_each_process_gets_all_vectors(index_file):
         writer.add_documents([NEW])
         reader.rag.refresh()
         assert own[0].store.keys() == own[1].store.keys() != set()
+        writer.delete(["new"])
+        reader.rag.refresh()
+        assert own[0].store.keys() == own[1].store.keys() != set()
 
 
 def test_a_failing_vector_store_stops_no_search(index_file, monkeypatch):

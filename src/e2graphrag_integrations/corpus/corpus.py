@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -48,7 +48,7 @@ from e2graphrag_integrations.options import TreePer, WriteOptions
 from e2graphrag_integrations.pages import NODE_FIELDS, source_ids
 from e2graphrag_integrations.protocols import Summarizer
 from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
-from e2graphrag_integrations.store.queue import queued_documents
+from e2graphrag_integrations.store.queue import dequeue, queued_documents, read_queue
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.types import Segment, SourceDocument
@@ -276,19 +276,16 @@ class Corpus(Generic[D]):
         with self._lock:
             self._refresh()
             pending = dict(self._pending)
-        queued = self._queued(pending)
-        return any(
-            not pages
-            or source not in queued
-            or content_hash(queued[source]) != content_hash(join_pages(source, pages))
+        ids = self.rag.queued_ids() if pending else set()
+        if any(pages and source not in ids for source, pages in pending.items()):
+            return True
+        hashes = {one.id: content_hash(one) for one in queued_documents(self.rag.store, ids)}
+        waiting = {
+            source: pages
             for source, pages in pending.items()
-        )
-
-    def _queued(self, sources: Collection[str]) -> dict[str, SourceDocument]:
-        """Return those of some sources that are in the queue for workers, and have not failed."""
-        if not sources:
-            return {}
-        return {one.id: one for one in queued_documents(self.rag.store, sources)}
+            if pages and hashes.get(source) == content_hash(join_pages(source, pages))
+        }
+        return bool(pending.keys() - waiting - self._moved(pending, waiting.values()))
 
     def collect_writes(self) -> CollectedWrites:
         """Only store the changes of this thread or task, and of tasks that it starts.
@@ -414,9 +411,9 @@ class Corpus(Generic[D]):
     def _withdraw_deleted(self) -> None:
         """Delete the trees that contain deleted documents, until a build replaces them.
 
-        A document that moves to another tree remains in its old one until the new one is built.
-        The cached content stays while documents are pending, so the build repeats no model calls.
-        Needs the write lock.
+        Documents that move to other trees remain in their old one until these are built, if all
+        documents of a tree do. The cached content stays while documents are pending, so the build
+        repeats no model calls. Needs the write lock.
         """
         with self._lock:
             self._refresh()
@@ -429,23 +426,21 @@ class Corpus(Generic[D]):
             }
         if not pending:
             return
-        stored = [
-            *self.rag.document_segments(pending).items(),
-            *(
-                (one.id, [Segment(*segment) for segment in one.segments])
-                for one in self._queued(pending).values()
-            ),
-        ]
-        outdated = {
-            source
-            for source, segments in stored
-            if not waiting.issuperset(page_ids(source, segments))
-            or not waiting.issuperset(
-                id_ for segment in segments for id_ in source_ids(segment.metadata)
-            )
-        }
-        if outdated:
-            self.rag.delete_indexed(outdated)
+
+        def outdated(stored: Iterable[tuple[str, Sequence[Any]]]) -> set[str]:
+            segments = {id_: [Segment(*one) for one in own] for id_, own in stored}
+            return {
+                source
+                for source, own in segments.items()
+                if not waiting.issuperset(page_ids(source, own))
+                or not waiting.issuperset(id_ for one in own for id_ in source_ids(one.metadata))
+            }
+
+        queued = (one.document for one in read_queue(self.rag.store, pending))
+        dequeue(self.rag.store, sorted(outdated((one.id, one.segments) for one in queued)))
+        indexed = outdated(self.rag.document_segments(pending).items())
+        if indexed:
+            self.rag.delete_indexed(indexed)
             self.rag.follow_write()
 
     def get(self, ids: Iterable[str]) -> list[D]:
@@ -546,7 +541,13 @@ class Corpus(Generic[D]):
         """Add the pending documents to the queue, for workers.
 
         They remain pending until a build finds that workers have indexed them, which costs nothing.
+        What workers have indexed in another tree meanwhile leaves its old one.
         """
+        done = self._indexed_meanwhile()
+        moved = self._moved(self._pending, done.values())
+        if moved:
+            with self.rag.write_lock():
+                self._finish(done | {source: [] for source in moved})
         with self._lock:
             self._refresh()
             pending = {source: pages for source, pages in self._pending.items() if pages}
@@ -560,23 +561,22 @@ class Corpus(Generic[D]):
 
     def drop_indexed(self) -> None:
         """Forget pending documents that workers have indexed meanwhile."""
+        if done := self._indexed_meanwhile():
+            self.rag.pending.drop(_as_json(done))
+
+    def _indexed_meanwhile(self) -> SourcePages:
         if not self.is_dirty:
-            return
+            return {}
         hashes = self.rag.store.content_hashes()
         queued = self.rag.queued_ids()
         with self._lock:
             self._refresh()
-            done = {
+            return {
                 source: pages
                 for source, pages in self._pending.items()
                 if pages and source not in queued
                 if hashes.get(source) == content_hash(join_pages(source, pages))
             }
-            rest = {id_: pages for id_, pages in self._pending.items() if id_ not in done}
-        if done:
-            self.rag.pending.drop(_as_json(done))
-        if any(not pages for pages in rest.values()) and self.rag.writer() is None:
-            self.drop_deleted(keep_rest=True)
 
     @contextlib.contextmanager
     def _progress(self) -> Iterator[ProgressListener | None]:

@@ -141,7 +141,8 @@ class VectorStoreMirror:
         self._adapter = adapter
         self._name = adapter.name
         self._lock = process_lock()
-        self._verified: set[str] = set()  # ids that this object has added to the store, or found
+        self._held: set[str] = set()  # ids that this object has added to the store, or found
+        self._is_verified = False
 
     def node_filter(self, store_filter: Any, where: Where | None) -> NodeMask:
         """Combine a filter in the store's own syntax with a metadata filter.
@@ -174,11 +175,12 @@ class VectorStoreMirror:
         self, vector: NDArray[np.float32], own: Collection[str], store_filter: Any
     ) -> list[str]:
         """Return those of some ids whose vectors match a filter; the store may have many others."""
-        limit = len(own) + 1
+        limit = len(own)
         while True:
             found = [id_ for id_, _ in self._adapter.query(vector, limit, store_filter)]
-            if len(found) < limit:
-                return [id_ for id_ in found if id_ in own]
+            matching = [id_ for id_ in found if id_ in own]
+            if len(found) < limit or len(matching) == len(own):
+                return matching
             limit *= 4
 
     def search(self, snapshot: Snapshot, store: Store) -> NodeSearch:
@@ -208,11 +210,13 @@ class VectorStoreMirror:
         recorded = read_mirrored(store, self._name)
         # Other programs may have changed the vector store since its last use: check it once. What
         # another process has recorded may be in a store of its own.
-        verified, self._verified = self._verified, set()  # all is checked again if an update fails
-        unverified = list((wanted & recorded) - verified)
+        was_verified, held = self._is_verified, self._held
+        unverified = list((wanted & recorded) - held if was_verified else wanted & recorded)
         lost = {id_ for batch in _batches(unverified) for id_ in self._adapter.missing(batch)}
         new = (wanted - recorded) | lost
-        old = sorted(recorded - wanted)
+        old = sorted((recorded | held) - wanted)
+        self._is_verified = False  # remains False if an update fails
+        self._held = held | wanted
         if new or old:
             # Record the ids first, so that a failure leaves no unrecorded vectors in the store.
             put_mirrored(store, self._name, recorded | wanted)
@@ -222,9 +226,9 @@ class VectorStoreMirror:
             for batch in _batches(old):
                 self._adapter.delete(batch)
             put_mirrored(store, self._name, wanted)
-        if not verified and ids:
+        if not was_verified and ids:
             self._check_scores(dense, ids)
-        self._verified = wanted
+        self._is_verified, self._held = True, wanted
 
     def _check_scores(self, dense: OwnVectors, ids: Sequence[str]) -> None:
         """Compare the order of the vector store with that of exact cosines.
