@@ -156,7 +156,7 @@ def test_the_limit_of_calls_says_which_shards_it_stopped(tmp_path):
         writes=WriteOptions(max_llm_calls=1),
     ) as shards:
         with pytest.raises(
-            LLMCallLimitError, match=r"documents of .*x\.0\.e2g were not written; those of"
+            LLMCallLimitError, match=r"Documents of .*x\.0\.e2g were not written; those of"
         ):
             shards.add(documents)
         assert shards.document_ids == [ids[1]]

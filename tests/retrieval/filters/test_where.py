@@ -346,8 +346,8 @@ def test_an_object_that_raises_when_read_gives_a_filter_error():
         (Hostile(a=1), "where could not be read: OSError: no items"),
         (Nameless(), "where could not be read: OSError: no class"),
         ({"year": Hostile(a=1)}, f"{at_key}: no keys"),
-        ({"year": Unprintable()}, f"{at_key}: no repr"),
-        ({"year": {"$gt": Unprintable()}}, f"{at_key}: no repr"),
+        ({"year": Unprintable()}, r"where\['year'\]: \(Unprintable, cannot be printed\) is not"),
+        ({"year": {"$gt": Unprintable()}}, r"\$gt needs .*\(Unprintable, cannot be printed\)"),
         ({"year": Nameless()}, f"{at_key}: no class"),
         ({"$and": [{"year": Nameless()}]}, r"where\['\$and'\]\[0\]\['year'\] could not be read"),
     ):
