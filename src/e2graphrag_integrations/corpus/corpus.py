@@ -279,7 +279,7 @@ class Corpus(Generic[D]):
         ids = self.rag.queued_ids() if pending else set()
         if any(pages and source not in ids for source, pages in pending.items()):
             return True
-        hashes = {one.id: content_hash(one) for one in queued_documents(self.rag.store, ids)}
+        hashes = {one.id: content_hash(one) for one in queued_documents(self.rag.store, pending)}
         waiting = {
             source: pages
             for source, pages in pending.items()

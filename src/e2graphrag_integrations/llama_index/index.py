@@ -640,7 +640,7 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             raise InvalidInputError(
                 "the cost depends on the nodes that transformations= make of the documents: "
                 "run the transformations, and use SummaryTreeNodeParser(max_llm_calls=...) or "
-                "limits=LLMLimits(max_llm_calls=...) to limit it"
+                "writes=WriteOptions(max_llm_calls=...) to limit it"
             )
         change = document_change(self._corpus, documents, replace_changed=True)
         return self._corpus.estimate(change.stored, change.removed)

@@ -396,7 +396,7 @@ class ShardedIndex(E2GraphRAG):
         if len(failed) < len(results):
             names = ", ".join(self.shards[shard] for shard in failed)
             written: list[Written] = [one for one in results.values() if isinstance(one, Written)]
-            lost = {id_: why for one in written for id_, why in one.report.failed.items()}
+            lost = {id_ for one in written for id_ in one.report.failed}
             others = "those of the other shards were"
             if lost:
                 others = (

@@ -124,7 +124,7 @@ _PROBLEMS = {
         "nowhere, or this process has too many open files"
     ),
 }
-"""What is wrong and what to do, by a part of SQLite's message."""
+"""The problem and its remedy, by a part of SQLite's message."""
 
 
 def translate_error(error: sqlite3.DatabaseError | UnicodeDecodeError, path: str) -> StoreError:
