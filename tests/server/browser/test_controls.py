@@ -195,6 +195,7 @@ def use_list(page):
     page.locator('nav a[data-view="documents"]').click()
     for column in ("Status", "Chunks", "Characters", "Document"):
         page.locator("th").get_by_role("button", name=column).click()
+    page.locator("#view-documents [aria-busy]").wait_for(state="detached")
     page.locator("#select-page").check()
     button(page, "Clear selection").click()
     page.locator("tbody").get_by_role("checkbox").first.check()

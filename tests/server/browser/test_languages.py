@@ -183,6 +183,8 @@ def test_dialogs_uploads_and_errors_are_chinese(open_page, console, web_index):
         assert not english_words(page)
         page.locator("#index").click()
         page.locator("[data-job]", has_text="完成：已索引 1 个文档").wait_for()
+        # A document that is listed later would not be selected.
+        page.locator("tbody tr").nth(4).wait_for()
         page.locator("#select-page").check()
         page.locator("#delete-selected").click()
         page.locator("dialog", has_text="此操作无法撤销").wait_for()
