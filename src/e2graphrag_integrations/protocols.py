@@ -23,11 +23,9 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`."""
-        ...
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
         """Return the character span of each token, ordered and disjoint."""
-        ...
 
 
 @runtime_checkable
@@ -41,20 +39,16 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int:
         """Length of each vector."""
-        ...
 
     @property
     def max_tokens(self) -> int | None:
         """Maximum input length in tokens; None if unlimited."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Return one vector per text, as an array of shape (len(texts), dimension)."""
-        ...
 
     def embed_query(self, text: str) -> FloatArray:
         """Return the vector of a query, as an array of shape (dimension,)."""
-        ...
 
 
 @runtime_checkable
@@ -71,7 +65,6 @@ class Summarizer(Protocol):
             level: Level of the summary in the tree, from 1.
             max_tokens: Maximum number of tokens of the summary.
         """
-        ...
 
 
 @runtime_checkable
@@ -80,7 +73,6 @@ class EntityExtractor(Protocol):
 
     def extract(self, texts: Sequence[str]) -> Sequence[Sentences]:
         """Return the mentions in each sentence of each text."""
-        ...
 
 
 @runtime_checkable
@@ -94,7 +86,6 @@ class Reranker(Protocol):
             question: The question.
             texts: Texts of the candidates, best first.
         """
-        ...
 
 
 def object_fingerprint(component: Any) -> str:

@@ -53,7 +53,6 @@ class Grouping(Protocol):
     @property
     def size(self) -> int:
         """Target number of nodes per summary. A level of at most this size is the highest."""
-        ...
 
     def starts(self, leaves: Sequence[Node]) -> Sequence[int]:
         """Return the positions at which groups begin, ascending from 0.
@@ -61,7 +60,6 @@ class Grouping(Protocol):
         Args:
             leaves: The first chunk below each node on the level.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

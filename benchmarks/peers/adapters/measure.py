@@ -62,7 +62,6 @@ class Peer(Protocol):
 
     def ask(self, question: str, mode: str) -> Sequence[str]:
         """Return the retrieved passages, best first."""
-        ...
 
 
 def run(new: Callable[[Job], Peer]) -> None:

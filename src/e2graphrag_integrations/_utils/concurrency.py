@@ -242,7 +242,6 @@ class AwaitableRunner(Protocol):
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Wait for the awaitable and return its result."""
-        ...
 
 
 @dataclass(frozen=True)

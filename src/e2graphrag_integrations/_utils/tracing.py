@@ -29,7 +29,6 @@ class Recorder(Protocol):
 
     def span(self, name: str, attributes: Attributes) -> AbstractContextManager[OpenSpan]:
         """Return the context of a span, which ends with it."""
-        ...
 
 
 class OpenSpan(Protocol):
@@ -37,7 +36,6 @@ class OpenSpan(Protocol):
 
     def set(self, attributes: Attributes) -> None:
         """Add attributes."""
-        ...
 
 
 @dataclass(frozen=True)

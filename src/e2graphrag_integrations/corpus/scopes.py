@@ -18,7 +18,6 @@ class ScopeOwner(Protocol):
     @property
     def rag(self) -> E2GraphRAG:
         """The engine of the index."""
-        ...
 
 
 class DocumentScope(ScopedReader):

@@ -23,7 +23,6 @@ class DocumentFormat(Protocol[D_co]):
     @property
     def source_keys(self) -> Sequence[str]:
         """Metadata keys that name the source of a document, in order of preference."""
-        ...
 
     def to_page(self, document: Any) -> Page:
         """Return a document as a page.
@@ -31,21 +30,17 @@ class DocumentFormat(Protocol[D_co]):
         Raises:
             InvalidInputError: If it is not a document, or cannot be stored.
         """
-        ...
 
     def to_document(self, page: Page) -> D_co:
         """Return a page as it was added."""
-        ...
 
     def own_tree(self, page: Page, scope_keys: Sequence[str]) -> str:
         """Return the id of the tree of a document that shares it with no other."""
-        ...
 
     def problem(
         self, sources: Sequence[tuple[str, Sequence[Page]]], tree_per: TreePer
     ) -> str | None:
         """Return what is wrong with the pages of some sources, if anything, for a warning."""
-        ...
 
 
 def check_tree_per(tree_per: Any) -> TreePer:

@@ -17,7 +17,6 @@ class Separation(Protocol):
     @property
     def separation(self) -> tuple[str, Mapping[str, Iterable[str]]]:
         """The name, and the documents in which it means another entity, by its new name."""
-        ...
 
 
 AliasArgument = Mapping[str, str]

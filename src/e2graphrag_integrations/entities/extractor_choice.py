@@ -43,7 +43,6 @@ class ExtractorRules(Protocol):
 
     def applied_to(self, extractor: EntityExtractor) -> EntityExtractor:
         """Return an extractor that also finds what the rules match."""
-        ...
 
 
 Extractors = ExtractorArgument | ExtractorRules | Mapping[str, ExtractorArgument]

@@ -50,7 +50,6 @@ class Searcher(Protocol):
 
     def search(self, query: str, /) -> RetrievalResult:
         """Return the result of a question."""
-        ...
 
 
 Settings = Mapping[str, Setting | Searcher]

@@ -26,7 +26,6 @@ class ContentClaims(Protocol):
         Raises:
             WorkStopped: If `stopping` is set while waiting.
         """
-        ...
 
     def llm_call(self, stopping: threading.Event | None) -> AbstractContextManager[None]:
         """Wait until an LLM may be called.
@@ -34,7 +33,6 @@ class ContentClaims(Protocol):
         Raises:
             WorkStopped: If `stopping` is set while waiting.
         """
-        ...
 
 
 class OnlyProcess:

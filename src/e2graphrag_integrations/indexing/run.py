@@ -332,11 +332,9 @@ class ChunkCost(Protocol):
 
     def add(self, document: SourceDocument, tree: Tree) -> None:
         """Add a document to the counts."""
-        ...
 
     def total(self) -> LevelEstimate:
         """Return the counts, with the number of chunks as `summaries`."""
-        ...
 
 
 class ChunkStage(Protocol):
@@ -349,21 +347,17 @@ class ChunkStage(Protocol):
     @property
     def stage(self) -> Stage:
         """The name of the stage, for progress."""
-        ...
 
     @property
     def model(self) -> str:
         """The name of the language model."""
-        ...
 
     @property
     def entries(self) -> Mapping[str, str]:
         """Entries in the manifest of an index with such contents."""
-        ...
 
     def cost(self) -> ChunkCost:
         """Return a new counter."""
-        ...
 
     def ask(
         self,
@@ -384,7 +378,6 @@ class ChunkStage(Protocol):
             IndexingError: If a failure aborts the run.
             WorkStopped: After a stop request.
         """
-        ...
 
     def attach(
         self, answers: Mapping[str, Any], prefixes: Mapping[str, str], control: RunControl
@@ -398,7 +391,6 @@ class ChunkStage(Protocol):
             prefixes: The text prepended to the windows of each document, by id.
             control: As for `ask`.
         """
-        ...
 
 
 def run_in_slices(

@@ -17,7 +17,6 @@ class TextSplitter(Protocol):
 
     def split_text(self, text: str) -> list[str]:
         """Return the chunks of a text."""
-        ...
 
 
 TextSplitterLike = TextSplitter | Callable[[str], Sequence[str]]

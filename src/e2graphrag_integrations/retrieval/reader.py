@@ -49,7 +49,6 @@ class HasReader(Protocol):
     @property
     def rag(self) -> IndexReader:
         """The engine of the index."""
-        ...
 
 
 def reader_of(index: object) -> IndexReader | None:

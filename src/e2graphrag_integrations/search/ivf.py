@@ -66,15 +66,12 @@ class VectorRows(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of vectors, and their dimension."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of vectors."""
-        ...
 
     def __getitem__(self, rows: Any, /) -> FloatArray:
         """Return some of the vectors."""
-        ...
 
 
 ROW_TYPE = np.dtype(np.int64)

@@ -130,15 +130,12 @@ class VectorIndex(Protocol):
     @property
     def name(self) -> str:
         """Name in traces and messages; contains no secret."""
-        ...
 
     def contents(self) -> IndexContents | None:
         """Return the contents; None if there are none."""
-        ...
 
     def token(self) -> str:
         """Return the token of the contents; empty if there are none, or it is being built."""
-        ...
 
     def search(self, query: FloatArray, count: int, allowed: AllowedPlaces | None) -> Hits:
         """Return about `count` of the nearest vectors.
@@ -148,7 +145,6 @@ class VectorIndex(Protocol):
             count: Number of vectors.
             allowed: The places to search; None for all. The result may contain others.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,11 +69,9 @@ class ShardActors(Protocol):
         Raises:
             ClosedError: If the actors were stopped.
         """
-        ...
 
     def close(self) -> None:
         """Stop all actors; idempotent."""
-        ...
 
 
 class ShardEngine(Protocol):
@@ -81,7 +79,6 @@ class ShardEngine(Protocol):
 
     def start(self, specs: Sequence[ShardSpec]) -> ShardActors:
         """Start an actor for each shard."""
-        ...
 
 
 class ShardCalls:

@@ -67,16 +67,13 @@ class ArrayRows(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of rows and the shape of a row."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers."""
-        ...
 
     def __getitem__(self, rows: slice, /) -> NDArray[Any]:
         """Return some of the rows."""
-        ...
 
 
 ArraysToSave = Mapping[str, NDArray[Any] | ArrayRows]

@@ -73,19 +73,15 @@ class Rows(Protocol):
     @property
     def rowcount(self) -> int:
         """Number of rows that the statement inserted, changed or deleted."""
-        ...
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return the remaining rows."""
-        ...
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the remaining rows."""
-        ...
 
 
 class Transaction(Protocol):
@@ -93,11 +89,9 @@ class Transaction(Protocol):
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Rows:
         """Run a statement."""
-        ...
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
         """Run a statement once for each of the given parameters."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +167,6 @@ class WriteLock(Protocol):
                 message names that process.
             StoreError: If the lock cannot be acquired for another reason.
         """
-        ...
 
     def share(self, cancelled: Callable[[], bool] | None = None) -> AbstractContextManager[None]:
         """Hold the lock together with other workers, in a database that supports it.
@@ -181,18 +174,15 @@ class WriteLock(Protocol):
         It excludes `acquire`, and waits while another process waits for `acquire`. A file has only
         one worker at a time: there it is the same as `acquire`.
         """
-        ...
 
     def own(self) -> Writer | None:
         """Return this handle as the writer that others see; None if it does not hold the lock."""
-        ...
 
     def holder(self) -> Writer | None:
         """Return who else holds the lock now; None if nobody does, or only this handle.
 
         Another handle in this process counts as somebody else.
         """
-        ...
 
 
 class Leases(Protocol):
@@ -208,7 +198,6 @@ class Leases(Protocol):
         Documents that were written or released do not count. A document whose worker died is
         claimed alone, because it may be the reason.
         """
-        ...
 
     def check(self, db: Transaction, document_id: str) -> None:
         """Check in a transaction that this worker holds a document until the transaction ends.
@@ -216,26 +205,21 @@ class Leases(Protocol):
         Raises:
             LeaseLostError: If it does not.
         """
-        ...
 
     def release(self) -> None:
         """Let other workers claim all documents that this one holds."""
-        ...
 
     def try_lock(self, names: Sequence[str]) -> str | None:
         """Lock the first free name, and return it; None if none is free.
 
         Names that this worker has locked are not free either.
         """
-        ...
 
     def unlock(self, name: str) -> None:
         """Unlock a name. The death of the worker unlocks it, too."""
-        ...
 
     def close(self) -> None:
         """Release all documents and names."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,37 +245,30 @@ class Database(Protocol):
     @property
     def path(self) -> str:
         """The file or the URL, without a password, for messages."""
-        ...
 
     @property
     def location(self) -> str:
         """The file, or the URL with a password, to open the index again. Not for messages."""
-        ...
 
     @property
     def index_lock(self) -> WriteLock:
         """Excludes other writers during an operation that spans many transactions."""
-        ...
 
     @property
     def reference_error(self) -> type[Exception]:
         """The error of a statement in a transaction that references a missing row."""
-        ...
 
     @property
     def is_closed(self) -> bool:
         """Whether the database is closed."""
-        ...
 
     @property
     def is_forked(self) -> bool:
         """Whether this process is a fork of the one that opened the database."""
-        ...
 
     @property
     def snapshot_folder(self) -> Path | None:
         """The folder for the search indexes derived from the rows; None keeps them in memory."""
-        ...
 
     def check_writable(self) -> None:
         """Reject a write in a forked process.
@@ -299,14 +276,12 @@ class Database(Protocol):
         Raises:
             StoreError: If this process is a fork of the one that opened the database.
         """
-        ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Run the block in a write transaction: commit at the end, or roll back on an exception.
 
         Write transactions of all processes run one after the other.
         """
-        ...
 
     def insert(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run an insert for each row, in one transaction that need not wait for other writers.
@@ -315,11 +290,9 @@ class Database(Protocol):
             query: An insert that does nothing if the row exists.
             rows: The parameters; the first of each identifies the row.
         """
-        ...
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all rows."""
-        ...
 
     def read_keys(self, query: str, column: str, keys: Sequence[Any]) -> Iterator[Any]:
         """Yield the rows that have one of the keys in a column, in several queries if necessary.
@@ -329,14 +302,12 @@ class Database(Protocol):
             column: Name of the column.
             keys: Values of the column to select.
         """
-        ...
 
     def read_transaction(self) -> AbstractContextManager[None]:
         """Run the block in a read transaction, so that all its reads see the same state.
 
         A nested block joins the outer transaction.
         """
-        ...
 
     @property
     def newest(self) -> NewestGeneration | None:
@@ -345,7 +316,6 @@ class Database(Protocol):
         None if it must be read each time: from a file, where that costs little, and by a thread
         that is in a read transaction, which can show an older state.
         """
-        ...
 
     def listen(self, on_change: Callable[[], None]) -> None:
         """Call a function, in a thread of its own, when another process has changed the index.
@@ -356,11 +326,9 @@ class Database(Protocol):
             on_change: A bound method, which must not raise. Its object can be deleted meanwhile. A
                 database that sends no notices never calls it.
         """
-        ...
 
     def announce(self, db: Transaction) -> None:
         """Notify all listeners of a new generation when a write transaction is committed."""
-        ...
 
     def leases(self, seconds: float) -> Leases:
         """Return the leases of a new worker.
@@ -368,23 +336,18 @@ class Database(Protocol):
         Args:
             seconds: Duration of a lease. It is renewed while the worker lives.
         """
-        ...
 
     def lease_holders(self) -> Mapping[str, LeaseHolder]:
         """Return who holds each document that a worker holds, by id."""
-        ...
 
     def check_structure(self) -> tuple[int, list[str]]:
         """Return the number of checks by the database itself, and the problems that they found."""
-        ...
 
     def size(self) -> int:
         """Return the number of bytes of all rows."""
-        ...
 
     def vacuum(self) -> None:
         """Give back the space of deleted rows."""
-        ...
 
     def reopen(self) -> Self:
         """Return a second handle to the same database, whose reads do not wait for this one.
@@ -392,7 +355,6 @@ class Database(Protocol):
         Raises:
             IndexGoneError: If the database is gone. None is created.
         """
-        ...
 
     def close(self, *, merge_log: bool = True) -> None:
         """Close the database; idempotent.
@@ -400,4 +362,3 @@ class Database(Protocol):
         Args:
             merge_log: False only closes it, for a second handle of the same process.
         """
-        ...

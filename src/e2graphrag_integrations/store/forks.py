@@ -32,15 +32,12 @@ class Forkable(Protocol):
 
     def before_fork(self, deadline: float) -> None:
         """Close the connections, and keep other threads from opening new ones."""
-        ...
 
     def after_fork_in_parent(self) -> None:
         """Allow connections again."""
-        ...
 
     def after_fork_in_child(self) -> None:
         """Give up connections that are still open."""
-        ...
 
 
 class _OpenDatabases:

@@ -91,11 +91,9 @@ class ContentCache(Protocol):
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the cached content by key; keys without cached content are omitted."""
-        ...
 
     def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
         """Store content permanently."""
-        ...
 
 
 class DocumentSink(ContentCache, Protocol):
@@ -113,11 +111,9 @@ class DocumentSink(ContentCache, Protocol):
         Returns:
             Keys of cached content that may no longer be used.
         """
-        ...
 
     def drop_unused(self, keys: Collection[bytes] | None = None) -> None:
         """Delete cached content that no node references."""
-        ...
 
 
 def canonical_json(value: Any) -> str:

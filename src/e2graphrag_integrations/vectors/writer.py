@@ -83,31 +83,24 @@ class WritableVectorIndex(VectorIndex, Protocol):
         Raises:
             VectorIndexError: If it contains the vectors of another index, or cannot be created.
         """
-        ...
 
     def count(self) -> int:
         """Return the number of vectors."""
-        ...
 
     def places(self) -> NDArray[np.int64]:
         """Return the places of all vectors, in any order."""
-        ...
 
     def delete_places(self, places: NDArray[np.int64]) -> None:
         """Delete vectors that belong to no document."""
-        ...
 
     def put(self, documents: Sequence[NewDocument]) -> None:
         """Write documents, and delete their old versions."""
-        ...
 
     def remove(self, documents: Mapping[str, IndexedDocument]) -> None:
         """Delete documents."""
-        ...
 
     def finish(self) -> None:
         """Make all changes visible to searches."""
-        ...
 
 
 def new_token(previous: str = "") -> str:

@@ -82,11 +82,9 @@ class Evidence(Protocol):
             form: Folded words.
             rows: The entities that they may mean.
         """
-        ...
 
     def is_word(self, word: str, /) -> bool:
         """Return whether a folded word occurs in the texts."""
-        ...
 
 
 class _Word(NamedTuple):

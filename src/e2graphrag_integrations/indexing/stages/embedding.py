@@ -35,12 +35,10 @@ class EmbedderSource(Protocol):
     @property
     def embedder(self) -> WindowedEmbedder:
         """The embedder."""
-        ...
 
     @property
     def embedder_fingerprint(self) -> str:
         """Identifies the embedder in cache keys."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

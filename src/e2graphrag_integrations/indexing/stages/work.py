@@ -106,11 +106,9 @@ class StageRunner(Protocol):
     @property
     def batch_chunks(self) -> int | None:
         """Number of chunks at which a batch of documents is full; None means the default."""
-        ...
 
     def is_remote(self, stage: Stage, *, uses_llm: bool = False) -> bool:
         """Return whether a stage runs outside this process."""
-        ...
 
     def run(
         self, work: StageWork[T], slices: Iterable[Slice[T]]
@@ -119,7 +117,6 @@ class StageRunner(Protocol):
 
         Errors of the type `work.error_type` are part of a result. All others are raised.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,6 @@ class IndexingEngine(Protocol):
             MissingDependencyError: If a package of the engine is not installed.
             IndexingError: If the engine cannot start.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

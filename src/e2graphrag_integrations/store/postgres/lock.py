@@ -52,24 +52,19 @@ class LockSession(Protocol):
     @property
     def path(self) -> str:
         """The URL, for messages."""
-        ...
 
     @property
     def session_id(self) -> int:
         """The server's id of the connection that can hold the lock; 0 if there is none."""
-        ...
 
     def lock_session(self, query: str, keys: Mapping[str, int]) -> bool:
         """Run a query that tries to acquire an advisory lock; return whether it did."""
-        ...
 
     def unlock_session(self) -> None:
         """Release all of them."""
-        ...
 
     def read(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a query on another connection."""
-        ...
 
 
 class PostgresLock:
