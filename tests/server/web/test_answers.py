@@ -71,6 +71,25 @@ def test_bad_questions_are_refused_with_the_reason(rag, serve, body, message):
     assert message in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"question": "Anna", "question": "Bert"}', "the field 'question' of a JSON object"),
+        ('{"question": "Anna", "settings": {"k": 1, "k": 2}}', "the field 'k' of a JSON object"),
+        ('{"question": "Anna", "settings": {"k": NaN}}', "NaN, which is not a number"),
+        ('{"question": "Anna"', "the JSON of the request is not valid"),
+        ('{"a": ' * 9_000, "the JSON of the request is nested too deeply"),
+        (f"[{'{},' * 100_000}{{}}]", "lists and objects"),
+    ],
+    ids=["repeated", "repeated inside", "no number", "cut", "deep", "many"],
+)
+def test_json_that_is_ambiguous_or_invalid_is_refused(rag, serve, body, message):
+    headers = {"Content-Type": "application/json"}
+    answer = serve(rag).post("/retrieve", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
 def test_reasons_and_steps_have_codes_values_and_sentences(rag, serve):
     body = {"question": "Did Anna give Bert the map?", "settings": {"where": {"no": 1}}}
     answer = serve(rag).post("/retrieve", json=body).json()
