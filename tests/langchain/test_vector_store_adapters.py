@@ -258,6 +258,24 @@ def test_store_filter_applies_to_both_routes(name, documents):
     assert {d.metadata["year"] for d in retriever.invoke("Who gave Anna the map?")} == {1901}
 
 
+def test_store_filter_finds_everything_in_a_store_that_others_fill(documents):
+    store = in_memory()
+    settings = grouped({"vector_store": store, **OPTIONS})
+    index = E2GraphRAGIndex.from_documents(documents, **settings)
+    others = [
+        Document(id=f"o{n}", page_content=STORY, metadata={"year": 1901, "source": f"o{n}"})
+        for n in range(8)
+    ]
+    other = E2GraphRAGIndex.from_documents(others, **settings)
+    assert len(vector_ids(other, store)) > 3 * len(vector_ids(index, store))
+    filters = ({"store_filter": STORE_FILTERS["memory"]}, {"filter": {"year": 1901}})
+    found, expected = (
+        [node.node_id for node in index.as_retriever(k=30, **one).search(QUERIES[0]).nodes]
+        for one in filters
+    )
+    assert found == expected != []
+
+
 def test_store_filter_requires_a_vector_store(documents):
     index = E2GraphRAGIndex.from_documents(documents, **grouped(OPTIONS))
     with pytest.raises(ValueError, match="store_filter needs an index with a vector_store"):
