@@ -12,13 +12,13 @@ from e2graphrag_integrations.text.chunking import chunk_spans
 from e2graphrag_integrations.tree import (
     ContentGroups,
     FixedGroups,
-    level_sizes,
     plan_tree,
     tree_from_chunks,
     without_overlap,
 )
 from e2graphrag_integrations.types import Node, Span
 from strategies import WordCounter, quick
+from tree_oracle import level_sizes
 
 
 def words_and_spans(words):
@@ -63,7 +63,7 @@ def test_number_of_summaries_follows_from_the_chunks(chunks, summaries):
 
 def test_group_size_of_one_is_rejected():
     with pytest.raises(InvalidInputError, match="group_size=1"):
-        level_sizes(3, 1)
+        FixedGroups(1)
 
 
 def test_tree_without_chunks_is_empty():

@@ -1,7 +1,8 @@
-"""A plain reimplementation of RAPTOR's tree traversal, to compare `TreeTraversalStrategy` with.
+"""The sizes of trees, and a plain reimplementation of RAPTOR's tree traversal.
 
-It follows the six steps of the paper (arXiv 2401.18059, section 3, "tree traversal"): it walks
-along the nodes' own parent ids and compares every node of a layer with the question.
+`TreeTraversalStrategy` is compared with the latter. It follows the six steps of the paper (arXiv
+2401.18059, section 3, "tree traversal"): it walks along the nodes' own parent ids and compares
+every node of a layer with the question.
 """
 
 from __future__ import annotations
@@ -10,6 +11,21 @@ from itertools import pairwise
 
 _TIE = 1e-5
 """Cosines that differ by less may be ordered either way, because of rounding."""
+
+
+def level_sizes(chunks: int, group_size: int = 5) -> list[int]:
+    """Return the number of nodes on each level with fixed groups, starting with the chunks.
+
+    Level h + 1 has one summary for each group of up to `group_size` nodes on level h. Levels are
+    added while the highest has more than `group_size` nodes. A document of two or more chunks has
+    at least one summary.
+    """
+    if chunks <= 0:
+        return []
+    sizes = [chunks]
+    while sizes[-1] > group_size or (len(sizes) == 1 and chunks > 1):
+        sizes.append(-(-sizes[-1] // group_size))
+    return sizes
 
 
 class Oracle:

@@ -10,7 +10,7 @@ import inspect
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -115,12 +115,8 @@ class Components:
         manifest: Manifest of the index; empty for a new index.
         embedder, extractor, summarizer, token_counter, llm_id, prompts, parameter_names:
             See `E2GraphRAG.open`.
-        language_notices: Logs that a model does not fit a language. All components of one open
-            index share it.
-        load_embedder: Returns an embedder by name; see `embedder_from_name`.
-
-    Attributes:
-        language_notices: Logs that a model does not fit a language, once.
+        language_notices: Logs once that a model does not fit a language. All components of one
+            open index share it.
 
     Raises:
         InvalidInputError: If a model lacks a required method.
@@ -139,10 +135,8 @@ class Components:
         prompts: Prompts | None = None,
         parameter_names: Mapping[str, str] = NO_NAMES,
         language_notices: LanguageNotices | None = None,
-        load_embedder: Callable[[str], Embedder] = embedder_from_name,
     ) -> None:
         self._path = path
-        self._load_embedder = load_embedder
         self.language_notices = (
             LanguageNotices(path) if language_notices is None else language_notices
         )
@@ -175,7 +169,7 @@ class Components:
         if passed is None:
             # The first documents decide the embedder of a new index; see `choose_embedder`.
             name = self._manifest.get("embedder_model")
-            return self._load_embedder(name) if name else None
+            return embedder_from_name(name) if name else None
         return self.loaded(passed)
 
     def loaded(self, embedder: Embedder | str) -> Embedder:
@@ -185,7 +179,7 @@ class Components:
             InvalidInputError: If it is neither.
         """
         if isinstance(embedder, str):
-            return self._load_embedder(check_name("embedder", embedder))
+            return embedder_from_name(check_name("embedder", embedder))
         check_protocol("embedder", embedder, Embedder)
         return embedder
 
@@ -205,7 +199,7 @@ class Components:
                 return
             name = default_embedder_name(documents)
             if self._embedder is None or _model_name(self._embedder) != name:
-                self._use_embedder(self._load_embedder(name))
+                self._use_embedder(embedder_from_name(name))
                 for key in EMBEDDER_ENTRIES:
                     self._manifest.pop(key, None)
 
@@ -325,7 +319,7 @@ class Components:
                 if self._embedder is None:
                     if "embedder" in self._manifest:
                         raise self._missing("embedder")
-                    self._embedder = self._load_embedder(DEFAULT_MODEL)
+                    self._embedder = embedder_from_name(DEFAULT_MODEL)
                 windowed = WindowedEmbedder(self._embedder)
                 actual = embedder_fingerprint(self._embedder)
                 stored = self._manifest.get("embedder", actual)
@@ -352,7 +346,7 @@ class Components:
         if not is_probe(actual) or not name:
             return False
         try:
-            return same_embedder(actual, probe_fingerprint(self._load_embedder(name)))
+            return same_embedder(actual, probe_fingerprint(embedder_from_name(name)))
         except MissingDependencyError:
             return False  # the model is not on this machine
 

@@ -42,6 +42,10 @@ from __future__ import annotations
 class E2GraphRAGError(Exception):
     """Base class of all errors raised by this package."""
 
+    def __str__(self) -> str:
+        # Further arguments are attributes, and `KeyError.__str__` returns the repr of the message.
+        return str(self.args[0]) if self.args else ""
+
 
 class InvalidInputError(E2GraphRAGError, ValueError):
     """Raised for an invalid argument or document, before anything is written."""
@@ -70,9 +74,6 @@ class EvaluationError(InvalidInputError):
         super().__init__(message, lines)
         self.lines = lines
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class UnknownNodeError(InvalidInputError):
     """Raised for a node id that is not in the index."""
@@ -91,9 +92,6 @@ class LLMCallLimitError(InvalidInputError):
         self.needed = needed
         self.limit = limit
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class UnknownDocumentError(E2GraphRAGError, KeyError):
     """Raised for a document id that is not in the index.
@@ -105,10 +103,6 @@ class UnknownDocumentError(E2GraphRAGError, KeyError):
     def __init__(self, message: str = "", document_id: str = "") -> None:
         super().__init__(message)
         self.document_id = document_id
-
-    def __str__(self) -> str:
-        # `KeyError.__str__` returns the repr of the message.
-        return str(self.args[0]) if self.args else ""
 
 
 class UnknownEntityError(E2GraphRAGError, KeyError):
@@ -220,9 +214,6 @@ class ShardUnavailableError(StoreError):
     def __init__(self, message: str, shards: tuple[int, ...] = ()) -> None:
         super().__init__(message, shards)
         self.shards = shards
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class VectorIndexError(StoreError):

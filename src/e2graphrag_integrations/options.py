@@ -55,13 +55,14 @@ class IndexSettings:
     Attributes:
         chunk_size: Maximum tokens in a chunk; 1200 by default.
         chunk_overlap: Maximum tokens that neighboring chunks share; 100 by default, but at
-            most half of `chunk_size`.
-        group_size: Number of nodes per summary; 5 by default.
+            most half of `chunk_size`, and 0 for `"content"` chunks, which cannot overlap.
+        group_size: Number of nodes per summary; 5 by default. It is an average with `"content"`
+            grouping.
         summary_tokens: Maximum tokens in a summary; 300 by default. Longer summaries are truncated
             at the end of a sentence.
-        chunking: `"fixed"` (default) fills each chunk up to `chunk_size`. `"content"` derives
-            chunk boundaries from hashes of the text, so that editing a long document regenerates
-            few summaries.
+        chunking: `"fixed"` (default) fills each chunk up to `chunk_size`, as in the paper.
+            `"content"` derives chunk boundaries from hashes of the text, so that editing a long
+            document regenerates few summaries.
         grouping: `"fixed"` (default) or `"content"`: how nodes are grouped under summaries.
         scope_keys: Metadata keys, such as `["tenant"]`, on which all parts of a tree must agree; a
             document whose parts differ is rejected. No summary then spans two scopes (`scoped`).

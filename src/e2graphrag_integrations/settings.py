@@ -33,20 +33,7 @@ _MINIMUMS = {"chunk_size": 1, "chunk_overlap": 0, "group_size": 2, "summary_toke
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How documents are split and summarized.
-
-    Args:
-        chunk_size: Maximum number of tokens in a chunk.
-        chunk_overlap: Maximum number of tokens that neighboring chunks share. None means 100, but
-            at most half of `chunk_size`, for `fixed` chunks, and 0 for `content` chunks, which
-            cannot overlap.
-        group_size: Number of nodes per summary. With `content` grouping, this is an average.
-        summary_tokens: Maximum number of tokens in a summary. Longer summaries are truncated at the
-            end of a sentence.
-        chunking: `fixed` fills each chunk up to `chunk_size`, as in the paper. `content` derives
-            boundaries from hashes of the text, so that an edit changes only nearby chunks.
-        grouping: `fixed` or `content`: how nodes are grouped under summaries.
-        scope_keys: Metadata keys on which all documents and segments of a summary tree agree.
+    """How documents are split and summarized: what an index records of `IndexSettings`.
 
     Raises:
         InvalidInputError: If a value is out of range.
@@ -202,14 +189,13 @@ def _stored_values(manifest: Mapping[str, str], path: str) -> dict[str, Any]:
     """Return the parsed settings from a manifest, or an empty dict if the manifest is empty."""
     if not manifest:
         return {}
-    names = [field.name for field in fields(Settings)]
     entries = {"scope_keys": "[]", **manifest}  # without scopes, there is no entry
-    missing = [name for name in names if name not in entries]
+    missing = [name for name in SETTING_NAMES if name not in entries]
     if missing:
         raise CorruptStoreError(
             f"{path} lacks the settings {', '.join(missing)}: restore a backup or index again"
         )
-    return {name: _parse(name, entries[name], path) for name in names}
+    return {name: _parse(name, entries[name], path) for name in SETTING_NAMES}
 
 
 def _parse(name: str, value: str, path: str) -> int | str | tuple[str, ...]:

@@ -26,27 +26,6 @@ _NAMESPACE = uuid.UUID("8d4f4f0e-6c1d-5b0a-9d52-0d1f6f0c8a3e")
 """Namespace of all node ids. Changing it would change every id."""
 
 
-def level_sizes(chunks: int, group_size: int = 5) -> list[int]:
-    """Return the number of nodes on each level with fixed groups, starting with the chunks.
-
-    Level h + 1 has one summary for each group of up to `group_size` nodes on level h. Levels are
-    added while the highest has more than `group_size` nodes. A document of two or more chunks has
-    at least one summary.
-
-    >>> level_sizes(151)
-    [151, 31, 7, 2]
-    >>> level_sizes(3)
-    [3, 1]
-    """
-    _check_size(group_size)
-    if chunks <= 0:
-        return []
-    sizes = [chunks]
-    while sizes[-1] > group_size or (len(sizes) == 1 and chunks > 1):
-        sizes.append(-(-sizes[-1] // group_size))
-    return sizes
-
-
 class Grouping(Protocol):
     """Decides which nodes on a level share a summary. Implementations are stateless."""
 

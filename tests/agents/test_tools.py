@@ -14,7 +14,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.agents.budget import as_json, count
-from e2graphrag_integrations.agents.tools import IndexTools, SearchFilters
+from e2graphrag_integrations.agents.tools import IndexTools
 from e2graphrag_integrations.errors import (
     InvalidInputError,
     UnknownDocumentError,
@@ -94,13 +94,13 @@ def test_search_cites_exact_spans_and_continues_without_repeating(tools, rag):
 
 
 def test_search_is_limited_to_documents_and_metadata(tools):
-    found = tools.search("Anna and Bert", SearchFilters(["story"]))
+    found = tools.search("Anna and Bert", ["story"])
     assert {hit.document_id for hit in found.hits} == {"story"}
-    found = tools.search("Anna and Bert", SearchFilters(["story", "long"], {"page": {"$ne": 3}}))
+    found = tools.search("Anna and Bert", ["story", "long"], {"page": {"$ne": 3}})
     assert {hit.document_id for hit in found.hits} == {"long"}
     with pytest.raises(UnknownDocumentError, match="no document 'nowhere'"):
-        tools.search("Anna", SearchFilters(["nowhere"]))
-    assert tools.search("Anna", SearchFilters([])) == tools.search("Anna")
+        tools.search("Anna", ["nowhere"])
+    assert tools.search("Anna", []) == tools.search("Anna")
 
 
 def test_a_text_of_many_documents_fits_into_any_budget(open_index):
@@ -180,7 +180,7 @@ def test_the_tools_of_a_scope_see_only_its_documents(rag):
     for call in (
         lambda: scoped.read("long"),
         lambda: scoped.outline("long"),
-        lambda: scoped.search("Anna", SearchFilters(["long"])),
+        lambda: scoped.search("Anna", ["long"]),
     ):
         with pytest.raises(UnknownDocumentError):
             call()
@@ -206,7 +206,7 @@ def test_search_with_real_vectors_finds_other_words(real_embedder, names):
         (lambda t: t.search(" "), InvalidInputError, "question is empty"),
         (lambda t: t.search("x" * 33_000), InvalidInputError, "at most 32,000"),
         (
-            lambda t: t.search("Anna", SearchFilters(where={"$no": 1})),
+            lambda t: t.search("Anna", where={"$no": 1}),
             InvalidInputError,
             r"^where: ",
         ),

@@ -94,7 +94,7 @@ def test_examples_of_the_help_run_in_their_order(tmp_path, monkeypatch, call, po
     monkeypatch.setenv("E2GRAPHRAG_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(progress, "_PROGRESS_SECONDS", float("inf"))  # for slow machines
-    monkeypatch.setattr(demo, "run_demo", lambda *_: None)  # tests/system runs the demo
+    monkeypatch.setattr(demo, "ask_demo", lambda *_: None)  # tests/system runs the demo
     monkeypatch.setattr(
         demo, "index_demo", lambda path, *_: E2GraphRAG.open(path, embedder="hashing").close()
     )

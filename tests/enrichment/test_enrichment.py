@@ -15,8 +15,7 @@ from e2graphrag_integrations import (
     SourceDocument,
     WriteOptions,
 )
-from e2graphrag_integrations.enrichment import Enricher, EnrichmentError
-from e2graphrag_integrations.enrichment.field import FieldLoader
+from e2graphrag_integrations.enrichment import Enricher, EnrichmentError, field
 from e2graphrag_integrations.errors import (
     EmbeddingError,
     InvalidInputError,
@@ -412,13 +411,13 @@ def test_postgres_and_its_workers_enrich(postgres_url, open_index):
 
 def test_the_field_is_loaded_once_and_before_a_new_state_answers(open_index, path, monkeypatch):
     threads = []
-    load = FieldLoader.__call__
+    load = field.load_field
 
-    def recording(self, snapshot):
+    def recording(store, snapshot):
         threads.append(threading.current_thread())
-        return load(self, snapshot)
+        return load(store, snapshot)
 
-    monkeypatch.setattr(FieldLoader, "__call__", recording)
+    monkeypatch.setattr(field, "load_field", recording)
     rag = open_index(path, read_your_writes=False, **enriching(ToldLLM()))
     rag.add(DOCUMENTS[1:])
     for _ in range(2):

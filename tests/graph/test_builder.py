@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from e2graphrag_integrations.entities.edit_arguments import new_edits
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.graph import builder as builder_module
 from e2graphrag_integrations.graph import entity_graph
-from e2graphrag_integrations.graph.builder import GraphCounter, build_graph
+from e2graphrag_integrations.graph.builder import (
+    GraphCounter,
+    apply_edits,
+    build_graph,
+    graph_from_mentions,
+    mention_table,
+)
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from strategies import quick
 
@@ -115,3 +123,28 @@ def test_hub_entity_keeps_its_heaviest_edges(monkeypatch):
     assert neighbors == ["e0", "e1", "e2"]
     assert graph.neighbors(graph.index["e5"]).tolist() == []
     assert len(graph.chunks(graph.index["e5"])[0]) == 1  # still in the index
+
+
+EDITS = EntityEdits(tuple(new_edits({"a": "b", "e": "f"}, [("c", "d")], ["c"])))
+MENTIONS = st.tuples(st.sampled_from("abcdef"), st.sampled_from(["", "other", "place"]))
+CHUNKS = st.lists(st.lists(st.lists(MENTIONS, max_size=4), max_size=3), max_size=4)
+
+
+@quick
+@given(CHUNKS)
+def test_edits_of_mentions_equal_mentions_of_edited_names(chunks):
+    renamed = [
+        [[(form, named) for n, named in s if (form := EDITS.resolve(n))] for s in chunk]
+        for chunk in chunks
+    ]
+    edited = graph_from_mentions(*apply_edits(*mention_table(chunks), EDITS))
+    expected = graph_from_mentions(*mention_table(renamed))
+    assert list(edited.names) == list(expected.names)
+    assert edited.named.tolist() == expected.named.tolist()
+    assert (edited.edges != expected.edges).nnz == 0
+    assert (edited.postings != expected.postings).nnz == 0
+
+
+def test_without_edits_the_mentions_are_not_copied():
+    names, mentions = mention_table([[[("a", "other")]]])
+    assert apply_edits(names, mentions, EntityEdits())[1] is mentions

@@ -17,7 +17,7 @@ from e2graphrag_integrations.errors import (
     StoreError,
     SummaryError,
 )
-from e2graphrag_integrations.indexing import claims, planning
+from e2graphrag_integrations.indexing import pipeline, planning
 from e2graphrag_integrations.indexing.run import FailurePolicy
 from e2graphrag_integrations.indexing.stages import embedding, extraction
 from fakes import CountingLLM, NameExtractor, numbered
@@ -380,7 +380,7 @@ def test_a_failure_that_cannot_be_recorded_aborts_the_run(open_index, monkeypatc
             raise StoreError("cannot write")
 
     rag = open_index(**parts("summary"))
-    monkeypatch.setattr(claims, "set_queue_status", set_queue_status)
+    monkeypatch.setattr(pipeline, "set_queue_status", set_queue_status)
     with pytest.raises(StoreError, match="cannot write"):
         rag.add([marked(), numbered(12, "a")])
     assert rag.verify().ok

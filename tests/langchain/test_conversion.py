@@ -22,7 +22,7 @@ from e2graphrag_integrations.corpus.page import (
 )
 from e2graphrag_integrations.corpus.trees import page_tree
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.langchain.conversion import LangChainDocuments, to_page, user_filter
+from e2graphrag_integrations.langchain.conversion import LangChainDocuments, user_filter
 from e2graphrag_integrations.pages import PAGE_ID, user_metadata
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from strategies import examples, texts
@@ -57,6 +57,8 @@ NUMBERS = st.dictionaries(
     st.sampled_from([0, 1, 2, 2.5, True, "1", None]),
 )
 
+FORMAT = LangChainDocuments()
+
 
 @pytest.mark.slow
 @quick
@@ -75,9 +77,9 @@ def test_joined_pages_can_be_split_again(pages):
 @given(IDS.filter(str.strip), texts(6), METADATA)
 def test_a_document_round_trips_through_a_page(id_, text, metadata):
     document = Document(id=id_, page_content=text, metadata=metadata)
-    page = to_page(document)
-    assert LangChainDocuments().to_document(page) == document
-    assert to_page(LangChainDocuments().to_document(page)) == page
+    page = FORMAT.to_page(document)
+    assert FORMAT.to_document(page) == document
+    assert FORMAT.to_page(FORMAT.to_document(page)) == page
 
 
 @quick
@@ -156,14 +158,14 @@ def test_the_title_of_a_source_is_the_title_that_all_pages_share(titles, title):
 )
 def test_tree_per_determines_the_source_of_a_document(tree_per, metadata, source):
     document = Document(id="id", page_content="x", metadata=metadata)
-    assert page_tree(LangChainDocuments(), document, to_page(document), tree_per).id == source
+    assert page_tree(FORMAT, document, FORMAT.to_page(document), tree_per).id == source
 
 
 @pytest.mark.parametrize("value", [None, "", 3])
 def test_a_tree_per_function_must_return_a_name(value):
     document = Document(id="id", page_content="x")
     with pytest.raises(InvalidInputError, match=r"tree_per returned .* for document 'id'"):
-        page_tree(LangChainDocuments(), document, to_page(document), lambda _: value)
+        page_tree(FORMAT, document, FORMAT.to_page(document), lambda _: value)
 
 
 def test_filters_see_the_users_keys():

@@ -19,7 +19,7 @@ from e2graphrag_integrations.langchain import (
     LangChainEmbedder,
     create_e2graphrag_tool,
 )
-from e2graphrag_integrations.langchain.scopes import ScopedIndex
+from e2graphrag_integrations.langchain.index import ScopedIndex
 from e2graphrag_integrations.options import grouped
 from langchain_fakes import SMALL, ToolCallingModel
 from scope_trials import OF_A, OF_B, A, B, secrets_in

@@ -43,11 +43,11 @@ from e2graphrag_integrations.llama_index import E2GraphRAGIndex, SummaryTreeNode
 from e2graphrag_integrations.llama_index import index as index_module
 from e2graphrag_integrations.llama_index.options import OpenOptions, VectorStoreIndexOptions
 from e2graphrag_integrations.options import grouped
-from e2graphrag_integrations.tree import level_sizes
 from fakes import STORY, NameExtractor
 from llama_checks import SYNC_AND_ASYNC, call
 from llama_fakes import OTHER, Digests
 from llama_stores import new_store, stored_entries
+from tree_oracle import level_sizes
 
 QUESTIONS = ("What did Anna give Bert?", "Who built a mill?", "what is this about?")
 SIZES = {"chunk_size": 16, "chunk_overlap": 4, "group_size": 3}

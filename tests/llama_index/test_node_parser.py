@@ -28,7 +28,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 
 from e2graphrag_integrations.errors import InvalidInputError, LLMCallLimitError, SummaryError
 from e2graphrag_integrations.llama_index import SummaryTreeNodeParser
-from e2graphrag_integrations.tree import level_sizes
+from tree_oracle import level_sizes
 
 SENTENCES = [f"Person {i} met person {i + 1} in the town of Number {i % 7}." for i in range(120)]
 TEXT = " ".join(SENTENCES)

@@ -55,10 +55,8 @@ def test_filtered_nodes_are_never_returned():
 
 
 def test_empty_index_and_count_zero_find_nothing():
-    assert EMPTY.dimension == 0
     assert EMPTY.search(query(1, 0), 5) == []
     index = dense_index([[1, 0]], [0])
-    assert index.dimension == 2
     assert index.search(query(1, 0), 0) == []
 
 

@@ -52,7 +52,7 @@ from e2graphrag_integrations.server.web.calls import MISSING_SHARDS
 from e2graphrag_integrations.shards import calls as calls_module
 from e2graphrag_integrations.shards.calls import ShardCalls, UnavailableError
 from e2graphrag_integrations.shards.index import open_shards
-from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.merging import shard_of
 from e2graphrag_integrations.shards.shards_file import create_shards
 from e2graphrag_integrations.store.tables.reembedding import NewEmbedderName, note_reembedding
 from fakes import CountingLLM, NameExtractor

@@ -11,7 +11,7 @@ from e2graphrag_integrations.errors import (
     StoreLockedError,
 )
 from e2graphrag_integrations.shards.index import open_shards
-from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.merging import shard_of
 from e2graphrag_integrations.shards.rebalance import rebalance
 from e2graphrag_integrations.shards.shards_file import create_shards
 from fakes import CountingLLM, NameExtractor

@@ -13,7 +13,7 @@ from e2graphrag_integrations.errors import (
     NotAnIndexError,
     SchemaVersionError,
 )
-from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.merging import shard_of
 from e2graphrag_integrations.shards.shards_file import ShardsFile, create_shards, planned_shards
 from e2graphrag_integrations.store.location import index_exists
 

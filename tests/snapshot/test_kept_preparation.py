@@ -140,13 +140,8 @@ def test_damaged_parts_are_computed_again(path, open_index, computed, part, dama
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("part", PARTS)
 def test_parts_of_other_rules_are_computed_again(path, open_index, computed, monkeypatch, part):
-    kinds = {
-        name: kind
-        for name, kind in vars(kept_preparation).items()
-        if getattr(kind, "name", "") == part
-    }
-    [(name, kind)] = kinds.items()
-    monkeypatch.setattr(kept_preparation, name, replace(kind, rules=kind.rules + 1))
+    kind = kept_preparation._KINDS[part]
+    monkeypatch.setitem(kept_preparation._KINDS, part, replace(kind, rules=kind.rules + 1))
     use(snapshot_of(open_index(path)))
     use(snapshot_of(open_index(path)))
     assert computed == [part]
@@ -230,7 +225,7 @@ def test_sections_are_kept(path, open_index, tmp_path):
     choice = SubjectChoice(snapshot.subjects.choice.of_documents, sections, frozenset({"section"}))
     columns = [np.array(one, dtype=np.int64) for one in ([row], [1], [row, row], [0, 1])]
     subjects = Subjects.of(snapshot.graph, ["zermatt"], columns, choice)
-    kind = kept_preparation._SUBJECTS
+    kind = kept_preparation._KINDS["subjects"]
     save_arrays(tmp_path / "part", *kind.arrays(snapshot, subjects))
     restored = kind.restore(snapshot, *load_arrays(tmp_path / "part"))
     assert vars(restored.choice) == vars(choice)

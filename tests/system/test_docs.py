@@ -25,6 +25,7 @@ from e2graphrag_integrations.cli.demo import demo_text
 from file_makers import make_pdf
 from graph_server import new_graph_store, running_graph_server
 from stub_server import running_stub
+from tree_oracle import level_sizes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -325,8 +326,6 @@ def test_update_transcript_in_the_docs_is_what_the_commands_print(tmp_path, monk
 
 
 def test_cost_table_follows_from_the_tree(capsys):
-    from e2graphrag_integrations.tree import level_sizes
-
     page = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d,]+) \| (\d+) \|$", page, re.MULTILINE)
     assert len(rows) >= 5

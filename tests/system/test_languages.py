@@ -14,7 +14,7 @@ from e2graphrag_integrations import (
     SourceDocument,
 )
 from e2graphrag_integrations.cli.main import main
-from e2graphrag_integrations.entities.chinese import han
+from e2graphrag_integrations.entities.chinese import extractor as chinese_extractor
 from e2graphrag_integrations.errors import (
     DuplicateDocumentError,
     InvalidInputError,
@@ -69,10 +69,10 @@ def without_opencc(monkeypatch):
     """Make the extra `zh` look as if it was not installed."""
 
     def missing(_self):
-        raise MissingDependencyError(f"OpenCC is not installed: {han.INSTALL}")
+        raise MissingDependencyError(f"OpenCC is not installed: {chinese_extractor.INSTALL}")
 
-    monkeypatch.setattr(han.Simplifier, "check_installed", missing)
-    monkeypatch.setattr(han.Simplifier, "simplify", missing)
+    monkeypatch.setattr(chinese_extractor.Simplifier, "check_installed", missing)
+    monkeypatch.setattr(chinese_extractor.Simplifier, "simplify", missing)
 
 
 def extractors(rag):

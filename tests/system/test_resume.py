@@ -313,7 +313,7 @@ def test_queue_keeps_the_order_of_documents(open_index):
     for names in ("zb", "ya"):
         with pytest.raises(KeyboardInterrupt):
             rag.add([numbered(3, name) for name in names])
-    assert [one.document.id for one in read_queue(rag.store)] == ["z", "b", "y", "a"]
+    assert [one.id for one in read_queue(rag.store)] == ["z", "b", "y", "a"]
 
 
 def test_rejected_documents_are_not_queued(path_with_failure, open_index):
@@ -409,7 +409,7 @@ def test_queued_document_round_trips_unchanged(tmp_path, open_index):
     ):
         rag.add([unusual, plain])
     rag = reopen(tmp_path / "i.e2g", open_index)
-    assert [one.document for one in read_queue(rag.store)] == [unusual, plain]
+    assert list(read_queue(rag.store)) == [unusual, plain]
     assert rag.resume().documents == 2
     assert rag.document(unusual.id) == unusual
     assert rag.document("plain") == plain

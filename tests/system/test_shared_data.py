@@ -11,7 +11,7 @@ import pytest
 
 from e2graphrag_integrations import E2GraphRAG, PaperStrategy, SourceDocument
 from e2graphrag_integrations.retrieval.result import GAP
-from e2graphrag_integrations.tree import level_sizes
+from tree_oracle import level_sizes
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

@@ -439,7 +439,7 @@ def test_a_lost_server_is_replaced_by_the_own_vectors_and_named(in_qdrant, qdran
         with pytest.raises(StoreConnectionError, match="Service is shutting down"):
             rag.update_vectors()
         qdrant.fail_after = None
-        rag._vectors._connection.breaker.retry_at = 0
+        rag._vectors._connection.retry_at = 0
         rag.update_vectors()
         assert use(rag).covered == use(rag).windows
 

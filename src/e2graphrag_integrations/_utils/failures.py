@@ -9,26 +9,21 @@ from types import MappingProxyType
 from typing import Any, Self
 
 
-def on_error(
-    undo: Callable[[BaseException], object], kind: type[BaseException] = BaseException
-) -> AbstractContextManager[None]:
+class on_error(AbstractContextManager[None]):  # noqa: N801 - used in a `with` statement
     """Call a function if the block raises; the error continues.
+
+    A class, because an ExitStack, and a generator from Python 3.13 on, leave a cycle of errors. If
+    `undo` fails, its error refers to frames that refer to it. They keep whatever the block had
+    open, such as a lock, until the garbage collector runs.
 
     Args:
         undo: Called with the error.
         kind: Class of the errors for which it is called. The default includes interrupts.
     """
-    return _OnError(undo, kind)
 
-
-class _OnError(AbstractContextManager[None]):
-    """A class, because an ExitStack, and a generator from Python 3.13 on, leave a cycle of errors.
-
-    If `undo` fails, its error refers to frames that refer to it. They keep whatever the block had
-    open, such as a lock, until the garbage collector runs.
-    """
-
-    def __init__(self, undo: Callable[[BaseException], object], kind: type[BaseException]) -> None:
+    def __init__(
+        self, undo: Callable[[BaseException], object], kind: type[BaseException] = BaseException
+    ) -> None:
         self._undo, self._kind = undo, kind
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

@@ -54,12 +54,6 @@ class CollectedSpan:
 
 
 @dataclass(frozen=True)
-class _NoSpan:
-    def set(self, attributes: Attributes) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True)
 class _Spans:
     spans: tuple[OpenSpan, ...]
 
@@ -69,7 +63,7 @@ class _Spans:
             one.set(attributes)
 
 
-_NOTHING = nullcontext(_NoSpan())
+_NOTHING = nullcontext(_Spans(()))
 
 _OF_FRAMEWORK: ContextVar[Recorder | None] = ContextVar("e2graphrag_recorder", default=None)
 

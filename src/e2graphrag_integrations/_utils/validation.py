@@ -64,6 +64,11 @@ def type_name(value: object) -> str:
     return f"class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
+def invalid_input(code: str, template: str, /, **values: Any) -> InvalidInputError:
+    """Return the error for an invalid value, with the arguments of `CodedText`."""
+    return InvalidInputError(CodedText(code, template, **values))
+
+
 def check_int(name: str, value: Any, least: int = 1, most: int | None = MAX_COUNT) -> int:
     """Return an integer as a plain int. NumPy integers are accepted; True and 3.0 are not.
 
@@ -76,15 +81,13 @@ def check_int(name: str, value: Any, least: int = 1, most: int | None = MAX_COUN
         number = None
     if number is None or number < least or (most is not None and number > most):
         limits = "of at least {least}" if most is None else "from {least} to {most:,}"
-        raise InvalidInputError(
-            CodedText(
-                "no_count" if most is None else "no_count_between",
-                f"{{name}}={{value}} must be a whole number {limits}",
-                name=name,
-                value=short_repr(value),
-                least=least,
-                most=most,
-            )
+        raise invalid_input(
+            "no_count" if most is None else "no_count_between",
+            f"{{name}}={{value}} must be a whole number {limits}",
+            name=name,
+            value=short_repr(value),
+            least=least,
+            most=most,
         )
     return number
 
@@ -111,13 +114,11 @@ def check_fraction(name: str, value: Any) -> float:
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= 1:  # also excludes NaN
-        raise InvalidInputError(
-            CodedText(
-                "no_fraction",
-                "{name}={value} must be a number from 0 to 1",
-                name=name,
-                value=short_repr(value),
-            )
+        raise invalid_input(
+            "no_fraction",
+            "{name}={value} must be a number from 0 to 1",
+            name=name,
+            value=short_repr(value),
         )
     return float(value)
 
@@ -161,10 +162,8 @@ def check_name(what: str, value: object) -> str:
     """
     text = check_text(what, value)
     if not text.strip():
-        raise InvalidInputError(
-            CodedText(
-                "empty", "{what} must be a non-empty string, not {value!r}", what=what, value=value
-            )
+        raise invalid_input(
+            "empty", "{what} must be a non-empty string, not {value!r}", what=what, value=value
         )
     return text
 
@@ -228,14 +227,12 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         InvalidInputError: If the argument is not one of `choices`.
     """
     if not isinstance(value, str) or value not in choices:
-        raise InvalidInputError(
-            CodedText(
-                "no_choice",
-                "{name}={value}: choose one of {choices}",
-                name=name,
-                value=short_repr(value),
-                choices=", ".join(choices),
-            )
+        raise invalid_input(
+            "no_choice",
+            "{name}={value}: choose one of {choices}",
+            name=name,
+            value=short_repr(value),
+            choices=", ".join(choices),
         )
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_int
@@ -42,7 +44,7 @@ from e2graphrag_integrations.pages import describe_pages
 from e2graphrag_integrations.retrieval.outline import document_row, list_documents
 from e2graphrag_integrations.retrieval.result import GAP, RetrievedNode
 from e2graphrag_integrations.retrieval.strategies.hybrid import HybridStrategy
-from e2graphrag_integrations.retrieval.validity.options import AsOf
+from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.span_sets import merge_spans, subtract_spans
 from e2graphrag_integrations.types import SourceDocument, Span
@@ -91,30 +93,21 @@ _EXACT = HybridStrategy(
 """Ranks chunks by their words and codes only."""
 
 
-@dataclass(frozen=True)
-class SearchFilters:
-    """What a search leaves out, and how it ranks.
+_MAX_IDS = 1_000
+_MAX_NAME = 1_000
 
-    Attributes:
-        document_ids: The only documents to search; None means all, and so does an empty list, with
-            which models often fill an argument that they do not need.
-        where: Metadata filter.
-        limit: Maximum number of passages; None means as many as fit.
-        min_relevance: Least relevance of a passage, from 0 to 1.
-        exact: Whether to rank by the words of the question only, without embedding it.
-        as_of: A date, to find only what held then.
-    """
-
-    document_ids: Sequence[str] | None = None
-    where: Mapping[str, Any] | None = None
-    limit: int | None = None
-    min_relevance: float | None = None
-    exact: bool = False
-    as_of: AsOf | None = None
+# The limits are those of the schemas that agents get.
+_Offset = Annotated[int, Field(ge=0)]
+_MaxTokens = Annotated[int | None, Field(ge=MIN_TOKENS, le=MAX_TOKENS)]
+_Name = Annotated[str, Field(max_length=_MAX_NAME)]
+_Id = Annotated[str | None, Field(max_length=_MAX_NAME)]
+_DocumentIds = Annotated[list[_Name] | None, Field(max_length=_MAX_IDS)]
+_Where = Annotated[dict[str, Any] | None, Field(description='Such as {"year": {"$gte": 1890}}.')]
+_Limit = Annotated[int | None, Field(ge=1, le=MAX_HITS)]
 
 
 class IndexTools:
-    """The tools over one index.
+    """The tools over one index, whose annotations say what agents may pass.
 
     Args:
         index: The index.
@@ -128,27 +121,48 @@ class IndexTools:
         self._index = index
         self.limit = check_int("max_tokens", limit, MIN_TOKENS, MAX_TOKENS)
 
-    def search(
+    def search(  # noqa: PLR0917 - the arguments are those of the tool
         self,
-        question: str,
-        filters: SearchFilters = SearchFilters(),
-        offset: int = 0,
-        max_tokens: int | None = None,
+        question: Annotated[str, Field(max_length=MAX_QUESTION)],
+        document_ids: _DocumentIds = None,
+        where: _Where = None,
+        limit: _Limit = None,
+        min_relevance: Annotated[float | None, Field(ge=0, le=1)] = None,
+        exact: bool = False,
+        as_of: str | None = None,
+        offset: _Offset = 0,
+        max_tokens: _MaxTokens = None,
     ) -> SearchAnswer:
         """Return the passages that best answer a question.
+
+        Args:
+            question: The question.
+            document_ids: The only documents to search; None means all, and so does an empty list,
+                with which models often fill an argument that they do not need.
+            where: Metadata filter.
+            limit: Maximum number of passages; None means as many as fit.
+            min_relevance: Least relevance of a passage, from 0 to 1.
+            exact: Whether to rank by the words of the question only, without embedding it.
+            as_of: A date, to find only what held then.
+            offset: Number of passages to skip.
+            max_tokens: Maximum number of tokens in the answer.
 
         Raises:
             InvalidInputError: If an argument is invalid or out of range.
             UnknownDocumentError: If a document is not in the index.
         """
         budget, offset = self._budget(max_tokens), _check_offset(offset)
-        limit = (
-            MAX_HITS if filters.limit is None else check_int("limit", filters.limit, 1, MAX_HITS)
+        most = MAX_HITS if limit is None else check_int("limit", limit, 1, MAX_HITS)
+        hits = self._hits(
+            question,
+            where=self._filter(document_ids, where),
+            min_relevance=min_relevance,
+            strategy=_EXACT if exact else None,
+            as_of=as_of,
         )
-        hits = islice(self._hits(question, filters), offset, offset + limit + 1)
         base = SearchAnswer([], None, self._note())
-        chosen, more = budget.fit(base, hits, _short_hit)
-        more, chosen = more or len(chosen) > limit, chosen[:limit]
+        chosen, more = budget.fit(base, islice(hits, offset, offset + most + 1), _short_hit)
+        more, chosen = more or len(chosen) > most, chosen[:most]
         return replace(base, hits=chosen, next_offset=offset + len(chosen) if more else None)
 
     def _note(self) -> str | None:
@@ -169,7 +183,7 @@ class IndexTools:
             parts.append({"document_id": {"$in": ids}})
         return {"$and": parts} if len(parts) > 1 else next(iter(parts), None)
 
-    def _hits(self, question: str, filters: SearchFilters) -> Iterator[Hit]:
+    def _hits(self, question: str, **options: Any) -> Iterator[Hit]:
         """Yield passages, best first, each text once.
 
         A larger token budget adds windows to those of a smaller one. The passages do not depend on
@@ -177,16 +191,8 @@ class IndexTools:
         """
         shown: dict[str, list[Span]] = defaultdict(list)
         summaries: set[str] = set()
-        where = self._filter(filters.document_ids, filters.where)
         for step in range(1, _STEPS + 1):
-            result = self._index.retrieve(
-                question,
-                strategy=_EXACT if filters.exact else None,
-                token_budget=step * _STEP_TOKENS,
-                where=where,
-                min_relevance=filters.min_relevance,
-                as_of=filters.as_of,
-            )
+            result = self._index.retrieve(question, token_budget=step * _STEP_TOKENS, **options)
             for node in result.nodes:
                 if node.level == 0:
                     free = _unseen_pieces(node, shown[node.document_id])
@@ -201,10 +207,10 @@ class IndexTools:
 
     def read(
         self,
-        document_id: str,
-        start: int = 0,
-        end: int | None = None,
-        max_tokens: int | None = None,
+        document_id: _Name,
+        start: _Offset = 0,
+        end: Annotated[int | None, Field(ge=0)] = None,
+        max_tokens: _MaxTokens = None,
     ) -> ReadAnswer:
         """Return the text of a document from `start`, or a span with as much around it as fits.
 
@@ -250,10 +256,10 @@ class IndexTools:
 
     def outline(
         self,
-        document_id: str | None = None,
-        node_id: str | None = None,
-        offset: int = 0,
-        max_tokens: int | None = None,
+        document_id: _Id = None,
+        node_id: _Id = None,
+        offset: _Offset = 0,
+        max_tokens: _MaxTokens = None,
     ) -> OutlineAnswer:
         """Return all documents, the top of a document's tree, or the nodes under a node.
 
@@ -289,7 +295,9 @@ class IndexTools:
         end = offset + len(chosen)
         return replace(base, entries=chosen, next_offset=end if end < total else None)
 
-    def entity(self, name: str, offset: int = 0, max_tokens: int | None = None) -> EntityAnswer:
+    def entity(
+        self, name: _Name, offset: _Offset = 0, max_tokens: _MaxTokens = None
+    ) -> EntityAnswer:
         """Return an entity with its neighbors and the sentences that mention it.
 
         Raises:
@@ -323,7 +331,7 @@ class IndexTools:
         return replace(base, mentions=chosen, next_offset=offset + len(chosen) if more else None)
 
     def path(
-        self, source: str, target: str, offset: int = 0, max_tokens: int | None = None
+        self, source: _Name, target: _Name, offset: _Offset = 0, max_tokens: _MaxTokens = None
     ) -> PathAnswer:
         """Return the chains of entities between two names.
 

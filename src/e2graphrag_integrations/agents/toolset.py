@@ -8,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from e2graphrag_integrations._utils.failures import redact
 from e2graphrag_integrations._utils.validation import check_int, type_name
-from e2graphrag_integrations.agents.budget import MAX_TOKENS, MIN_TOKENS, as_json, count
-from e2graphrag_integrations.agents.tools import MAX_HITS, IndexTools, SearchFilters
+from e2graphrag_integrations.agents.budget import MIN_TOKENS, as_json, count
+from e2graphrag_integrations.agents.tools import IndexTools
 from e2graphrag_integrations.errors import (
     E2GraphRAGError,
     InvalidInputError,
@@ -23,7 +23,6 @@ from e2graphrag_integrations.errors import (
     UnknownEntityError,
 )
 from e2graphrag_integrations.retrieval.reader import reader_of
-from e2graphrag_integrations.retrieval.strategy import MAX_QUESTION
 from e2graphrag_integrations.views.documents import Readable
 
 logger = logging.getLogger(__name__)
@@ -42,19 +41,8 @@ INSTRUCTIONS = (
 )
 """The instructions of the server for agents."""
 
-_MAX_IDS = 1_000
-_MAX_NAME = 1_000
-
 _MAX_CONVERSATIONS = 10_000
 """Number of conversations whose tokens are counted; the oldest is forgotten first."""
-
-_Offset = Annotated[int, Field(ge=0)]
-_MaxTokens = Annotated[int | None, Field(ge=MIN_TOKENS, le=MAX_TOKENS)]
-_DocumentId = Annotated[str, Field(max_length=_MAX_NAME)]
-_DocumentIds = Annotated[list[_DocumentId] | None, Field(max_length=_MAX_IDS)]
-_Name = Annotated[str, Field(max_length=_MAX_NAME)]
-_Where = Annotated[dict[str, Any] | None, Field(description='Such as {"year": {"$gte": 1890}}.')]
-_Limit = Annotated[int | None, Field(ge=1, le=MAX_HITS)]
 
 
 @dataclass(frozen=True)
@@ -90,53 +78,14 @@ def agent_tools(tools: IndexTools) -> tuple[AgentTool, ...]:
     Args:
         tools: What they do; its limit is the largest budget of a call.
     """
-
-    def search(  # noqa: PLR0917 - the arguments are those of the tool
-        question: Annotated[str, Field(max_length=MAX_QUESTION)],
-        document_ids: _DocumentIds = None,
-        where: _Where = None,
-        limit: _Limit = None,
-        min_relevance: Annotated[float | None, Field(ge=0, le=1)] = None,
-        exact: bool = False,
-        as_of: str | None = None,
-        offset: _Offset = 0,
-        max_tokens: _MaxTokens = None,
-    ) -> Any:
-        filters = SearchFilters(document_ids, where, limit, min_relevance, exact, as_of)
-        return tools.search(question, filters, offset, max_tokens)
-
-    def read(
-        document_id: _DocumentId,
-        start: Annotated[int, Field(ge=0)] = 0,
-        end: Annotated[int | None, Field(ge=0)] = None,
-        max_tokens: _MaxTokens = None,
-    ) -> Any:
-        return tools.read(document_id, start, end, max_tokens)
-
-    def outline(
-        document_id: Annotated[str | None, Field(max_length=_MAX_NAME)] = None,
-        node_id: Annotated[str | None, Field(max_length=_MAX_NAME)] = None,
-        offset: _Offset = 0,
-        max_tokens: _MaxTokens = None,
-    ) -> Any:
-        return tools.outline(document_id, node_id, offset, max_tokens)
-
-    def entity(name: _Name, offset: _Offset = 0, max_tokens: _MaxTokens = None) -> Any:
-        return tools.entity(name, offset, max_tokens)
-
-    def path(
-        source: _Name, target: _Name, offset: _Offset = 0, max_tokens: _MaxTokens = None
-    ) -> Any:
-        return tools.path(source, target, offset, max_tokens)
-
     functions: dict[Callable[..., Any], str] = {
-        search: "Passages that answer a question. `exact` ranks by words only, for codes and "
+        tools.search: "Passages that answer a question. `exact` ranks by words only, for codes and "
         "quotations; `as_of` (ISO date) finds what held then.",
-        read: "The text of a document around a span, or from `start` on.",
-        outline: "Without arguments, all documents and metadata keys; a document's summaries; or "
-        "a summary's parts.",
-        entity: "A name: names that occur with it most, and sentences that mention it.",
-        path: "Chains of names that connect two names, with a sentence for each link.",
+        tools.read: "The text of a document around a span, or from `start` on.",
+        tools.outline: "Without arguments, all documents and metadata keys; a document's "
+        "summaries; or a summary's parts.",
+        tools.entity: "A name: names that occur with it most, and sentences that mention it.",
+        tools.path: "Chains of names that connect two names, with a sentence for each link.",
     }
     return tuple(
         AgentTool(function.__name__, f"{text} {QUOTED}", function)

@@ -103,39 +103,8 @@ def demo_text(language: str = "en") -> Path:
     return DEMOS[language].path()
 
 
-def run_demo(
-    path: str, embedder: str | None = None, language: str = "en", lock_timeout: float = 30.0
-) -> None:
-    """Index the novel and print the three best hits for each question.
-
-    Args:
-        path: The index file; an index from an earlier run is reused.
-        embedder: Name of the embedder; None means the default model of the language.
-        language: The language of the demo, a key of `DEMOS`.
-        lock_timeout: Seconds to wait while another process is writing.
-    """
-    index_demo(path, embedder, language, lock_timeout)
-    demo = DEMOS[language]
-    print_line()
-    _print_step(
-        f"Step 3 of 3: asking {len(demo.questions)} questions; each answer shows its route, "
-        "its reasons and the character span of every hit"
-    )
-    with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
-        for question in demo.questions:
-            print_line()
-            _print_step(f"=== {question}")
-            print_result(rag.retrieve(question, k=3), explain=True)
-    program, index = _program(), shlex.quote(shown_path(path))
-    print_line()
-    print_line(f'Ask your own question: {program} query {index} "{demo.ask}"')
-    print_line(f"See it in the browser: {program} serve {index}")
-
-
-def index_demo(
-    path: str, embedder: str | None = None, language: str = "en", lock_timeout: float = 30.0
-) -> None:
-    """Index the novel, the first two steps of `run_demo`.
+def index_demo(path: str, embedder: str | None, language: str, lock_timeout: float) -> None:
+    """Index the novel.
 
     Args:
         path: The index file; an index from an earlier run is reused.
@@ -160,6 +129,30 @@ def index_demo(
         )
         report = rag.add(document, progress=progress)
     print_report(report, shown)
+
+
+def ask_demo(path: str, language: str) -> None:
+    """Print the three best hits for each question.
+
+    Args:
+        path: The index file that `index_demo` made.
+        language: The language of the demo, a key of `DEMOS`.
+    """
+    demo = DEMOS[language]
+    print_line()
+    _print_step(
+        f"Step 3 of 3: asking {len(demo.questions)} questions; each answer shows its route, "
+        "its reasons and the character span of every hit"
+    )
+    with E2GraphRAG.open(path) as rag:  # reopened, as a new process would open it
+        for question in demo.questions:
+            print_line()
+            _print_step(f"=== {question}")
+            print_result(rag.retrieve(question, k=3), explain=True)
+    program, index = _program(), shlex.quote(shown_path(path))
+    print_line()
+    print_line(f'Ask your own question: {program} query {index} "{demo.ask}"')
+    print_line(f"See it in the browser: {program} serve {index}")
 
 
 def _program() -> str:

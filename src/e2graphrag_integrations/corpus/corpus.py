@@ -47,8 +47,8 @@ from e2graphrag_integrations.indexing.scope_keys import check_scope_keys
 from e2graphrag_integrations.options import TreePer, WriteOptions
 from e2graphrag_integrations.pages import NODE_FIELDS, source_ids
 from e2graphrag_integrations.protocols import Summarizer
-from e2graphrag_integrations.reports import CostEstimate, IndexReport, ProgressListener
-from e2graphrag_integrations.store.queue import dequeue, queued_documents, read_queue
+from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.store.queue import dequeue, read_queue
 from e2graphrag_integrations.store.records import content_hash
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer
 from e2graphrag_integrations.types import Segment, SourceDocument
@@ -279,7 +279,8 @@ class Corpus(Generic[D]):
         ids = self.rag.queued_ids() if pending else set()
         if any(pages and source not in ids for source, pages in pending.items()):
             return True
-        hashes = {one.id: content_hash(one) for one in queued_documents(self.rag.store, pending)}
+        queued = read_queue(self.rag.store, pending, with_failed=False)
+        hashes = {one.id: content_hash(one) for one in queued}
         waiting = {
             source: pages
             for source, pages in pending.items()
@@ -436,7 +437,7 @@ class Corpus(Generic[D]):
                 or not waiting.issuperset(id_ for one in own for id_ in source_ids(one.metadata))
             }
 
-        queued = (one.document for one in read_queue(self.rag.store, pending))
+        queued = read_queue(self.rag.store, pending)
         dequeue(self.rag.store, sorted(outdated((one.id, one.segments) for one in queued)))
         indexed = outdated(self.rag.document_segments(pending).items())
         if indexed:
@@ -578,13 +579,6 @@ class Corpus(Generic[D]):
                 if hashes.get(source) == content_hash(join_pages(source, pages))
             }
 
-    @contextlib.contextmanager
-    def _progress(self) -> Iterator[ProgressListener | None]:
-        """Return a progress bar if the user wants one."""
-        bar = ProgressBar() if self._show_progress else None
-        with contextlib.closing(bar) if bar else contextlib.nullcontext():
-            yield bar
-
     def estimate(
         self, documents: Sequence[D | Page] = (), removed: Sequence[str] = ()
     ) -> CostEstimate:
@@ -642,7 +636,9 @@ class Corpus(Generic[D]):
         summarizer: Summarizer | None = None
         if self._summarizer is not None:
             summarizer = replace(self._summarizer, config=config, is_async=run.runner is not None)
-        with self._progress() as progress:
+        with (
+            contextlib.closing(ProgressBar()) if self._show_progress else contextlib.nullcontext()
+        ) as progress:
             run = replace(
                 run,
                 progress=progress,

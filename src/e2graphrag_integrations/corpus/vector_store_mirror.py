@@ -7,7 +7,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,12 @@ from e2graphrag_integrations.pages import (
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.retrieval.filters.where import NodeMask, Where, metadata_filter
 from e2graphrag_integrations.retrieval.hydrate import common_metadata
-from e2graphrag_integrations.search.dense import NodeSearch
+from e2graphrag_integrations.search.dense import NodeSearch, OwnVectors
 from e2graphrag_integrations.search.external import VectorStoreSearch
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.store.tables.mirrored_vectors import put_mirrored, read_mirrored
-
-if TYPE_CHECKING:
-    from e2graphrag_integrations.search.dense import DenseIndex
-    from e2graphrag_integrations.search.segmented import SegmentedIndex
-
-    OwnVectors = DenseIndex | SegmentedIndex
 
 _NAMESPACE = uuid.UUID("0c9d2f7a-61b4-5f0e-9a3c-4e8b7d615f20")
 """Namespace of the vector ids. A new value would orphan all copied vectors."""

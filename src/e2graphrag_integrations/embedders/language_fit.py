@@ -69,9 +69,6 @@ def misfit(embedder: Embedder, language: str, text: str) -> str:
     name = (model_name(embedder) or "").rpartition("/")[2].lower()
     for languages, pattern in _MONOLINGUAL:
         if language not in languages and pattern.fullmatch(name):
-            return (
-                "it was trained on English texts"
-                if len(languages) == 1
-                else ("it was trained on English and Chinese texts")
-            )
+            trained = "English" if len(languages) == 1 else "English and Chinese"
+            return f"it was trained on {trained} texts"
     return ""

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from e2graphrag_integrations._utils.validation import check_bool, check_text
@@ -44,9 +45,9 @@ def field_loader(snapshot: Snapshot, store: Store) -> Callable[[Snapshot], Chunk
     """Return what loads the words that an enricher has added to chunks; None if there are none."""
     if ATTACHED not in snapshot.made_with:
         return None
-    from e2graphrag_integrations.enrichment.field import FieldLoader
+    from e2graphrag_integrations.enrichment.field import load_field
 
-    return FieldLoader(store)
+    return partial(load_field, store)
 
 
 class OpenEngine(IndexReader):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.entities.communities import Community, CommunitySelection
     from e2graphrag_integrations.retrieval.entities.homonyms import HomonymProposal
     from e2graphrag_integrations.retrieval.filters.where import Where
-    from e2graphrag_integrations.text.tags import Tag, Tags
+    from e2graphrag_integrations.text.tags import Tag, Tags, TagSet
 
 T = TypeVar("T")
 
@@ -161,15 +161,19 @@ class EntityMethods(OpenEngine):
             EmbeddingError: If the embedder fails. Nothing was written.
             StoreLockedError: If another process holds the lock for longer than `lock_timeout`.
         """
-        from e2graphrag_integrations.text.tags import TagSet, as_tags
-
-        tag_set = TagSet()
-        if tags is not None:
-            checked, components = as_tags(tags), self._index.components
-            components.revalidate(self._store.manifest())
-            tag_set = components.embed_tags(checked)
+        tag_set = self._embedded(tags)
         with self.write_lock():
             self._store.put_tag_set(tag_set)
+
+    def _embedded(self, tags: Tags | None) -> TagSet:
+        """Return tags with their vectors, an empty set for None."""
+        from e2graphrag_integrations.text.tags import TagSet, as_tags
+
+        if tags is None:
+            return TagSet()
+        checked, components = as_tags(tags), self._index.components
+        components.revalidate(self._store.manifest())
+        return components.embed_tags(checked)
 
     async def aset_tags(self, tags: Tags | None) -> None:
         """Run `set_tags` in a thread."""

@@ -29,56 +29,48 @@ _MAX_WORDS = 5
 _NOTHING: tuple[IntArray, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
 
 
-@dataclass(frozen=True)
-class FieldLoader:
-    """Loads the field of a snapshot.
+def load_field(store: Store, snapshot: Snapshot) -> EnrichedField:
+    """Read the answers and the vectors of the chunks of a snapshot.
 
-    Attributes:
-        store: The index file. It may be newer than the snapshot: chunks of the snapshot that it no
-            longer contains have no field, and no result.
+    The store may be newer than the snapshot: chunks of the snapshot that it no longer contains have
+    no field, and no result.
+
+    Raises:
+        CorruptStoreError: If a row does not match its checksum.
     """
-
-    store: Store
-
-    def __call__(self, snapshot: Snapshot) -> EnrichedField:
-        """Read the answers and the vectors of the chunks of a snapshot.
-
-        Raises:
-            CorruptStoreError: If a row does not match its checksum.
-        """
-        rows_of = snapshot.nodes.row_of
-        # An answer may repeat the beginning of its document, which a scope need not contain.
-        hidden = set(snapshot.partial_documents)
-        rows: list[int] = []
-        words: list[str] = []
-        sentences: list[tuple[str, ...]] = []
-        vectors: list[FloatArray] = []
-        owners: list[int] = []
-        with self.store.read_transaction():
-            attached = self.store.attached()
-            known = sorted(
-                (rows_of[id_], keys)
-                for id_, keys in attached.items()
-                if id_ in rows_of and snapshot.nodes.document[rows_of[id_]] not in hidden
-            )
-            for first in range(0, len(known), _BATCH):
-                batch = known[first : first + _BATCH]
-                contents = self.store.cached(key for _, keys in batch for key in keys)
-                for row, (answer_key, *vector_keys) in batch:
-                    answer = read_answer(contents[answer_key].decode())
-                    rows.append(row)
-                    words.append(answer.words)
-                    sentences.append(answer.sentences)
-                    vectors += [np.frombuffer(contents[key], dtype="<f4") for key in vector_keys]
-                    owners += [row] * len(vector_keys)
-        stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
-        return EnrichedField(
-            snapshot,
-            np.asarray(rows, dtype=np.int64),
-            tuple(sentences),
-            build_bm25(words),
-            DenseIndex(stacked, np.asarray(owners, dtype=np.int64)),
+    rows_of = snapshot.nodes.row_of
+    # An answer may repeat the beginning of its document, which a scope need not contain.
+    hidden = set(snapshot.partial_documents)
+    rows: list[int] = []
+    words: list[str] = []
+    sentences: list[tuple[str, ...]] = []
+    vectors: list[FloatArray] = []
+    owners: list[int] = []
+    with store.read_transaction():
+        attached = store.attached()
+        known = sorted(
+            (rows_of[id_], keys)
+            for id_, keys in attached.items()
+            if id_ in rows_of and snapshot.nodes.document[rows_of[id_]] not in hidden
         )
+        for first in range(0, len(known), _BATCH):
+            batch = known[first : first + _BATCH]
+            contents = store.cached(key for _, keys in batch for key in keys)
+            for row, (answer_key, *vector_keys) in batch:
+                answer = read_answer(contents[answer_key].decode())
+                rows.append(row)
+                words.append(answer.words)
+                sentences.append(answer.sentences)
+                vectors += [np.frombuffer(contents[key], dtype="<f4") for key in vector_keys]
+                owners += [row] * len(vector_keys)
+    stacked = np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
+    return EnrichedField(
+        snapshot,
+        np.asarray(rows, dtype=np.int64),
+        tuple(sentences),
+        build_bm25(words),
+        DenseIndex(stacked, np.asarray(owners, dtype=np.int64)),
+    )
 
 
 @dataclass(frozen=True, eq=False)

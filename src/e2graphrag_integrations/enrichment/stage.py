@@ -14,8 +14,8 @@ from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations.embedders.windowed import WindowedEmbedder
 from e2graphrag_integrations.enrichment.answers import read_answer
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError
-from e2graphrag_integrations.indexing.run import RunControl, WorkStopped, run_in_slices
-from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource, EmbeddingWork
+from e2graphrag_integrations.indexing.run import RunControl, WorkStopped
+from e2graphrag_integrations.indexing.stages.embedding import EmbedderSource, embed_texts
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import LevelEstimate, Stage
 from e2graphrag_integrations.store.records import ATTACHED, ContentCache
@@ -28,9 +28,6 @@ _LEVEL = 0
 
 _BEGINNING = 600
 """Maximum number of characters of the beginning of a document in the prompt of a later chunk."""
-
-_SLICE = 64
-"""Sentences per call of the embedder."""
 
 Texts = tuple[str, str, str]
 """The title of a document, its beginning and the text of a chunk."""
@@ -190,12 +187,7 @@ def embed_sentences(
             owners.setdefault(key, []).append(own.document_id)
     known = cache.cached(texts)
     missing = {key: text for key, text in texts.items() if key not in known}
-
-    def store(vectors: dict[bytes, bytes]) -> None:
-        cache.put_cached("vector", vectors)
-
-    work = EmbeddingWork(embedder)
-    for _ in run_in_slices(missing, owners, work, store, slice_size=_SLICE, control=control):
+    for _ in embed_texts(missing, owners, embedder, cache, control):
         pass
     return keys
 

@@ -13,9 +13,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations._utils.validation import check_name
+from e2graphrag_integrations._utils.validation import check_name, invalid_input
 from e2graphrag_integrations.entities.normalize import cased_form, normal_form
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.types import Mention
@@ -68,15 +67,13 @@ class EntityEdit:
             raise InvalidInputError("a homonym needs the documents in which it has another meaning")
         name, meaning = (_checked_name(self.kind, one) for one in self.names[:_HOMONYM])
         if normal_form(name) == normal_form(meaning):
-            raise InvalidInputError(
-                CodedText(
-                    "homonym_same",
-                    "separate: {meaning!r} does not tell the entity from others with the name "
-                    "{text!r}: add a word, such as {example!r}",
-                    meaning=meaning,
-                    text=name,
-                    example=f"{name} (2)",
-                )
+            raise invalid_input(
+                "homonym_same",
+                "separate: {meaning!r} does not tell the entity from others with the name "
+                "{text!r}: add a word, such as {example!r}",
+                meaning=meaning,
+                text=name,
+                example=f"{name} (2)",
             )
         object.__setattr__(self, "names", (name, meaning, *documents))
 
@@ -157,8 +154,8 @@ class EntityEdits:
         by_id = {one.id: one for one in self.edits}
         for id_ in removed:
             if by_id.pop(id_, None) is None:
-                raise InvalidInputError(
-                    CodedText("no_edit", "there is no edit {id!r}: edits() lists the ids", id=id_)
+                raise invalid_input(
+                    "no_edit", "there is no edit {id!r}: edits() lists the ids", id=id_
                 )
         everything = [*by_id.values(), *added]
         apart = _spelled_apart(everything)
@@ -253,9 +250,7 @@ class EntityEdits:
 
     def resolve(self, form: str) -> str:
         """Return the entity that a form means, following aliases; empty if it is stopped."""
-        targets = self._targets
-        while form in targets:
-            form = targets[form]
+        form = self._target(form)
         return "" if form in self._stopped else form
 
     def entity_of(self, name: str) -> str:
@@ -377,18 +372,19 @@ class EntityEdits:
             form, target = self.form(alias), self.form(name)
             _, first = meanings.setdefault(form, (alias, name))
             if form == target:
-                raise _contradiction(
+                raise invalid_input(
                     "alias_same",
-                    "{alias!r} and {other!r} already name the same entity",
-                    alias,
-                    name,
+                    "alias: {alias!r} and {other!r} already name the same entity",
+                    alias=alias,
+                    other=name,
                 )
             if targets.setdefault(form, target) != target:
-                raise _contradiction(
+                raise invalid_input(
                     "alias_of_two",
-                    "{alias!r} cannot mean both {first!r} and {other!r}: undo one of the edits",
-                    alias,
-                    name,
+                    "alias: {alias!r} cannot mean both {first!r} and {other!r}: undo one of the "
+                    "edits",
+                    alias=alias,
+                    other=name,
                     first=first,
                 )
         for form in targets:
@@ -397,38 +393,32 @@ class EntityEdits:
                 path.append(targets[path[-1]])
             if path[-1] in targets:
                 names = [meanings[one][0] for one in path[path.index(path[-1]) :]]
-                raise InvalidInputError(
-                    CodedText(
-                        "alias_cycle",
-                        "alias: {described} is a cycle, so none of these names means an entity: "
-                        "leave one of them out",
-                        described=" -> ".join(map(repr, names)),
-                    )
+                raise invalid_input(
+                    "alias_cycle",
+                    "alias: {described} is a cycle, so none of these names means an entity: "
+                    "leave one of them out",
+                    described=" -> ".join(map(repr, names)),
                 )
 
     def _check_separate(self) -> None:
         for a, b in self.separate:
             if self.form(a) == self.form(b):
-                raise InvalidInputError(
-                    CodedText(
-                        "separate_same",
-                        "separate: {first!r} and {last!r} are the same name, so they cannot be "
-                        "told apart",
-                        first=a,
-                        last=b,
-                    )
+                raise invalid_input(
+                    "separate_same",
+                    "separate: {first!r} and {last!r} are the same name, so they cannot be told "
+                    "apart",
+                    first=a,
+                    last=b,
                 )
-            if self._follow(a) == self._follow(b):
+            if self._target(self.form(a)) == self._target(self.form(b)):
                 chain = sorted({alias for name in (a, b) for alias in self._chain(name)})
-                raise InvalidInputError(
-                    CodedText(
-                        "separate_joined",
-                        "separate: {first!r} and {last!r} are kept apart, but aliases join them "
-                        "({chain}): undo one of the edits",
-                        first=a,
-                        last=b,
-                        chain="; ".join(chain),
-                    )
+                raise invalid_input(
+                    "separate_joined",
+                    "separate: {first!r} and {last!r} are kept apart, but aliases join them "
+                    "({chain}): undo one of the edits",
+                    first=a,
+                    last=b,
+                    chain="; ".join(chain),
                 )
 
     def _check_stop(self) -> None:
@@ -438,15 +428,13 @@ class EntityEdits:
         for name in self.stop:
             if self.form(name) in used:
                 alias, target = used[self.form(name)]
-                raise InvalidInputError(
-                    CodedText(
-                        "stop_alias",
-                        "stop: {stopped!r} is stopped, but {alias!r} is an alias of {other!r}: "
-                        "undo one of the edits",
-                        stopped=name,
-                        alias=alias,
-                        other=target,
-                    )
+                raise invalid_input(
+                    "stop_alias",
+                    "stop: {stopped!r} is stopped, but {alias!r} is an alias of {other!r}: undo "
+                    "one of the edits",
+                    stopped=name,
+                    alias=alias,
+                    other=target,
                 )
 
     def _check_homonyms(self) -> None:
@@ -456,22 +444,21 @@ class EntityEdits:
             for document_id in documents:
                 known = meanings.setdefault((document_id, normal_form(name)), meaning)
                 if normal_form(known) != normal_form(meaning):
-                    raise InvalidInputError(
-                        CodedText(
-                            "homonym_of_two",
-                            "separate: {text!r} cannot mean both {first!r} and {other!r} in "
-                            "document {document!r}: undo one of the edits",
-                            text=name,
-                            first=known,
-                            other=meaning,
-                            document=document_id,
-                        )
+                    raise invalid_input(
+                        "homonym_of_two",
+                        "separate: {text!r} cannot mean both {first!r} and {other!r} in document "
+                        "{document!r}: undo one of the edits",
+                        text=name,
+                        first=known,
+                        other=meaning,
+                        document=document_id,
                     )
 
-    def _follow(self, name: str) -> str:
-        form = self.form(name)
-        while form in self._targets:
-            form = self._targets[form]
+    def _target(self, form: str) -> str:
+        """Return the form that a form means, following aliases."""
+        targets = self._targets
+        while form in targets:
+            form = targets[form]
         return form
 
     def _chain(self, name: str) -> Iterator[str]:
@@ -484,24 +471,14 @@ class EntityEdits:
             form = self.form(target)
 
 
-def _contradiction(
-    code: str, template: str, alias: str, name: str, **values: str
-) -> InvalidInputError:
-    return InvalidInputError(
-        CodedText(code, f"alias: {template}", alias=alias, other=name, **values)
-    )
-
-
 def _checked_name(kind: str, name: str) -> str:
     checked = " ".join(check_name(f"a name in {kind}", name).split())
     if not normal_form(checked):
-        raise InvalidInputError(
-            CodedText(
-                "no_entity_name",
-                "{text!r} in {kind} contains no letter or digit, so it names no entity",
-                text=checked,
-                kind=kind,
-            )
+        raise invalid_input(
+            "no_entity_name",
+            "{text!r} in {kind} contains no letter or digit, so it names no entity",
+            text=checked,
+            kind=kind,
         )
     return checked
 

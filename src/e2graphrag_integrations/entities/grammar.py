@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
-import runpy
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from e2graphrag_integrations.entities.normalize import ADDRESSES
+from e2graphrag_integrations.languages.detection import listed_stop_words
 
 _JOINERS = frozenset(
     "de la del du des d della dei degli delle di da do dos das van von der den ter ten af av bin "
@@ -77,7 +74,8 @@ class Grammar:
 @cache
 def grammar_of(language: str) -> Grammar:
     """Return the facts about a language, by its ISO 639 code; "und" if it is unknown."""
-    stop_words = _stop_words("nb" if language == "no" else language)
+    listed = listed_stop_words("nb" if language == "no" else language)
+    stop_words = frozenset(word.casefold() for word in listed)
     if language in _CAPITALIZED_NOUNS:
         return Grammar(
             stop_words,
@@ -93,16 +91,3 @@ def grammar_of(language: str) -> Grammar:
         elides=language in _ELISIONS,
         apostrophe_before_suffix=language in _APOSTROPHES,
     )
-
-
-def _stop_words(language: str) -> frozenset[str]:
-    """Return spaCy's list of function words of a language; empty if it has none.
-
-    The file of the list is run alone, because importing spaCy takes seconds.
-    """
-    spacy = importlib.util.find_spec("spacy")
-    if spacy is None or spacy.origin is None or not re.fullmatch("[a-z]{2,3}", language):
-        return frozenset()
-    path = Path(spacy.origin).parent / "lang" / language / "stop_words.py"
-    words = runpy.run_path(str(path))["STOP_WORDS"] if path.is_file() else ()
-    return frozenset(word.casefold() for word in words)

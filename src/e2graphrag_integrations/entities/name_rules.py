@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from e2graphrag_integrations.entities.grammar import grammar_of
+from e2graphrag_integrations.entities.grammar import Grammar, grammar_of
 from e2graphrag_integrations.entities.normalize import ADDRESSES
 
 _JOINERS = frozenset(
@@ -56,40 +56,26 @@ class NameRules:
     """The rules for names in one language.
 
     Attributes:
-        joiners: Words that may stand between the capitalized words of a name.
-        calendar: Capitalized words that are no names alone.
+        grammar: Facts about the language.
         pronouns: Capitalized words that never begin a name.
-        addresses: Forms of address, which are not part of a name.
-        nouns_are_capitalized: Whether common nouns are capitalized, as in German.
         is_english: Whether all content words of a title are capitalized.
     """
 
-    joiners: frozenset[str] = _JOINERS
-    calendar: frozenset[str] = _CALENDAR
-    pronouns: frozenset[str] = _PRONOUNS
-    addresses: frozenset[str] = ADDRESSES
-    nouns_are_capitalized: bool = False
-    is_english: bool = True
+    grammar: Grammar
+    pronouns: frozenset[str] = frozenset()
+    is_english: bool = False
 
 
-ENGLISH_RULES = NameRules()
+ENGLISH_RULES = NameRules(
+    Grammar(joiners=_JOINERS, addresses=ADDRESSES, calendar=_CALENDAR), _PRONOUNS, is_english=True
+)
 """The rules for English."""
 
 
 @cache
 def name_rules_of(language: str) -> NameRules:
     """Return the rules for a language, by its ISO 639-1 code."""
-    if language == "en":
-        return ENGLISH_RULES
-    grammar = grammar_of(language)
-    return NameRules(
-        grammar.joiners,
-        grammar.calendar,
-        frozenset(),
-        grammar.addresses,
-        grammar.nouns_are_capitalized,
-        is_english=False,
-    )
+    return ENGLISH_RULES if language == "en" else NameRules(grammar_of(language))
 
 
 class NameSpan(NamedTuple):
@@ -119,7 +105,7 @@ class _Word(NamedTuple):
 
     def can_be_name(self, rules: NameRules) -> bool:
         """Return whether the word is capitalized, and not because it is a German noun."""
-        is_noun = rules.nouns_are_capitalized and self.pos not in _GERMAN_NAME_CLASSES
+        is_noun = rules.grammar.nouns_are_capitalized and self.pos not in _GERMAN_NAME_CLASSES
         return self.is_capital(rules) and not is_noun
 
     @property
@@ -216,10 +202,10 @@ class _Line:
         if not word.can_be_name(self.rules):
             return False
         lower = word.text.lower()
-        if lower in self.rules.joiners and word.pos != "PROPN":
+        if lower in self.rules.grammar.joiners and word.pos != "PROPN":
             return False
         follows = at + 1 < len(self.words) and self.words[at + 1].can_be_name(self.rules)
-        if lower.rstrip(".") in self.rules.addresses:
+        if lower.rstrip(".") in self.rules.grammar.addresses:
             return not follows  # "Mr. Darcy": the name is "Darcy", as in the models
         if not initial or word.pos == "PROPN":
             return True
@@ -243,13 +229,14 @@ class _Line:
         return end
 
     def _joins(self, at: int, first: int) -> bool:
-        return at - first < _MAX_JOINERS and self.words[at].text in self.rules.joiners
+        return at - first < _MAX_JOINERS and self.words[at].text in self.rules.grammar.joiners
 
     def _is_name(self, words: Sequence[_Word]) -> bool:
+        grammar = self.rules.grammar
         texts = [word.text.lower().rstrip(".") for word in words]
-        if all(text in self.rules.calendar or not text[:1].isalpha() for text in texts):
+        if all(text in grammar.calendar or not text[:1].isalpha() for text in texts):
             return False
-        if self.rules.nouns_are_capitalized and all(w.pos not in _GERMAN_HEADS for w in words):
+        if grammar.nouns_are_capitalized and all(w.pos not in _GERMAN_HEADS for w in words):
             return False
         if len(words) == 1:
             return words[0].pos in _NAME_CLASSES and len(texts[0]) > 1

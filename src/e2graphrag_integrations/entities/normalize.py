@@ -7,9 +7,12 @@ import unicodedata
 from collections.abc import Callable
 
 from e2graphrag_integrations.text.letters import has_han
+from e2graphrag_integrations.text.spellings import STROKES
 from e2graphrag_integrations.text.words import has_unspaced
 
-ARTICLES = frozenset({"the", "a", "an"})
+ARTICLES = frozenset({"a", "an", "the"})
+"""Words that a normal form leaves out at its beginning."""
+
 ADDRESSES = frozenset(
     "mr mrs ms miss mme mlle messrs dr prof rev hon capt col gen maj lt sgt cpl".split()
 )
@@ -36,9 +39,6 @@ _MIN_BEGINNING, _MIN_END = 0.4, 0.51
 Chinese, the last word of a name is often generic, such as 公路."""
 
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
-ARTICLES = frozenset({"a", "an", "the"})
-"""Words that a normal form leaves out at its beginning."""
-
 _ARTICLE = re.compile(f"(?:{'|'.join(sorted(ARTICLES))}) ", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
@@ -67,9 +67,6 @@ _RULED = re.compile(
     rf"[{_IGNORED}{''.join(_VARIANTS)}]|i\u0307|(?<=[{_CJK}])\s*[·・•‧∙⋅]|(?![0-9])\d"
 )
 _LATIN_MARK = re.compile("([a-z])[\u0300-\u036f]+")
-_STROKES = str.maketrans("øłđðħŧ", "olddht")
-"""Letters with a stroke, which Unicode does not divide into a letter and a mark."""
-
 _IGNORED_RUN = re.compile(f"[{_IGNORED}]+")
 
 
@@ -106,7 +103,7 @@ def without_marks(form: str) -> str:
     """
     if form.isascii():
         return form
-    return _LATIN_MARK.sub(r"\1", unicodedata.normalize("NFD", form)).translate(_STROKES)
+    return _LATIN_MARK.sub(r"\1", unicodedata.normalize("NFD", form)).translate(STROKES)
 
 
 def cased_form(name: str) -> str:

@@ -83,7 +83,7 @@ def evaluate(
             id or span. The message names the lines.
         E2GraphRAGError: If a question cannot be answered; see `E2GraphRAG.retrieve`.
     """
-    return _Evaluation.of(index, questions, settings, progress).run()
+    return _evaluate(index, questions, settings, progress, threading.Event())
 
 
 async def aevaluate(
@@ -97,7 +97,7 @@ async def aevaluate(
     stopped = threading.Event()
 
     def run() -> EvaluationReport:
-        return _Evaluation.of(index, questions, settings, progress, stopped).run()
+        return _evaluate(index, questions, settings, progress, stopped)
 
     return await run_in_thread(run, stopped.set)
 
@@ -137,63 +137,54 @@ class _Gold:
     answers: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Evaluation:
-    questions: tuple[Question, ...]
-    golds: Sequence[_Gold]
-    settings: Settings
-    searches: Mapping[str, _Search]
-    progress: ProgressListener | None
-    stopped: threading.Event
+def _evaluate(
+    index: EvaluatedIndex,
+    questions: Iterable[Question],
+    settings: Settings | None,
+    progress: ProgressListener | None,
+    stopped: threading.Event,
+) -> EvaluationReport:
+    questions, settings = _checked(questions, settings, progress)
+    reader = _reader(index)
+    searches = {
+        check_name("the name of a setting", name): _search(reader, name, setting)
+        for name, setting in settings.items()
+    }
+    golds = _resolve(questions, reader.known_ids())
+    rows: dict[str, list[Scores]] = {name: [] for name in searches}
+    started, total = time.monotonic(), len(questions)
+    for done, (question, gold) in enumerate(zip(questions, golds, strict=True), 1):
+        for name, search in searches.items():
+            if stopped.is_set():
+                raise StoppedError("the evaluation was stopped")
+            rows[name].append(_scores(search(question.text), gold, settings[name]))
+        if progress is not None:
+            progress(Progress("evaluate", done, total, time.monotonic() - started))
+    described = {
+        name: setting.describe() if isinstance(setting, Setting) else {}
+        for name, setting in settings.items()
+    }
+    return EvaluationReport(questions, {name: tuple(own) for name, own in rows.items()}, described)
 
-    @classmethod
-    def of(
-        cls,
-        index: EvaluatedIndex,
-        questions: Iterable[Question],
-        settings: Settings | None,
-        progress: ProgressListener | None,
-        stopped: threading.Event | None = None,
-    ) -> _Evaluation:
-        if not isinstance(questions, Iterable):
-            raise EvaluationError(f"questions={short_repr(questions)} must be a list of Question")
-        if progress is not None and not callable(progress):
-            raise EvaluationError(f"progress={short_repr(progress)} must be a function")
-        if not isinstance(settings, Mapping | None):
-            raise EvaluationError(f"settings={short_repr(settings)} must map names to settings")
-        questions = tuple(questions)
-        if not questions:
-            raise EvaluationError("there are no questions")
-        if not all(isinstance(question, Question) for question in questions):
-            raise EvaluationError("questions must be Question objects: use read_questions(path)")
-        settings = {"default": Setting()} if settings is None else dict(settings)
-        if not settings:
-            raise EvaluationError("there are no settings")
-        reader = _reader(index)
-        searches = {
-            check_name("the name of a setting", name): _search(reader, name, setting)
-            for name, setting in settings.items()
-        }
-        golds = _resolve(questions, reader.known_ids())
-        return cls(questions, golds, settings, searches, progress, stopped or threading.Event())
 
-    def run(self) -> EvaluationReport:
-        rows: dict[str, list[Scores]] = {name: [] for name in self.searches}
-        started, total = time.monotonic(), len(self.questions)
-        for done, (question, gold) in enumerate(zip(self.questions, self.golds, strict=True), 1):
-            for name, search in self.searches.items():
-                if self.stopped.is_set():
-                    raise StoppedError("the evaluation was stopped")
-                rows[name].append(_scores(search(question.text), gold, self.settings[name]))
-            if self.progress is not None:
-                self.progress(Progress("evaluate", done, total, time.monotonic() - started))
-        described = {
-            name: setting.describe() if isinstance(setting, Setting) else {}
-            for name, setting in self.settings.items()
-        }
-        return EvaluationReport(
-            self.questions, {name: tuple(own) for name, own in rows.items()}, described
-        )
+def _checked(
+    questions: Iterable[Question], settings: Settings | None, progress: object
+) -> tuple[tuple[Question, ...], Settings]:
+    if not isinstance(questions, Iterable):
+        raise EvaluationError(f"questions={short_repr(questions)} must be a list of Question")
+    if progress is not None and not callable(progress):
+        raise EvaluationError(f"progress={short_repr(progress)} must be a function")
+    if not isinstance(settings, Mapping | None):
+        raise EvaluationError(f"settings={short_repr(settings)} must map names to settings")
+    questions = tuple(questions)
+    if not questions:
+        raise EvaluationError("there are no questions")
+    if not all(isinstance(question, Question) for question in questions):
+        raise EvaluationError("questions must be Question objects: use read_questions(path)")
+    settings = {"default": Setting()} if settings is None else dict(settings)
+    if not settings:
+        raise EvaluationError("there are no settings")
+    return questions, settings
 
 
 def _reader(index: EvaluatedIndex) -> IndexReader:

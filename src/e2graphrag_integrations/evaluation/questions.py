@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from e2graphrag_integrations._utils.failures import CodedText
 from e2graphrag_integrations._utils.files import unread_reason
 from e2graphrag_integrations._utils.validation import (
     check_int,
     check_name,
     check_text,
+    invalid_input,
     short_repr,
 )
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
@@ -75,11 +75,9 @@ class Question:
         answers = tuple(_answer(answer) for answer in _items("answers", self))
         object.__setattr__(self, "answers", answers)
         if not (ids or spans or answers):
-            raise InvalidInputError(
-                CodedText(
-                    "no_gold",
-                    "the question has no gold answer: give gold_ids, gold_spans or answer",
-                )
+            raise invalid_input(
+                "no_gold",
+                "the question has no gold answer: give gold_ids, gold_spans or answer",
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,14 +97,12 @@ def _items(name: str, question: Question) -> Sequence[Any]:
     if not isinstance(values, list | tuple):
         raise InvalidInputError(f"{name}={short_repr(values)} must be a list")
     if len(values) > MAX_GOLD:
-        raise InvalidInputError(
-            CodedText(
-                "many_gold",
-                "{name} has {count:,} items, but at most {most:,}",
-                name=name,
-                count=len(values),
-                most=MAX_GOLD,
-            )
+        raise invalid_input(
+            "many_gold",
+            "{name} has {count:,} items, but at most {most:,}",
+            name=name,
+            count=len(values),
+            most=MAX_GOLD,
         )
     return values
 
@@ -115,12 +111,10 @@ def _gold_span(value: Any) -> GoldSpan:
     if isinstance(value, Mapping) and value.keys() >= set(GoldSpan._fields):
         value = [value[field] for field in GoldSpan._fields]
     if not isinstance(value, list | tuple) or len(value) != len(GoldSpan._fields):
-        raise InvalidInputError(
-            CodedText(
-                "no_span",
-                "{value} in gold_spans must be [document_id, start, end]",
-                value=short_repr(value),
-            )
+        raise invalid_input(
+            "no_span",
+            "{value} in gold_spans must be [document_id, start, end]",
+            value=short_repr(value),
         )
     start = check_int("start of a gold span", value[1], 0, None)
     end = check_int("end of a gold span", value[2], start + 1, None)
@@ -134,8 +128,8 @@ def _answer(value: Any) -> str:
             f"answer has {len(text):,} characters, but at most {MAX_QUESTION:,} are allowed"
         )
     if not answer_words(text):
-        raise InvalidInputError(
-            CodedText("wordless_answer", "answer {value} contains no word", value=short_repr(value))
+        raise invalid_input(
+            "wordless_answer", "answer {value} contains no word", value=short_repr(value)
         )
     return text
 
@@ -225,9 +219,7 @@ def parse_question(values: Any) -> Question:
         InvalidInputError: If it is not an object, or a value is invalid.
     """
     if not isinstance(values, dict) or "question" not in values:
-        raise InvalidInputError(
-            CodedText("no_question", 'must be a JSON object with the key "question"')
-        )
+        raise invalid_input("no_question", 'must be a JSON object with the key "question"')
     answers: list[Any] = []
     for key in ("answer", "answers"):
         value = values.get(key, [])

@@ -91,11 +91,10 @@ class Setting:
 
     def describe(self) -> dict[str, str | float | bool]:
         """Return the arguments that are not the default ones, for reports."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             field.name: value if isinstance(value, str | int | float) else short_repr(value)
             for field in fields(self)
-            if (value := values[field.name]) != field.default
+            if (value := getattr(self, field.name)) != field.default
         }
 
 

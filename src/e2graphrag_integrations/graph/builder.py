@@ -17,6 +17,7 @@ from e2graphrag_integrations._utils.arrays import (
     smallest_int_type,
 )
 from e2graphrag_integrations._utils.lazy import lazy
+from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph, PairWeights
 
 MAX_NEIGHBORS = 1000
@@ -97,6 +98,37 @@ def mention_table(
         np.asarray(sentence_sizes, dtype=np.int64),
         np.asarray(chunk_sizes, dtype=np.int64),
         sorted(labels),
+    )
+
+
+def apply_edits(
+    names: Sequence[str], mentions: MentionTable, edits: EntityEdits
+) -> tuple[Sequence[str], MentionTable]:
+    """Return the names of the entities after the edits, sorted, and their mentions.
+
+    Mentions of an alias become mentions of its entity. Those of stopped names are omitted.
+
+    Args:
+        names: Distinct normal forms, sorted.
+        mentions: The mentions; their `entities` refer to rows in `names`.
+        edits: The edits.
+    """
+    if not edits:
+        return names, mentions
+    entities = [edits.resolve(name) for name in names]
+    new_names = sorted({entity for entity in entities if entity})
+    rows = {entity: row for row, entity in enumerate(new_names)}
+    new_row = np.asarray([rows.get(entity, -1) for entity in entities], dtype=np.int64)
+    moved = new_row[mentions.entities]
+    kept = moved >= 0
+    sentences = np.repeat(np.arange(len(mentions.sentence_sizes)), mentions.sentence_sizes)
+    sizes = np.bincount(sentences[kept], minlength=len(mentions.sentence_sizes))
+    return new_names, MentionTable(
+        moved[kept],
+        mentions.label_numbers[kept],
+        sizes.astype(np.int64),
+        mentions.chunk_sizes,
+        mentions.labels,
     )
 
 

@@ -326,8 +326,7 @@ class EntityGraph:
 
     def _neighbors_of_all(self, rows: IntArray) -> IntArray:
         """Return the neighbors of several entities, concatenated."""
-        starts, ends = self.edges.indptr[rows], self.edges.indptr[rows + 1]
-        neighbors: IntArray = self.edges.indices[concatenated_ranges(starts, ends - starts)]
+        neighbors: IntArray = self.edges.indices[places_of_rows(self.edges, rows)[0]]
         return neighbors
 
     def to_networkx(self) -> Any:
@@ -352,3 +351,10 @@ def row_entries(matrix: csr_array, row: int) -> tuple[IntArray, NDArray[Any]]:
     """Return the columns and the values of the entries in one row of a sparse matrix."""
     entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
     return matrix.indices[entries], matrix.data[entries]
+
+
+def places_of_rows(matrix: csr_array, rows: IntArray) -> tuple[NDArray[np.int64], IntArray]:
+    """Return the places of the entries of some rows of a sparse matrix, and their numbers."""
+    starts = matrix.indptr[rows]
+    sizes: IntArray = matrix.indptr[rows + 1] - starts
+    return concatenated_ranges(starts, sizes), sizes

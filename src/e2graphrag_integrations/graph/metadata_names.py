@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cache
+from itertools import chain, filterfalse
 from typing import Any
 
 import numpy as np
@@ -112,16 +113,9 @@ def _by_record(
     """Return the first text of each record that has one, by row."""
     if not keys:
         return {}
-    found: dict[int, str] = {}
-    known: dict[str, bool] = {}  # most records of a document have the same title
-    for row, record in enumerate(records):
-        for text in _texts(record, keys):
-            if text not in known:
-                known[text] = is_excluded(text)
-            if not known[text]:
-                found[row] = text
-                break
-    return found
+    is_junk = cache(is_excluded)  # most records of a document have the same title
+    firsts = (next(filterfalse(is_junk, _texts(record, keys)), "") for record in records)
+    return {row: text for row, text in enumerate(firsts) if text}
 
 
 def _shared(
@@ -129,11 +123,7 @@ def _shared(
 ) -> list[str | None]:
     """Return the value that all records of each document share, if they do.
 
-    Args:
-        values: The value of each record that has one.
-        used: The records of all chunks.
-        owners: The document of each of these chunks.
-        documents: Number of documents.
+    `used` are the records of all chunks, and `owners` the documents of these chunks.
     """
     shared: list[str | None] = [None] * documents
     differing: set[int] = set()
@@ -179,12 +169,7 @@ def headings_of(record: Mapping[str, Any]) -> list[str]:
 def _runs(
     names_of_records: Mapping[int, Sequence[Sequence[str]]], owners: Sequence[int]
 ) -> Iterator[Section]:
-    """Yield the runs of adjacent chunks of a document that share a heading.
-
-    Args:
-        names_of_records: The headings in each record of each chunk, in text order.
-        owners: The document of each chunk.
-    """
+    """Yield the runs of adjacent chunks of a document that share a heading in their records."""
     is_open: dict[str, Section] = {}
     previous = -1
     for chunk, records in names_of_records.items():

@@ -19,7 +19,7 @@ from e2graphrag_integrations._utils.arrays import (
     unique_inverse,
 )
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.graph.entity_graph import EntityGraph, row_entries
+from e2graphrag_integrations.graph.entity_graph import EntityGraph, places_of_rows, row_entries
 from e2graphrag_integrations.graph.subjects import Subjects
 
 _MIN_IDF = 1e-6
@@ -117,10 +117,6 @@ class PersonalizedPageRank:
         """
         idf = np.log((self.chunk_entities.shape[0] + 1) / (self.doc_freq[entities] + 1)) + _MIN_IDF
         return np.asarray(np.expm1(self.entity_chunks.data[entries] / idf))
-
-    def rows_of(self, chunks: IntArray) -> csr_array:
-        """Return the rows of `chunk_entities` of some chunks."""
-        return self.chunk_entities[chunks]
 
     def entities_of(self, chunk: int) -> IntArray:
         """Return the entities in a chunk, including its document's title."""
@@ -224,7 +220,7 @@ class PersonalizedPageRank:
         allowed: NDArray[np.bool_] | None,
     ) -> tuple[IntArray, FloatVector]:
         chunks = self._grow_subgraph(seeds, weights, damping, allowed)
-        rows = self.rows_of(chunks)
+        rows = self.chunk_entities[chunks]
         n_entities = self.chunk_entities.shape[1]
         entities, columns = unique_inverse(np.concatenate([rows.indices, seeds]), n_entities)
         local = csr_array(
@@ -346,9 +342,7 @@ def _propagate(
     matrix: csr_array, rows: IntArray, flow: FloatVector
 ) -> tuple[IntArray, FloatVector]:
     """Return the columns reached from weighted rows, ascending, and the weighted sum at each."""
-    starts = matrix.indptr[rows]
-    sizes = matrix.indptr[rows + 1] - starts
-    edges = concatenated_ranges(starts, sizes)
+    edges, sizes = places_of_rows(matrix, rows)
     weighted = matrix.data[edges] * np.repeat(flow, sizes)
     return sum_by_key(matrix.indices[edges], weighted, matrix.shape[1])
 

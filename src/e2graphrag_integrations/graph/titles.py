@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -315,11 +316,6 @@ def named_sections(
 
     "Introduction", "Chapter 3" and "1.2 Results" have none.
     """
-    forms: dict[str, str] = {}
-    named = []
-    for section in sections:
-        if section.name not in forms:
-            forms[section.name] = title_entity(section_name(section.name), edits)
-        if forms[section.name]:
-            named.append((forms[section.name], section))
-    return named
+    entity_of = cache(lambda heading: title_entity(section_name(heading), edits))
+    named = ((entity_of(section.name), section) for section in sections)
+    return [(entity, section) for entity, section in named if entity]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,14 @@ from e2graphrag_integrations.errors import (
     UnknownDocumentError,
     UnknownEntityError,
 )
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.outline import (
     DocumentInfo,
     document_row,
     list_documents,
-    read_rows,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.views.answer import AnswerView, Settings, ask
+from e2graphrag_integrations.views.answer import AnswerView
 from e2graphrag_integrations.views.documents import Readable
 from e2graphrag_integrations.views.graph import (
     Neighborhood,
@@ -51,34 +50,19 @@ SENTENCES = 3
 MAX_LISTED = 20_000
 """Maximum number of documents that a report lists."""
 
+COUNTS = "documents", "chunks", "summaries", "levels", "entities", "edges", "mentions", "windows"
+"""The statistics of an index that a report has."""
+
 PIECE = 2_000
 """Number of characters in a piece of a text, so that the script can find a range in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedDocument:
-    """A document and its language."""
+def documents(reader: Readable) -> tuple[list[tuple[DocumentInfo, str]], int]:
+    """Return the documents in a report with their languages, and the number of all documents."""
 
-    info: DocumentInfo
-    language: str
-
-
-def answers(reader: Readable, questions: Sequence[str]) -> list[AnswerView]:
-    """Return the answers to questions, with paths.
-
-    Raises:
-        E2GraphRAGError: For the same reasons as `IndexReader.retrieve`.
-    """
-    return [ask(reader, question, Settings({"paths": True})) for question in questions]
-
-
-def documents(reader: Readable) -> tuple[list[ListedDocument], int]:
-    """Return the documents in a report, and the number of all documents."""
-
-    def listed(snapshot: Snapshot, _: object) -> tuple[list[ListedDocument], int]:
+    def listed(snapshot: Snapshot, _: object) -> tuple[list[tuple[DocumentInfo, str]], int]:
         infos, total = list_documents(snapshot, 0, MAX_LISTED)
-        pairs = zip(infos, snapshot.languages, strict=False)
-        return [ListedDocument(info, language) for info, language in pairs], total
+        return list(zip(infos, snapshot.languages, strict=False)), total
 
     return reader.read_snapshot(listed)
 
@@ -125,21 +109,10 @@ def _names_in(found: Sequence[AnswerView]) -> Iterator[str]:
 
 
 def _compact(found: Neighborhood) -> dict[str, Any]:
-    """Return a neighborhood whose edges name the nodes by their places."""
+    """Return a neighborhood whose nodes are lists, and whose edges name them by their places."""
     places = {node.name: place for place, node in enumerate(found.nodes)}
     return {
-        "nodes": [
-            [
-                one.name,
-                one.mentions,
-                one.documents,
-                one.degree,
-                one.label,
-                one.is_name,
-                one.type,
-            ]
-            for one in found.nodes
-        ],
+        "nodes": [list(astuple(one)) for one in found.nodes],
         "nouns": found.nouns,
         "edges": [[places[edge.source], places[edge.target], edge.weight] for edge in found.edges],
     }
@@ -173,7 +146,7 @@ def document(reader: Readable, document_id: str) -> dict[str, Any] | None:
         bounds = np.searchsorted(table.document, [row, row + 1]).tolist()
         rows = range(*bounds)
         first, counts = (column[slice(*bounds)] for column in table.children)
-        nodes = read_rows(snapshot, source, rows)
+        nodes = NodeReader(snapshot, source).read(rows)
         text = _text(reader, document_id)
         if text is not None and any(
             node.level == 0 and text[node.start : node.end] != node.text for node in nodes
@@ -213,14 +186,4 @@ def _text(reader: Readable, document_id: str) -> str | None:
 def statistics(reader: Readable) -> dict[str, Any]:
     """Return the counts of an index by name, and the documents in each language."""
     found = reader.stats()
-    return {
-        "documents": found.documents,
-        "chunks": found.chunks,
-        "summaries": found.summaries,
-        "levels": found.levels,
-        "entities": found.entities,
-        "edges": found.edges,
-        "mentions": found.mentions,
-        "windows": found.windows,
-        "languages": dict(found.languages),
-    }
+    return {name: getattr(found, name) for name in COUNTS} | {"languages": dict(found.languages)}

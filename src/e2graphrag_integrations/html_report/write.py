@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -24,10 +24,10 @@ from e2graphrag_integrations.html_report.assemble import (
     block,
     page_start,
 )
-from e2graphrag_integrations.html_report.contents import ListedDocument
 from e2graphrag_integrations.languages.language import ENGLISH
+from e2graphrag_integrations.retrieval.outline import DocumentInfo
 from e2graphrag_integrations.settings import checked_path
-from e2graphrag_integrations.views.answer import AnswerView
+from e2graphrag_integrations.views.answer import AnswerView, Settings, ask
 from e2graphrag_integrations.views.documents import Readable
 from e2graphrag_integrations.views.index_name import index_name
 from e2graphrag_integrations.views.json_values import to_json
@@ -106,12 +106,16 @@ def write_report(
     asked = _check_questions(questions)
     size = _check_size(max_mb)
     language = _check_language(language) or _language_of(reader)
-    answers = contents.answers(reader, asked)
+    answers = [ask(reader, question, Settings({"paths": True})) for question in asked]
     graph = contents.graph(reader, answers)
     listed, total = contents.documents(reader)
-    chosen = _choose(reader, listed, answers, size)
+    chosen = _choose(reader, {info.id: info for info, _ in listed}, answers, size)
     places = {document: place for place, (document, _) in enumerate(chosen)}
-    rows = [_row(one, places.get(one.info.id, -1)) for one in listed]
+    rows = [
+        # The last column is the place of the text, or -1.
+        [info.id, info.title, info.chunks, info.end, code, places.get(info.id, -1)]
+        for info, code in listed
+    ]
     graph_note = _graph_note(len(graph["items"]), graph["total"])
     tree_note = _tree_note(len(chosen), total, max_mb)
     notes = (graph_note, tree_note, _unindexed_note(reader), _listed_note(len(listed), total))
@@ -203,10 +207,9 @@ def _check_size(max_mb: float) -> int:
 
 
 def _choose(
-    reader: Readable, listed: Sequence[ListedDocument], answers: Sequence[AnswerView], size: int
+    reader: Readable, infos: Mapping[str, DocumentInfo], answers: Sequence[AnswerView], size: int
 ) -> list[tuple[str, str]]:
     """Return the ids and the blocks of the documents that fit."""
-    infos = {one.info.id: one.info for one in listed}
     cited = (node.document_id for answer in answers for node in answer.nodes)
     chosen: list[tuple[str, str]] = []
     for id_ in dict.fromkeys([*(id_ for id_ in cited if id_ in infos), *infos]):
@@ -221,12 +224,6 @@ def _choose(
             chosen.append((id_, text))
             size -= bytes_
     return chosen
-
-
-def _row(document: ListedDocument, place: int) -> list[Any]:
-    """Return the row of a document in the list; `place` is that of its text, or -1."""
-    info = document.info
-    return [info.id, info.title, info.chunks, info.end, document.language, place]
 
 
 def _check_language(language: str | None) -> str | None:

@@ -21,7 +21,7 @@ def keep_descriptions(store: Store, documents: Sequence[SourceDocument]) -> list
     ids = [document.id for document in documents]
     old: dict[str, DocumentHeader | SourceDocument] = {
         **{header.id: header for header in store.document_headers(ids)},
-        **{entry.document.id: entry.document for entry in read_queue(store, ids)},
+        **{document.id: document for document in read_queue(store, ids)},
     }
 
     def keep(document: SourceDocument) -> SourceDocument:

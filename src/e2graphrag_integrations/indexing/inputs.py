@@ -95,12 +95,9 @@ def _selected(
     rows: Iterable[int] | None = None,
     languages: Sequence[str | None] | None = None,
 ) -> Sequence[SourceDocument]:
-    """Return some documents, in memory only if all of them are.
+    """Return the documents in some rows with these languages, in memory only if all of them are.
 
-    Args:
-        documents: The documents.
-        rows: Places of those to return; None returns all.
-        languages: The language of each document to return; None changes none.
+    None means all rows, and the languages that the documents have.
     """
     if not isinstance(documents, list):
         from e2graphrag_integrations.indexing.spool import SelectedDocuments

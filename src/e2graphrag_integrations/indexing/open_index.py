@@ -245,12 +245,12 @@ class OpenIndex:
             StoreError: If this process is a fork of the one that opened the file.
             SettingsMismatchError: If the pickle did not contain a model that writes need.
         """
-        self.store.check_writable()
+        self.store.database.check_writable()
         check_recorded(self.store.path, self.not_recorded)
 
     def stop(self) -> None:
         """Stop running and waiting operations. Calls in flight finish."""
-        if self.store.is_forked:
+        if self.store.database.is_forked:
             return  # the operations run in the process that opened the file
         for stop in list(self._stops):
             stop.stop_all()
@@ -265,7 +265,7 @@ class OpenIndex:
                 self._close()
 
     def _close(self) -> None:
-        if not self.store.is_forked:
+        if not self.store.database.is_forked:
             self.loop.close()
         self.store.close()
 

@@ -23,7 +23,6 @@ from e2graphrag_integrations._utils.concurrency import ContextThreads
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.tracing import Tracer, current_tracer, with_prefix
 from e2graphrag_integrations.errors import StoppedError, StoreError
-from e2graphrag_integrations.indexing.claims import Queued, QueueEntries
 from e2graphrag_integrations.indexing.commit import FinishedBatch, RunTotals, commit_batch
 from e2graphrag_integrations.indexing.inputs import (
     OnCopy,
@@ -68,14 +67,16 @@ from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.reports import CostEstimate, IndexReport
 from e2graphrag_integrations.store.connection import MEMORY
 from e2graphrag_integrations.store.queue import (
+    QueueStatus,
     dequeue,
+    enqueue,
     enqueue_selected,
     note_pace,
-    queued_documents,
     read_queue,
+    requeue,
+    set_queue_status,
 )
 from e2graphrag_integrations.store.records import content_hash
-from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.tree import Tree
 from e2graphrag_integrations.types import SourceDocument
 
@@ -126,19 +127,15 @@ def _enqueue(
 ) -> IndexReport:
     """Only add documents to the queue, beside workers that index it.
 
-    Args:
-        documents: The documents.
-        classify: Selects the documents to add, given the newest version of each document.
-        index: The index.
-        run: Contains the limit on LLM calls.
-        compares_all: Whether `classify` compares the documents with all documents of the index.
+    `classify` selects those to add, given the newest version of each document. It may compare them
+    with all documents of the index if `compares_all` is true.
     """
     store = index.store
     ids = None if compares_all else [document.id for document in documents]
 
     def select() -> Selection:
         hashes, languages = store.hashes_and_languages(ids)
-        for document in queued_documents(store, ids):
+        for document in read_queue(store, ids, with_failed=False):
             hashes[document.id] = content_hash(document)
             languages[document.id] = document.language or ENGLISH
         return classify(StoredDocuments(store.path, hashes, languages))
@@ -171,10 +168,7 @@ def _enqueue(
 def resume_documents(index: OpenIndex, run: IndexingRun) -> IndexReport:
     """Index the documents in the queue; see `E2GraphRAG.resume`."""
     stored = _stored_documents(index)
-    queued = with_languages(
-        as_documents(entry.document for entry in read_queue(index.store)),
-        index.store.language_counts(),
-    )
+    queued = with_languages(as_documents(read_queue(index.store)), index.store.language_counts())
     selection = classify_for_resume(queued, stored)
     if selection.to_index:
         languages = languages_of(selection.to_index)
@@ -229,7 +223,6 @@ def _index_with(
 ) -> IndexReport:
     """Enqueue documents and index them."""
     store, summaries = index.store, index.summary_builder(run)
-    entries: QueueEntries = Queued(store) if run.queued else QueueEntries()
     planner = _planner(documents, index, runner)
     # Before `check_for_writing`, which may call a paid embedder.
     stage = index.chunk_stage(summaries)
@@ -238,16 +231,30 @@ def _index_with(
     context = IndexingContext(
         store, index.components, manifest, summaries, planner, index.writes.concurrency, stage
     )
-    failures = FailurePolicy(on_failure=entries.mark_failed)
+
+    def mark(states: Mapping[str, tuple[QueueStatus, str | None]]) -> None:
+        if run.queued:
+            set_queue_status(store, states)
+
+    failures = FailurePolicy(lambda id_, error: mark({id_: ("failed", str(error))}))
     control = RunControl(StageTimer(run.progress), failures, run.stop, runner)
-    entries.begin(documents, manifest)
+    if run.queued:
+        enqueue(store, documents, manifest)
     announce_llm_calls(cost, models_of(summaries, stage), control.timer)
     if summaries.uses_llm and cost is not None and cost.llm_calls and store.path != MEMORY:
         index.components.warn_without_name()
 
     def give_up(_: BaseException) -> None:
         with contextlib.suppress(StoreError):  # the error that aborted the run matters more
-            entries.give_up()
+            if run.queued:
+                requeue(store)
+
+    is_first = True
+
+    def note_pace_of_run(documents: int, seconds: float) -> None:
+        nonlocal is_first
+        note_pace(store, documents, seconds, is_first=is_first)  # forgets that of earlier runs
+        is_first = False
 
     with on_error(give_up):
         report = index_documents(
@@ -255,24 +262,12 @@ def _index_with(
             context,
             control,
             stored_hashes=stored.hashes,
-            on_batch=entries.mark_processing,
-            on_pace=_PaceOfRun(store),
+            on_batch=lambda ids: mark(dict.fromkeys(ids, ("processing", None))),
+            on_pace=note_pace_of_run,
         )
     if report.failed and not report.documents:
         raise next(iter(failures.failed.values()))
     return report
-
-
-class _PaceOfRun:
-    """Records the pace of a run, without that of earlier runs."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._is_first = True
-
-    def __call__(self, documents: int, seconds: float) -> None:
-        note_pace(self._store, documents, seconds, is_first=self._is_first)
-        self._is_first = False
 
 
 def _check_scope_keys(documents: Sequence[SourceDocument], index: OpenIndex) -> None:

@@ -15,7 +15,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -23,7 +23,6 @@ from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import E2GraphRAGError, InvalidInputError
-from e2graphrag_integrations.indexing.claims import ContentClaims, OnlyProcess
 from e2graphrag_integrations.indexing.stages.work import (
     IndexingEngine,
     LocalEngine,
@@ -212,6 +211,40 @@ class StopSignal:
         """Start no new calls and no other new work."""
         self.no_new_work.set()
         self.no_new_calls.set()
+
+
+class ContentClaims(Protocol):
+    """Decides which process creates a content, and when it may call an LLM."""
+
+    def content(self, key: bytes, stopping: threading.Event | None) -> AbstractContextManager[None]:
+        """Wait until no other process creates the content, and keep others from creating it.
+
+        Raises:
+            WorkStopped: If `stopping` is set while waiting.
+        """
+
+    def llm_call(self, stopping: threading.Event | None) -> AbstractContextManager[None]:
+        """Wait until an LLM may be called.
+
+        Raises:
+            WorkStopped: If `stopping` is set while waiting.
+        """
+
+
+class OnlyProcess:
+    """The claims of a process that holds the lock of the index: it never waits."""
+
+    def content(
+        self,
+        key: bytes,  # noqa: ARG002 - see the protocol
+        stopping: threading.Event | None,  # noqa: ARG002 - see the protocol
+    ) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
+
+    def llm_call(self, stopping: threading.Event | None) -> AbstractContextManager[None]:  # noqa: ARG002 - see the protocol
+        """Do nothing."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)

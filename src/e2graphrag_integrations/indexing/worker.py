@@ -45,8 +45,8 @@ from e2graphrag_integrations.store.queue import (
     dequeue,
     has_unfinished,
     note_pace,
-    queued_documents,
     queued_ids,
+    read_queue,
     set_queue_status,
 )
 from e2graphrag_integrations.store.records import LeaseLostError, StoredNode, content_hash
@@ -210,7 +210,7 @@ class Worker:
         hashes, languages = store.hashes_and_languages(ids)
         stored = StoredDocuments(store.path, hashes, languages)
         to_index = []
-        queued = list(queued_documents(store, ids))
+        queued = list(read_queue(store, ids, with_failed=False))
         for document in with_languages(queued, store.language_counts()):
             if not stored.contains(document, content_hash(document)):
                 to_index.append(document)

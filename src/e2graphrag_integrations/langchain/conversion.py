@@ -50,8 +50,22 @@ class LangChainDocuments:
     source_keys = ("source", "file_path")
 
     def to_page(self, document: Any) -> Page:
-        """Convert a document to a page; see `to_page`."""
-        return to_page(document)
+        """Convert a document to a page; a document without an id gets a random UUID.
+
+        Raises:
+            InvalidInputError: If `document` is not a `Document`, its id is blank, or its metadata
+                is not JSON.
+        """
+        if not isinstance(document, Document):
+            raise InvalidInputError(
+                f"{short_repr(document)} is not a Document: wrap text as Document(page_content=...)"
+            )
+        text = document.page_content
+        where = f"document {short_repr(text)}"
+        metadata = plain_json(document.metadata, where, _as_string)
+        given = document.id
+        id_ = str(uuid.uuid4()) if given is None else check_name(f"id of {where}", given)
+        return Page(id_, text, metadata)
 
     def to_document(self, page: Page) -> Document:
         """Convert a page to a LangChain document with a copy of the metadata."""
@@ -73,23 +87,6 @@ class LangChainDocuments:
         if problem is None and tree_per == "source":
             problem = problem_with_versions([pages[0] for _, pages in sources if pages])
         return problem
-
-
-def to_page(document: Any) -> Page:
-    """Convert a document to a page; a document without an id gets a random UUID.
-
-    Raises:
-        InvalidInputError: If `document` is not a `Document`, its id is blank, or its metadata is
-            not JSON.
-    """
-    if not isinstance(document, Document):
-        raise InvalidInputError(
-            f"{short_repr(document)} is not a Document: wrap text as Document(page_content=...)"
-        )
-    where = f"document {short_repr(document.page_content)}"
-    metadata = plain_json(document.metadata, where, _as_string)
-    id_ = str(uuid.uuid4()) if document.id is None else check_name(f"id of {where}", document.id)
-    return Page(id_, document.page_content, metadata)
 
 
 def problem_with_chunks(source: str, pages: Sequence[Page]) -> str | None:

@@ -35,22 +35,15 @@ from e2graphrag_integrations._utils.validation import (
 from e2graphrag_integrations.corpus.batch import WriteBatch
 from e2graphrag_integrations.corpus.corpus import Corpus
 from e2graphrag_integrations.corpus.opening import open_corpus
+from e2graphrag_integrations.corpus.scopes import DocumentScope
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import FaceHooks, arguments_of
 from e2graphrag_integrations.errors import InvalidInputError, NotPicklableError
 from e2graphrag_integrations.indexing.inputs import as_ids, as_list
-from e2graphrag_integrations.langchain.conversion import LangChainDocuments
+from e2graphrag_integrations.langchain.conversion import LangChainDocuments, user_filter
 from e2graphrag_integrations.langchain.embedding import LangChainEmbedder, as_embeddings
-from e2graphrag_integrations.langchain.options import (
-    CallOptions,
-    OpenOptions,
-    RetrieverOptions,
-)
-from e2graphrag_integrations.langchain.retriever import (
-    E2GraphRAGRetriever,
-    make_retriever,
-)
-from e2graphrag_integrations.langchain.scopes import ScopedIndex
+from e2graphrag_integrations.langchain.options import CallOptions, OpenOptions, RetrieverOptions
+from e2graphrag_integrations.langchain.retriever import E2GraphRAGRetriever, make_retriever
 from e2graphrag_integrations.langchain.splitting import adapt_splitter
 from e2graphrag_integrations.langchain.vector_methods import VectorMethods
 from e2graphrag_integrations.langchain.vector_store_adapters import adapt_vector_store
@@ -65,15 +58,10 @@ from e2graphrag_integrations.options import (
     grouped,
 )
 from e2graphrag_integrations.pages import SOURCE_ID
-from e2graphrag_integrations.portability.reopening import (
-    check_exists,
-    picklable_arguments,
-)
+from e2graphrag_integrations.portability.reopening import check_exists, picklable_arguments
 from e2graphrag_integrations.protocols import Embedder
-from e2graphrag_integrations.reports import (
-    CostEstimate,
-    IndexReport,
-)
+from e2graphrag_integrations.reports import CostEstimate, IndexReport
+from e2graphrag_integrations.retrieval.filters.where import NodeMask, Predicate
 from e2graphrag_integrations.retrieval.scopes import Statistics
 from e2graphrag_integrations.retrieval.strategy import Strategy
 from e2graphrag_integrations.summarizers.callable import CallableSummarizer
@@ -686,6 +674,32 @@ class E2GraphRAGIndex(DocumentIndex, VectorMethods):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ScopedIndex(DocumentScope):
+    """A part of an `E2GraphRAGIndex`; `E2GraphRAGIndex.scoped` creates it.
+
+    It has the methods of `ScopedReader`, whose documents are the sources of the index. A retriever
+    of it accepts the options of any other, except `store_filter`.
+    """
+
+    _owner: E2GraphRAGIndex
+
+    @staticmethod
+    def adapt(where: Mapping[str, Any]) -> Predicate:
+        """Return a filter on stored metadata, from one on the metadata of retrieved documents."""
+        predicate = user_filter(where)
+        if isinstance(predicate, NodeMask):
+            raise TypeError("a scope needs a filter on metadata")
+        return predicate
+
+    def as_retriever(self, **options: Unpack[RetrieverOptions]) -> E2GraphRAGRetriever:
+        """Return a retriever with the given fields; see `E2GraphRAGIndex.as_retriever`.
+
+        Raises:
+            InvalidInputError: If an option is unknown or invalid.
+        """
+        return make_retriever(self, self._owner.k, options)
 
 
 def _with_ids(documents: Iterable[Document], ids: Sequence[str] | None) -> Iterable[Document]:

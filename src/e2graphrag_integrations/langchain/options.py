@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 
-from e2graphrag_integrations.langchain.chat_history import ChatHistory
 from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Models, WriteOptions
 from e2graphrag_integrations.protocols import Embedder
 from e2graphrag_integrations.retrieval.filters.where import NodeMask
+from e2graphrag_integrations.retrieval.history.turns import History, TurnLike
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Mode, Strategy
@@ -22,6 +23,10 @@ from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
 DocumentFilter = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool] | NodeMask
 """A filter on the metadata of retrieved documents: conditions, or a function of the metadata; or
 the result of `tagged`."""
+
+
+ChatHistory = Sequence[BaseMessage | TurnLike] | Callable[[], History]
+"""Messages or other turns, oldest first; or a function that returns them, called at each query."""
 
 
 class OpenOptions(TypedDict, total=False):

@@ -28,6 +28,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -53,7 +54,6 @@ from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.scoped_reader import ScopedReader
 from e2graphrag_integrations.engine.searchable import open_existing, searched, stable_location
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.langchain.chat_history import read_history
 from e2graphrag_integrations.langchain.conversion import user_filter
 from e2graphrag_integrations.langchain.options import (
     CallOptions,
@@ -74,6 +74,7 @@ from e2graphrag_integrations.pages import (
 from e2graphrag_integrations.portability.reopening import check_fields
 from e2graphrag_integrations.retrieval.entities.entity_paths import EntityPath
 from e2graphrag_integrations.retrieval.filters.where import Where
+from e2graphrag_integrations.retrieval.history.turns import as_turns
 from e2graphrag_integrations.retrieval.ranking.boosts import as_boosts
 from e2graphrag_integrations.retrieval.reader import IndexReader, reader_of
 from e2graphrag_integrations.retrieval.result import RetrievalResult, RetrievedNode
@@ -108,6 +109,41 @@ _OTHER_NAMES = {
 
 _DEFAULT_LAMBDA = 0.5
 """The default `lambda_mult` of LangChain's vector stores."""
+
+
+def check_search_type(value: object) -> None:
+    """Check a `search_type`.
+
+    Raises:
+        InvalidInputError: If it is not supported.
+    """
+    check_choice("search_type", value, get_args(SearchType))
+
+
+def check_search_kwargs(value: Mapping[str, Any]) -> None:
+    """Check the names and the threshold in `search_kwargs`.
+
+    Raises:
+        InvalidInputError: If a name is unknown or the threshold is not from 0 to 1.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"search_kwargs={short_repr(value)} must map options to values, such as {{'k': 3}}"
+        )
+    _check_known(value, CallOptions.__annotations__, "search_kwargs key")
+    check_threshold(value.get("score_threshold"))
+
+
+def _converted(convert: Callable[[Any], Any]) -> AfterValidator:
+    return AfterValidator(lambda value: None if value is None else convert(value))
+
+
+def _checked(check: Callable[[Any], object]) -> AfterValidator:
+    def unchanged(value: Any) -> Any:
+        check(value)
+        return value
+
+    return _converted(unchanged)
 
 
 class E2GraphRAGRetriever(BaseRetriever):
@@ -198,8 +234,10 @@ class E2GraphRAGRetriever(BaseRetriever):
     )
 
     index: Any = Field(repr=False)
-    search_type: str = "similarity"
-    search_kwargs: dict[str, Any] = Field(default_factory=dict, repr=False)
+    search_type: Annotated[str, _checked(check_search_type)] = "similarity"
+    search_kwargs: Annotated[dict[str, Any], _checked(check_search_kwargs)] = Field(
+        default_factory=dict, repr=False
+    )
     k: int | None = Field(default=None, gt=0)
     token_budget: Annotated[int, Field(gt=0)] | Literal["auto"] | None = DEFAULT_BUDGET
     min_relevance: float | None = Field(default=None, ge=0, le=1)
@@ -207,25 +245,14 @@ class E2GraphRAGRetriever(BaseRetriever):
     lambda_mult: float | None = Field(default=None, ge=0, le=1)
     fetch_k: int | None = Field(default=None, ge=1, le=MAX_POOL)
     mode: Mode = "auto"
-    strategy: Any = None
+    strategy: Annotated[Any, _checked(check_strategy)] = None
     max_hops: int | None = Field(default=None, ge=1)
-    filter: Any = Field(default=None, repr=False)
+    filter: Annotated[Any, _checked(user_filter)] = Field(default=None, repr=False)
     store_filter: Any = Field(default=None, repr=False)
     include_scores: bool = False
     expand: Expand = "none"
-    boost: Any = None
-    as_of: Any = None
-
-    @field_validator("boost")
-    @classmethod
-    def _check_boost(cls, value: Any) -> Any:
-        return None if value is None else as_boosts(value)
-
-    @field_validator("as_of")
-    @classmethod
-    def _check_as_of(cls, value: Any) -> Any:
-        return None if value is None else as_validity(value)
-
+    boost: Annotated[Any, _converted(as_boosts)] = None
+    as_of: Annotated[Any, _converted(as_validity)] = None
     history: Any = Field(default=None, repr=False)
     paths: bool = False
 
@@ -290,18 +317,6 @@ class E2GraphRAGRetriever(BaseRetriever):
     def _reader(self) -> IndexReader:
         return cast("IndexReader", reader_of(self.index))
 
-    @field_validator("search_type")
-    @classmethod
-    def _check_search_type(cls, value: str) -> str:
-        check_search_type(value)
-        return value
-
-    @field_validator("search_kwargs")
-    @classmethod
-    def _check_search_kwargs(cls, value: dict[str, Any]) -> dict[str, Any]:
-        check_search_kwargs(value)
-        return value
-
     @model_validator(mode="after")
     def _check_threshold(self) -> Self:
         threshold = self.search_kwargs.get("score_threshold", self.score_threshold)
@@ -317,13 +332,6 @@ class E2GraphRAGRetriever(BaseRetriever):
         self._call_arguments()
         return self
 
-    @field_validator("strategy")
-    @classmethod
-    def _check_strategy(cls, value: Any) -> Any:
-        if value is not None:
-            check_strategy(value)
-        return value
-
     @field_validator("max_hops")
     @classmethod
     def _check_max_hops(cls, value: int | None, info: ValidationInfo) -> int | None:
@@ -331,18 +339,11 @@ class E2GraphRAGRetriever(BaseRetriever):
             _with_max_hops(info.data.get("strategy"), value)
         return value
 
-    @field_validator("filter")
-    @classmethod
-    def _check_filter(cls, value: Any) -> Any:
-        if value is not None:
-            user_filter(value)
-        return value
-
     @field_validator("history")
     @classmethod
     def _check_history(cls, value: Any) -> Any:
         if isinstance(value, Sequence):
-            read_history(value)
+            as_turns(value)
         return value
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -502,7 +503,9 @@ class E2GraphRAGRetriever(BaseRetriever):
 def _with_turns(arguments: RetrieveArguments) -> RetrieveArguments:
     """Return arguments with the turns that the history has now."""
     history = arguments.get("history")
-    return arguments if history is None else {**arguments, "history": read_history(history)}
+    if history is None:
+        return arguments
+    return {**arguments, "history": as_turns(history() if callable(history) else history)}
 
 
 def make_retriever(index: Any, k: int | None, options: RetrieverOptions) -> E2GraphRAGRetriever:
@@ -528,29 +531,6 @@ def _rebuild(
     cls: type[E2GraphRAGRetriever], index: Any, options: dict[str, Any]
 ) -> E2GraphRAGRetriever:
     return cls(index=index, **options)
-
-
-def check_search_type(value: object) -> None:
-    """Check a `search_type`.
-
-    Raises:
-        InvalidInputError: If it is not supported.
-    """
-    check_choice("search_type", value, get_args(SearchType))
-
-
-def check_search_kwargs(value: Mapping[str, Any]) -> None:
-    """Check the names and the threshold in `search_kwargs`.
-
-    Raises:
-        InvalidInputError: If a name is unknown or the threshold is not from 0 to 1.
-    """
-    if not isinstance(value, Mapping):
-        raise InvalidInputError(
-            f"search_kwargs={short_repr(value)} must map options to values, such as {{'k': 3}}"
-        )
-    _check_known(value, CallOptions.__annotations__, "search_kwargs key")
-    check_threshold(value.get("score_threshold"))
 
 
 def _check_known(given: Iterable[str], known: Iterable[str], what: str = "argument") -> None:

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.indexing.planning import Splitter
 from e2graphrag_integrations.types import Span
 
-
-class TextSplitter(Protocol):
-    """Splits texts, like the classes of langchain-text-splitters."""
-
-    def split_text(self, text: str) -> list[str]:
-        """Return the chunks of a text."""
-
-
-TextSplitterLike = TextSplitter | Callable[[str], Sequence[str]]
-"""A LangChain text splitter, or a function from a text to its chunks."""
-
 _NON_SPACE = re.compile(r"\S")
 
 
-def adapt_splitter(splitter: TextSplitterLike) -> Splitter:
+def adapt_splitter(splitter: Any) -> Splitter:
     """Convert a LangChain splitter to an engine splitter.
 
     Args:

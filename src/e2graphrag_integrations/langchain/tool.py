@@ -90,13 +90,8 @@ def create_e2graphrag_tool(
     if document_prompt is not None:
         advice = 'pass one such as PromptTemplate.from_template("{page_content}")'
         check_instance("document_prompt", document_prompt, BasePromptTemplate, advice)
-    options: CallOptions = {}
-    if k is not None:
-        options["k"] = k
-    if token_budget is not None:
-        options["token_budget"] = token_budget
-    if min_relevance is not None:
-        options["min_relevance"] = min_relevance
+    given = {"k": k, "token_budget": token_budget, "min_relevance": min_relevance}
+    options: Any = {name: value for name, value in given.items() if value is not None}
     # Creating a query validates the arguments.
     size = DEFAULT_K if k is None else k
     Query("?", size, token_budget=token_budget, min_relevance=min_relevance)

@@ -78,9 +78,15 @@ class VectorStoreAdapter(MirrorStore):
         self, vector: list[float], limit: int, store_filter: Any
     ) -> Iterable[tuple[str, float]]:
         found = self.store.similarity_search_with_score_by_vector(
-            vector, k=limit, **_filter(store_filter)
+            vector, k=limit, **self._options(store_filter)
         )
-        return [(document.id, score) for document, score in found]
+        return [(self._id_of(document), score) for document, score in found]
+
+    def _options(self, store_filter: Any) -> dict[str, Any]:
+        return {} if store_filter is None else {"filter": store_filter}
+
+    def _id_of(self, document: Any) -> Any:
+        return document.id
 
     def _cosine(self, score: float) -> float:
         return 1 - score
@@ -143,14 +149,11 @@ class FaissAdapter(VectorStoreAdapter):
         del ids
         return set(self.store.index_to_docstore_id.values())
 
-    def _search(
-        self, vector: list[float], limit: int, store_filter: Any
-    ) -> Iterable[tuple[str, float]]:
-        arguments = _filter(store_filter)
-        if arguments:  # the store filters only the best `fetch_k` vectors
-            arguments["fetch_k"] = self.store.index.ntotal
-        found = self.store.similarity_search_with_score_by_vector(vector, k=limit, **arguments)
-        return [(document.id, score) for document, score in found]
+    def _options(self, store_filter: Any) -> dict[str, Any]:
+        options = super()._options(store_filter)
+        if options:  # the store filters only the best `fetch_k` vectors
+            options["fetch_k"] = self.store.index.ntotal
+        return options
 
     def _cosine(self, score: float) -> float:
         is_product = self.store.index.metric_type == _FAISS_INNER_PRODUCT
@@ -186,14 +189,8 @@ class QdrantAdapter(VectorStoreAdapter):
         )
         return {str(point.id) for point in points}
 
-    def _search(
-        self, vector: list[float], limit: int, store_filter: Any
-    ) -> Iterable[tuple[str, float]]:
-        found = self.store.similarity_search_with_score_by_vector(
-            vector, k=limit, **_filter(store_filter)
-        )
-        # langchain-qdrant stores the id only in the metadata.
-        return [(document.metadata["_id"], score) for document, score in found]
+    def _id_of(self, document: Any) -> Any:
+        return document.metadata["_id"]  # langchain-qdrant stores the id only there
 
     def _cosine(self, score: float) -> float:
         distance = str(getattr(self.store.distance, "value", self.store.distance)).lower()
@@ -219,7 +216,7 @@ class ChromaAdapter(VectorStoreAdapter):
         self, vector: list[float], limit: int, store_filter: Any
     ) -> Iterable[tuple[str, float]]:
         found = self.store.similarity_search_by_vector_with_relevance_scores(
-            vector, k=max(1, min(limit, self._collection.count())), **_filter(store_filter)
+            vector, k=max(1, min(limit, self._collection.count())), **self._options(store_filter)
         )
         return [(document.id, distance) for document, distance in found]
 
@@ -229,7 +226,3 @@ class ChromaAdapter(VectorStoreAdapter):
     @property
     def _collection(self) -> Any:
         return self.store._collection  # noqa: SLF001 - its public methods do not accept vectors
-
-
-def _filter(store_filter: Any) -> dict[str, Any]:
-    return {} if store_filter is None else {"filter": store_filter}

@@ -13,13 +13,14 @@ tell is in the main language of the documents around it.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import re
+import runpy
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -59,14 +60,21 @@ def distinctive_words(language: str, other: str = ENGLISH) -> frozenset[str]:
 @functools.cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language, as spaCy lists them; none if it has no list."""
-    code = _CODES.get(language, language)
-    if importlib.util.find_spec(f"spacy.lang.{code}") is None:
-        return frozenset()
-    try:
-        module = importlib.import_module(f"spacy.lang.{code}.stop_words")
-    except ModuleNotFoundError:
-        return frozenset()
-    return frozenset(word for word in module.STOP_WORDS if word.isalpha())
+    listed = listed_stop_words(_CODES.get(language, language))
+    return frozenset(word for word in listed if word.isalpha())
+
+
+def listed_stop_words(code: str) -> Collection[str]:
+    """Return spaCy's list of function words under a code of a language; empty if it has none.
+
+    The file of the list is run alone, because importing spaCy takes seconds.
+    """
+    spacy = importlib.util.find_spec("spacy")
+    if spacy is None or spacy.origin is None or not re.fullmatch("[a-z]{2,3}", code):
+        return ()
+    path = Path(spacy.origin).parent / "lang" / code / "stop_words.py"
+    words: Collection[str] = runpy.run_path(str(path))["STOP_WORDS"] if path.is_file() else ()
+    return words
 
 
 _PIECES, _PIECE_LENGTH = 8, 500

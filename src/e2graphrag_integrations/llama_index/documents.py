@@ -140,11 +140,6 @@ def hidden_keys(fields: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     return embed, llm
 
 
-def templates_of(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return the templates of a page that differ from those of every node."""
-    return dict(fields.get("templates", {}))
-
-
 def distinct_documents(documents: Any, *, need_text: bool = True) -> list[Document]:
     """Return documents without those that are given twice.
 

@@ -149,7 +149,9 @@ def node_filter(
     _check_lists(doc_ids=doc_ids, node_ids=node_ids, tags=tags)
     matches = None
     if filters is not None:
-        compiled = cast("Filter", compile_where(as_where(filters)))
+        if not isinstance(filters, MetadataFilters):
+            raise InvalidInputError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
+        compiled = cast("Filter", compile_where(_Translator().group(filters)))
         matches = metadata_filter(_WithIds(compiled))
     allowed_documents = None if doc_ids is None else frozenset(doc_ids)
     allowed_ids = None if node_ids is None else frozenset(node_ids)
@@ -178,17 +180,6 @@ def user_predicate(where: Mapping[str, Any]) -> Predicate:
     """
     compiled = cast("Filter", compile_where(where))
     return compiled.with_conditions(lambda one: _with_ids(one, DOCUMENT_ID))
-
-
-def as_where(filters: MetadataFilters) -> Mapping[str, Any]:
-    """Return filters as a `where` of the core; see `compile_where`.
-
-    Raises:
-        InvalidInputError: If the filters are invalid, too many, or nested too deeply.
-    """
-    if not isinstance(filters, MetadataFilters):
-        raise InvalidInputError(f"filters={short_repr(filters)} must be MetadataFilters([...])")
-    return _Translator().group(filters)
 
 
 def _touches(snapshot: Snapshot, documents: frozenset[str]) -> NDArray[np.bool_]:
@@ -266,7 +257,7 @@ def _on_any_page(condition: KeyCondition) -> KeyCondition:
 
 def _if_present(condition: KeyCondition, otherwise: Part) -> Part:
     """Return a condition that another part replaces in records without its key."""
-    present = KeyCondition(condition.key, [_is_present])
+    present = KeyCondition(condition.key, [lambda value: value is not MISSING])
     return Group(
         (
             Group((present, condition), needs_all=True),
@@ -293,10 +284,6 @@ def _of_sources(condition: KeyCondition, otherwise: Part) -> Part:
     of_sources = KeyCondition(NODE_FIELDS, [passes])
     others = Group((Not(has_source), otherwise), needs_all=True)
     return Group((of_sources, others), needs_all=False)
-
-
-def _is_present(value: object) -> bool:
-    return value is not MISSING
 
 
 class _Translator:

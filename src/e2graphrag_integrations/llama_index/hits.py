@@ -10,11 +10,7 @@ from typing import Any
 from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore
 
 from e2graphrag_integrations.corpus.page import PAGE_SEPARATOR
-from e2graphrag_integrations.llama_index.documents import (
-    hidden_keys,
-    restored_chunk,
-    templates_of,
-)
+from e2graphrag_integrations.llama_index.documents import hidden_keys, restored_chunk
 from e2graphrag_integrations.llama_index.nodes import (
     KIND,
     LEVEL,
@@ -56,7 +52,12 @@ class NodeIds:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> NodeIds:
-        """Return the ids of the nodes of a snapshot."""
+        """Return the ids of the nodes of a snapshot, which remembers them."""
+        ids: NodeIds = snapshot.derived(cls._read)
+        return ids
+
+    @classmethod
+    def _read(cls, snapshot: Snapshot) -> NodeIds:
         records = snapshot.records
         own = {
             row: str(record[PAGE_ID])
@@ -128,7 +129,6 @@ def node_of(
     added = _added_lists(pages)
     embed, llm = hidden_keys(fields)
     values: dict[str, Any] = {
-        **templates_of(fields),
         "id_": ids.show(hit.node_id),
         "text": hit.text,
         "start_char_idx": hit.spans[0].start - offset,

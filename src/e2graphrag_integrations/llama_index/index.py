@@ -7,10 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    contextmanager,
-    suppress,
-)
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self, Unpack
@@ -350,7 +347,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
             transformations=transformations,
             **options,
         )
-        return index._built(documents)
+        with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
+            index._write(index._plan(documents))
+        return index
 
     @classmethod
     async def afrom_documents(
@@ -360,8 +359,12 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         **options: Unpack[OpenOptions],
     ) -> Self:
         """Build an index like `from_documents`, with LLM calls in the caller's event loop."""
-        index = await asyncio.to_thread(lambda: cls([], storage_context=storage_context, **options))
-        return await index._abuilt(documents)  # noqa: SLF001 - an object of this class
+        index: Self = await asyncio.to_thread(
+            lambda: cls([], storage_context=storage_context, **options)
+        )
+        with index._removed_on_error(), index._callback_manager.as_trace("index_construction"):
+            await index._awrite(await index._aplan(documents))
+        return index
 
     # Writing
 
@@ -801,25 +804,27 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         """Return the plan for a write of documents."""
         if not self._user_transformations:
             return lambda: document_change(self._corpus, documents, replace_changed=replace_changed)
-        changed, unchanged = self._changed(documents)
+        changed, parsed = self._changed(documents, replace_changed)
         nodes = run_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, _parsed(changed, unchanged, replace_changed))
+        return self._plan_nodes(nodes, parsed)
 
     async def _aplan(
         self, documents: Sequence[Document], *, replace_changed: bool = False
     ) -> Callable[[], Change]:
         if not self._user_transformations:
             return self._plan(documents, replace_changed=replace_changed)
-        changed, unchanged = await asyncio.to_thread(self._changed, documents)
+        changed, parsed = await asyncio.to_thread(self._changed, documents, replace_changed)
         nodes = await arun_transformations(
             changed, self._user_transformations, show_progress=self._show_progress
         )
-        return self._plan_nodes(nodes, _parsed(changed, unchanged, replace_changed))
+        return self._plan_nodes(nodes, parsed)
 
-    def _changed(self, documents: Sequence[Document]) -> tuple[list[Document], tuple[str, ...]]:
-        """Return the new and changed documents, and the ids of the others.
+    def _changed(
+        self, documents: Sequence[Document], may_replace: bool
+    ) -> tuple[list[Document], ParsedDocuments]:
+        """Return the new and changed documents, and the ids of all.
 
         Only the former are transformed: a transformation may call a model for each one.
         """
@@ -827,8 +832,9 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         known = self._corpus.pages(self._corpus.parts_of(one.node_id for one in distinct))
         hashes = {(page.source, page.fields.get("hash")) for page in known}
         changed = [one for one in distinct if (one.node_id, one.hash) not in hashes]
-        new = {one.node_id for one in changed}
-        return changed, tuple(one.node_id for one in distinct if one.node_id not in new)
+        new = frozenset(one.node_id for one in changed)
+        unchanged = tuple(one.node_id for one in distinct if one.node_id not in new)
+        return changed, ParsedDocuments(new, unchanged, may_replace)
 
     def _plan_nodes(
         self, nodes: Sequence[BaseNode], parsed: ParsedDocuments = NO_DOCUMENTS
@@ -906,16 +912,6 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
         if change.summaries and not self._has_warned:
             self._has_warned = warn_about_unused(self._corpus, change.summaries)
 
-    def _built(self, documents: Sequence[Document]) -> Self:
-        with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
-            self._write(self._plan(documents))
-        return self
-
-    async def _abuilt(self, documents: Sequence[Document]) -> Self:
-        with self._removed_on_error(), self._callback_manager.as_trace("index_construction"):
-            await self._awrite(await self._aplan(documents))
-        return self
-
     @contextmanager
     def _removed_on_error(self) -> Iterator[None]:
         """Remove the new index from its storage context if the block raises."""
@@ -931,12 +927,6 @@ class E2GraphRAGIndex(BaseIndex[E2GraphRAGIndexStruct]):
 
         with on_error(remove):
             yield
-
-
-def _parsed(
-    changed: Sequence[Document], unchanged: tuple[str, ...], may_replace: bool
-) -> ParsedDocuments:
-    return ParsedDocuments(frozenset(one.node_id for one in changed), unchanged, may_replace)
 
 
 def _reject_options(ignored: Mapping[str, Any]) -> None:

@@ -14,7 +14,6 @@ from llama_index.core.llms import LLM, MockLLM
 
 from e2graphrag_integrations._utils.validation import type_name
 from e2graphrag_integrations.embedders.framework import FrameworkEmbedder
-from e2graphrag_integrations.entities.extractor_choice import Extractors
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import (
     Embedder,
@@ -27,7 +26,6 @@ from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.summarizers.prompts import Prompts
 
 EmbedModelType = BaseEmbedding | Embedder | str
-ExtractorType = Extractors
 
 EXTRACTIVE = "extractive"
 """Value of `llm` for summarizing without an LLM."""

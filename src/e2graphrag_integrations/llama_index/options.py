@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict
 
 from llama_index.core import Settings
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import resolve_llm
+from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import IndexNode, TransformComponent
 from llama_index.core.vector_stores import MetadataFilters
 
 from e2graphrag_integrations._utils.validation import type_name, unknown_argument
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index.chat_history import ChatHistory
 from e2graphrag_integrations.llama_index.models import EmbedModelType
 from e2graphrag_integrations.options import FreshnessPolicy, IndexSettings, Models, WriteOptions
+from e2graphrag_integrations.retrieval.history.turns import History, TurnLike
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost
 from e2graphrag_integrations.retrieval.results.context_size import TokenBudget
 from e2graphrag_integrations.retrieval.strategy import Expand, Strategy
 from e2graphrag_integrations.retrieval.validity.options import AsOf
 from e2graphrag_integrations.vectors.open_vectors import VectorsArgument
+
+ChatHistory = Sequence[ChatMessage | TurnLike] | BaseMemory | Callable[[], History]
+"""Messages or other turns, oldest first; a memory, or a function that returns turns, both read at
+each query."""
 
 
 class VectorStoreIndexOptions(TypedDict, total=False):

@@ -16,6 +16,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.storage.docstore import BaseDocumentStore
 from llama_index.core.vector_stores import MetadataFilters
@@ -29,31 +30,17 @@ from e2graphrag_integrations._utils.validation import (
 )
 from e2graphrag_integrations.engine import E2GraphRAG
 from e2graphrag_integrations.engine.opening import arguments_of
-from e2graphrag_integrations.engine.searchable import (
-    Searchable,
-    searched,
-    stable_location,
-)
+from e2graphrag_integrations.engine.searchable import Searchable, searched, stable_location
 from e2graphrag_integrations.errors import InvalidInputError
-from e2graphrag_integrations.llama_index.chat_history import (
-    ChatHistory,
-    aread_history,
-    read_history,
-)
 from e2graphrag_integrations.llama_index.filters import node_filter
 from e2graphrag_integrations.llama_index.hits import NodeIds, has_user_nodes, scored_nodes
-from e2graphrag_integrations.llama_index.options import reject_retriever_options
+from e2graphrag_integrations.llama_index.options import ChatHistory, reject_retriever_options
 from e2graphrag_integrations.llama_index.spans import hears_events, spans_of
 from e2graphrag_integrations.llama_index.storage.docstore import ReaderDocstore
 from e2graphrag_integrations.options import NoOptions
-from e2graphrag_integrations.portability.reopening import (
-    check_fields,
-    reduces_itself,
-    reject,
-)
+from e2graphrag_integrations.portability.reopening import check_fields, reduces_itself, reject
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.retrieval.history.turns import Turn
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
+from e2graphrag_integrations.retrieval.history.turns import Turn, as_turns
 from e2graphrag_integrations.retrieval.ranking.boosts import Boost, as_boosts
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.retrieval.result import RetrievalResult
@@ -72,7 +59,6 @@ from e2graphrag_integrations.retrieval.strategy import (
 )
 from e2graphrag_integrations.retrieval.trace import Trace
 from e2graphrag_integrations.retrieval.validity.options import AsOf, options_of
-from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.store.location import shown_path
 
 dispatcher = instrumentation.get_dispatcher(__name__)  # type: ignore[attr-defined] # LlamaIndex re-exports it without `__all__`
@@ -219,14 +205,13 @@ class E2GraphRAGRetriever(BaseRetriever):
             options=options_of(as_of),
         )
         if isinstance(history, Sequence):
-            read_history(history)
+            _read_history(history)
         self._history = history
         if strategy is not None:
             check_strategy(strategy)
         super().__init__(callback_manager, object_map, objects, verbose)
         self._given = stable_location(index)
         self._index = searched(self._given)  # last, so that no error leaves it open
-        self._known_ids = ("", NodeIds())
         self._strategy = self._index.strategy if strategy is None else strategy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> E2GraphRAGRetriever:
@@ -299,21 +284,21 @@ class E2GraphRAGRetriever(BaseRetriever):
         `result.subgraph()` returns the nodes, their entities and the paths as a networkx graph. The
         spans refer to the text of a node's tree, which can span several documents.
         """
-        return self._search(_bundle(query), read_history(self._history))
+        return self._search(_bundle(query), _read_history(self._history))
 
     async def asearch(self, query: QueryType) -> RetrievalResult:
         """Run `search` in a thread."""
-        turns = await aread_history(self._history)
+        turns = await _aread_history(self._history)
         return await asyncio.to_thread(self._search, _bundle(query), turns)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        nodes, event = self._shown(self._search(query_bundle, read_history(self._history)))
+        nodes, event = self._shown(self._search(query_bundle, _read_history(self._history)))
         if event is not None:
             dispatcher.event(event)
         return nodes
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        turns = await aread_history(self._history)
+        turns = await _aread_history(self._history)
         result = await asyncio.to_thread(self._search, query_bundle, turns)
         nodes, event = await asyncio.to_thread(self._shown, result)
         if event is not None:
@@ -358,15 +343,7 @@ class E2GraphRAGRetriever(BaseRetriever):
         """Return the ids of the user's nodes, if there are any in a result."""
         if not any(has_user_nodes(hit) for hit in result.nodes):
             return NodeIds()
-
-        def read(snapshot: Snapshot, _: NodeSource) -> NodeIds:
-            generation, ids = self._known_ids
-            if generation != snapshot.generation:
-                ids = NodeIds.of(snapshot)
-                self._known_ids = snapshot.generation, ids
-            return ids
-
-        return self._index.read_snapshot(read)
+        return self._index.read_snapshot(lambda snapshot, _: NodeIds.of(snapshot))
 
 
 def _routing_event(result: RetrievalResult, ids: NodeIds) -> E2RoutingEvent:
@@ -400,6 +377,21 @@ def _size(similarity_top_k: int | None, token_budget: TokenBudget) -> dict[str, 
         "token_budget": token_budget_for(similarity_top_k, token_budget),
         "max_nodes": similarity_top_k,
     }
+
+
+def _read_history(history: ChatHistory | None) -> tuple[Turn, ...]:
+    if isinstance(history, BaseMemory):
+        return as_turns(history.get_all())
+    return as_turns(history() if callable(history) else history)
+
+
+async def _aread_history(history: ChatHistory | None) -> tuple[Turn, ...]:
+    """Run `_read_history`; a memory is read in the caller's event loop, a function in a thread."""
+    if isinstance(history, BaseMemory):
+        return as_turns(await history.aget_all())
+    if callable(history):
+        return await asyncio.to_thread(_read_history, history)
+    return as_turns(history)
 
 
 def _bundle(query: Any) -> QueryBundle:

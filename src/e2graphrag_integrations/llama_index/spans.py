@@ -16,10 +16,6 @@ from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 from e2graphrag_integrations._utils.tracing import Attributes, CollectedSpan
 
 
-def _no_arguments() -> None:
-    """Have no arguments, as the spans of stages."""
-
-
 @dataclass(frozen=True)
 class LlamaSpans:
     """Records spans with a dispatcher of LlamaIndex.
@@ -35,7 +31,7 @@ class LlamaSpans:
         """Open a span, whose id is its name and a random suffix, below the active one."""
         found = CollectedSpan(dict(attributes))
         id_ = f"{name}-{uuid.uuid4()}"
-        arguments = inspect.signature(_no_arguments).bind()
+        arguments = inspect.Signature().bind()  # stages have none
         common: dict[str, Any] = {"id_": id_, "bound_args": arguments, "instance": None}
         parent = active_span_id.get()
         token = active_span_id.set(id_)

@@ -19,7 +19,7 @@ from e2graphrag_integrations.llama_index.documents import (
     is_summary,
 )
 from e2graphrag_integrations.llama_index.nodes import decode_parts, level_of, node_text
-from e2graphrag_integrations.llama_index.removed_text import RemovedText
+from e2graphrag_integrations.llama_index.removed_text import rest_of
 from e2graphrag_integrations.text.joined_chunks import join_chunks
 from e2graphrag_integrations.tree import without_overlap
 from e2graphrag_integrations.types import Node
@@ -249,7 +249,7 @@ def _without(
         whole = join_chunks([one.text for one in chunks], [one.start for one in chunks])
         # Chunks that were parsed at different times do not say where they are in one text.
         for own in [chunks] if whole.is_exact else [[one] for one in chunks]:
-            changed, without_text = RemovedText.of(own, document_ids).rest_of(own)
+            changed, without_text = rest_of(own, document_ids)
             rest += changed
             removed += without_text
     return rest, removed

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from e2graphrag_integrations.portability.graph_writer import (
@@ -86,9 +86,6 @@ class _OneFile(GraphWriter):
 
     def _write(self, line: str) -> None:
         self._file.write(line + "\n")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.portability.graph_writer import (
@@ -77,9 +77,6 @@ class CsvFolder(GraphWriter):
             return '"' + value.replace('"', '""') + '"'
         return str(value).lower()  # true, false, 1e-05
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._files.close()
 
@@ -148,9 +145,6 @@ class ParquetFolder(GraphWriter):
 
     def _write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._writer.write_table(self._arrow.table(dict(columns), schema=self._schema))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._files.close()

@@ -80,6 +80,7 @@ class GraphWriter(Protocol):
     def write_relations(self, relations: Sequence[GraphRelation]) -> None:
         """Write relations with the label that was begun last."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None: ...

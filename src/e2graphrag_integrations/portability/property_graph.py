@@ -373,23 +373,18 @@ class PropertyGraph:
 
     def _entity(self, row: int) -> dict[str, Value]:
         graph = self._snapshot.graph
-        name = _portable(self._snapshot.subjects.names[row])
-        if row >= len(graph.names):  # a subject that no text mentions
-            return {
-                "name": name,
-                "named": True,
-                "type": _portable(self._snapshot.entity_types.of_row(row)),
-                "mentions": 0,
-                "chunks": 0,
-                "degree": 0,
-            }
+        named, mentions, chunks, degree = True, 0, 0, 0  # of a subject that no text mentions
+        if row < len(graph.names):
+            named, mentions = bool(graph.named[row]), int(self._mention_counts[row])
+            chunks = int(graph.postings.indptr[row + 1] - graph.postings.indptr[row])
+            degree = int(graph.edges.indptr[row + 1] - graph.edges.indptr[row])
         return {
-            "name": name,
-            "named": bool(graph.named[row]),
+            "name": _portable(self._snapshot.subjects.names[row]),
+            "named": named,
             "type": _portable(self._snapshot.entity_types.of_row(row)),
-            "mentions": int(self._mention_counts[row]),
-            "chunks": int(graph.postings.indptr[row + 1] - graph.postings.indptr[row]),
-            "degree": int(graph.edges.indptr[row + 1] - graph.edges.indptr[row]),
+            "mentions": mentions,
+            "chunks": chunks,
+            "degree": degree,
         }
 
     def _community(self, number: int) -> dict[str, Value]:

@@ -304,11 +304,10 @@ class GenerationKeeper:
         needs no snapshot.
         """
         self._last_write = time.monotonic()
-        if self._was_asked and self._last is not None:
-            self._refresh_in_background()
+        self._note_change()
 
     def _note_change(self) -> None:
-        """Prepare the next generation if questions are asked; called by the thread that listens."""
+        """Prepare the next generation if questions are asked."""
         if self._was_asked and self._last is not None:
             self._refresh_in_background()
 

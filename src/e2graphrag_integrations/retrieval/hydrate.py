@@ -47,17 +47,17 @@ class NodeReader:
     Args:
         snapshot: The index in memory.
         source: The stored nodes.
-        timings: Seconds per step; `read` adds its own.
     """
 
-    def __init__(self, snapshot: Snapshot, source: NodeSource, timings: dict[str, float]) -> None:
+    def __init__(self, snapshot: Snapshot, source: NodeSource) -> None:
         self.snapshot = snapshot
         self.texts: dict[str, str] = {}
         """Texts of the nodes read so far, by node id."""
         self.candidates: dict[str, Candidate] = {}
         """The best candidate of each hydrated node, by node id."""
+        self.timings: dict[str, float] = {}
+        """Seconds per step; `read` adds its own."""
         self._source = source
-        self.timings = timings
         self._nodes: dict[str, Node] = {}
 
     def read(self, rows: Sequence[int]) -> list[Node]:
@@ -174,6 +174,7 @@ def _result_node(
     relevance: float,
 ) -> RetrievedNode:
     row = candidate.row
+    document = int(snapshot.nodes.document[row])
     metadata = _metadata_under(snapshot, row)
     text, best_span = node.text, None
     span = Span(node.start, node.end)
@@ -195,18 +196,18 @@ def _result_node(
         found_by=candidate.found_by,
         reasons=candidate.reasons,
         entities=entities,
-        title=snapshot.titles[int(snapshot.nodes.document[row])],
+        title=snapshot.titles[document],
         metadata=merge_metadata(metadata),
-        segments=_segments(snapshot, row, node, metadata),
+        segments=_segments(snapshot, document, node, metadata),
         position=int(snapshot.nodes.position[row]),
         parent_id=node.parent_id,
         child_ids=tuple(snapshot.nodes.ids[child] for child in below),
         best_span=best_span,
         relevance=relevance,
-        language=snapshot.languages[int(snapshot.nodes.document[row])],
+        language=snapshot.languages[document],
         previous_id=_neighbor(snapshot.nodes, row, -1),
         next_id=_neighbor(snapshot.nodes, row, 1),
-        segment_start=_segment_start(snapshot, row, node),
+        segment_start=snapshot.records.sections.start_at(document, node.start),
     )
 
 
@@ -221,10 +222,6 @@ def _neighbor(nodes: NodeTable, row: int, step: int) -> str | None:
         and nodes.position[other] == nodes.position[row] + step  # a scope may hide nodes between
     )
     return nodes.ids[other] if is_neighbor else None
-
-
-def _segment_start(snapshot: Snapshot, row: int, node: Node) -> int:
-    return snapshot.records.sections.start_at(int(snapshot.nodes.document[row]), node.start)
 
 
 def _mentioned_entities(
@@ -249,12 +246,11 @@ def _metadata_under(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
 
 
 def _segments(
-    snapshot: Snapshot, row: int, node: Node, metadata: Sequence[Mapping[str, Any]]
+    snapshot: Snapshot, document: int, node: Node, metadata: Sequence[Mapping[str, Any]]
 ) -> tuple[Segment, ...]:
     if len(metadata) == 1:
         return (Segment(node.start, node.end, metadata[0]),)
     records = snapshot.records
-    document = int(snapshot.nodes.document[row])
     return tuple(
         Segment(start, end, _without_id(records, record))
         for start, end, record in records.sections.within(document, node.start, node.end)

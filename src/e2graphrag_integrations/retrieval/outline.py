@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,10 +10,8 @@ import numpy as np
 
 from e2graphrag_integrations._utils.validation import check_text
 from e2graphrag_integrations.errors import UnknownDocumentError, UnknownNodeError
-from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
 from e2graphrag_integrations.retrieval.results.selection import children
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.types import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +85,3 @@ def child_rows(snapshot: Snapshot, node_id: str) -> list[int]:
     if row is None:
         raise UnknownNodeError(f"no node {node_id!r} in the index")
     return list(children(row, snapshot)) if snapshot.nodes.level[row] else []
-
-
-def read_rows(snapshot: Snapshot, source: NodeSource, rows: Sequence[int]) -> list[Node]:
-    """Return the stored nodes at rows.
-
-    Raises:
-        StaleSnapshotError: If the stored nodes are newer than the snapshot.
-    """
-    return NodeReader(snapshot, source, {}).read(rows)

@@ -93,7 +93,7 @@ def retrieve(
     """
     check_strategy(strategy)
     components.revalidate(snapshot.made_with)
-    reader = NodeReader(snapshot, source, {})
+    reader = NodeReader(snapshot, source)
     own: Calibration | None = getattr(strategy, "relevance_calibration", None)
     calibration = components.calibration if own is None else checked(own)
     query = replace(asked, calibration=calibration, texts=reader.texts_of)

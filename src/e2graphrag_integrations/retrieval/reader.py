@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack
 
 from e2graphrag_integrations._utils.validation import reject_unknown_arguments
 from e2graphrag_integrations.options import NoOptions
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from e2graphrag_integrations.retrieval.strategy import NodeFilter
     from e2graphrag_integrations.retrieval.validity.options import AsOf
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 _OTHER_NAMES = {
@@ -41,6 +44,23 @@ _OTHER_NAMES = {
     "chat_history": "history",
 }
 """Names of options elsewhere, mapped to the equivalent option here."""
+
+
+def in_thread(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Return the async version of a method, which runs it in a thread; its name begins with "a"."""
+    name = method.__name__
+
+    @wraps(method)
+    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        found: T = await asyncio.to_thread(getattr(self, name), *args, **kwargs)  # or overridden
+        return found
+
+    run.__name__ = f"a{name}"
+    run.__qualname__ = f"{method.__qualname__.removesuffix(name)}a{name}"
+    run.__doc__ = f"Run `{name}` in a thread."
+    return run
 
 
 class HasReader(Protocol):
@@ -171,42 +191,7 @@ class IndexReader(abc.ABC):
             query = replace(query, options=options_of(as_of))
         return self.answer(query, strategy)
 
-    async def aretrieve(
-        self,
-        question: str,
-        *,
-        k: int | None = None,
-        mode: Mode = "auto",
-        strategy: Strategy | None = None,
-        where: Where | None = None,
-        token_budget: int | None = None,
-        expand: Expand = "none",
-        fill: bool = False,
-        boost: Boost | None = None,
-        history: History | None = None,
-        paths: bool = False,
-        min_relevance: float | None = None,
-        as_of: AsOf | None = None,
-        **unknown: Unpack[NoOptions],
-    ) -> RetrievalResult:
-        """Run `retrieve` in a thread."""
-        reject_unknown_arguments(unknown, IndexReader.retrieve, _OTHER_NAMES)
-        return await asyncio.to_thread(
-            self.retrieve,
-            question,
-            k=k,
-            mode=mode,
-            strategy=strategy,
-            where=where,
-            token_budget=token_budget,
-            expand=expand,
-            fill=fill,
-            boost=boost,
-            history=history,
-            paths=paths,
-            min_relevance=min_relevance,
-            as_of=as_of,
-        )
+    aretrieve = in_thread(retrieve)
 
     def entities(
         self,
@@ -236,18 +221,7 @@ class IndexReader(abc.ABC):
             lambda snapshot, _: list_entities(snapshot, node_filter, prefix, top, types)
         )
 
-    async def aentities(
-        self,
-        *,
-        prefix: str = "",
-        top: int | None = None,
-        where: Where | None = None,
-        types: TypesArgument | None = None,
-    ) -> list[EntityInfo]:
-        """Run `entities` in a thread."""
-        return await asyncio.to_thread(
-            self.entities, prefix=prefix, top=top, where=where, types=types
-        )
+    aentities = in_thread(entities)
 
     def entity(
         self, name: str, *, top: int | None = 100, where: Where | None = None
@@ -271,11 +245,7 @@ class IndexReader(abc.ABC):
             lambda snapshot, source: describe_entity(snapshot, source, node_filter, name, top)
         )
 
-    async def aentity(
-        self, name: str, *, top: int | None = 100, where: Where | None = None
-    ) -> EntityDetails:
-        """Run `entity` in a thread."""
-        return await asyncio.to_thread(self.entity, name, top=top, where=where)
+    aentity = in_thread(entity)
 
     def tag_counts(self) -> dict[str, int]:
         """Return the number of chunks with each tag, by name."""

@@ -10,6 +10,7 @@ from e2graphrag_integrations.retrieval.draft import Draft
 from e2graphrag_integrations.retrieval.hydrate import add_relevance, hydrate, hydrate_in_batches
 from e2graphrag_integrations.retrieval.names.bridges import with_sentences
 from e2graphrag_integrations.retrieval.question_stages import with_vector
+from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.reasons import Reason
 from e2graphrag_integrations.retrieval.result import RetrievedNode
 from e2graphrag_integrations.retrieval.results.duplicates import Duplicates
@@ -140,9 +141,10 @@ def _packed_windows(draft: Draft) -> Draft:
     counter = draft.components.counter
 
     def start_of_part(text: str, tokens: int) -> int:
-        from e2graphrag_integrations.retrieval.ranking.question_parts import QuestionParts
-        from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
-        from e2graphrag_integrations.retrieval.results.best_part import best_start
+        from e2graphrag_integrations.retrieval.ranking.question_parts import (
+            QuestionParts,
+            best_start,
+        )
 
         terms = QuestionTerms(draft.query, draft.snapshot.bm25, idf_power=0.0)
         return best_start(text, tokens, QuestionParts(terms, trace.links), counter)

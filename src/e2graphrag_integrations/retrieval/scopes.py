@@ -23,12 +23,11 @@ from e2graphrag_integrations._utils.validation import check_choice, short_repr
 from e2graphrag_integrations.errors import CorruptStoreError, InvalidInputError
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.retrieval.filters.pages import all_pass
-from e2graphrag_integrations.retrieval.filters.tree import Filter, Group, KeyCondition, Part
+from e2graphrag_integrations.retrieval.filters.tree import Filter, Group, distinct_parts
 from e2graphrag_integrations.retrieval.filters.where import Predicate, RecordsFilter, compile_where
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
 from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.segmented import SegmentedIndex
+from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.snapshot.metadata import LANGUAGE_KEY, MetadataRecords
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.subset import SnapshotSubsets, with_edits
@@ -97,7 +96,8 @@ class Scope:
             )
         compiled = compile_where(where)
         given = json.loads(json.dumps(where, default=_plain))
-        if not isinstance(compiled, Filter) or _has_empty_part(compiled.root):
+        parts = distinct_parts(compiled.root) if isinstance(compiled, Filter) else ()
+        if not parts or any(isinstance(one, Group) and not one.parts for one in parts):
             raise InvalidInputError(
                 f"where={short_repr(given)} contains an empty filter, which would match every "
                 "document or none: a scope needs conditions on metadata keys, as in {'tenant': 'a'}"
@@ -174,22 +174,6 @@ def _passing(records: MetadataRecords, predicate: Predicate) -> NDArray[np.bool_
         return predicate.mask(records)
     rows = range(len(records.values))
     return np.asarray([bool(predicate(records.filterable(row))) for row in rows], dtype=np.bool_)
-
-
-def _has_empty_part(root: Part) -> bool:
-    pending, seen = [root], set[int]()
-    while pending:
-        part = pending.pop()
-        if id(part) in seen or isinstance(part, KeyCondition):
-            continue
-        seen.add(id(part))
-        if isinstance(part, Group):
-            if not part.parts:
-                return True
-            pending += part.parts
-        else:
-            pending.append(part.part)
-    return False
 
 
 def _plain(value: object) -> Any:
@@ -388,8 +372,7 @@ def _size(entry: _Entry) -> int:
 
 def _content(scope: Scope, whole: Snapshot, documents: IntArray) -> str:
     """Return a hash of everything that the snapshot of a scope depends on."""
-    is_external = not isinstance(whole.dense, DenseIndex | SegmentedIndex)
-    depends_on_others = scope.statistics == "index" or is_external
+    depends_on_others = scope.statistics == "index" or whole.own_vectors is None
     parts = [
         whole.generation if depends_on_others else "",
         dict(whole.made_with),

@@ -285,10 +285,7 @@ class RetrievalSession:
     ) -> View:
         """Return the part of a generation that a scope contains.
 
-        Args:
-            generation: The generation.
-            scope: The scope.
-            scopes: Returns the snapshots of scopes; None returns those of the session.
+        `scopes` returns the snapshots of scopes; None stands for those of the session.
 
         Raises:
             StaleSnapshotError: If a text of the scope changed before its words could be read.
@@ -346,12 +343,7 @@ class RetrievalSession:
         return with_freshness(result, replace(freshness, pending=self._unfinished.count))
 
     def _newer(self, served: Served, *, is_needed: bool) -> Served:
-        """Wait for the newest generation.
-
-        Args:
-            served: Returned if the newest generation cannot be prepared and is not needed.
-            is_needed: Whether the question cannot be answered without it.
-        """
+        """Wait for the newest generation, if it can be prepared or is needed; see `retrieve`."""
         started = time.monotonic()
         try:
             newest = self._generations.newest()

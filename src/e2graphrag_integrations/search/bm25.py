@@ -364,14 +364,7 @@ class BM25Index:
         """Retrieve texts by the rarer terms, then add the weights of the frequent terms.
 
         Drops texts that the remaining terms cannot lift into the best `count` (MaxScore, Turtle and
-        Flood, 1995).
-
-        Args:
-            terms: Terms in the vocabulary, rarest first.
-            count: As for `search`.
-            allowed: As for `search`.
-            idf_power: As for `search`.
-            weights: As for `search`.
+        Flood, 1995). The terms are known, rarest first; the rest is as for `search`.
         """
         n_rare = sum(self.doc_freq(term) <= self.max_doc_freq for term in terms) or len(terms)
         rare, frequent = terms[:n_rare], terms[n_rare:]

@@ -218,7 +218,35 @@ def kind_of(vectors: Any) -> VectorKind:
     return kind
 
 
-class DenseIndex(NodeSearch):
+class OwnVectors(NodeSearch):
+    """A search in the vectors of a snapshot, which are in one segment or in two."""
+
+    vectors: VectorRows
+    """Unit vectors, shape (windows, dimension), of any kind."""
+
+    @property
+    @abstractmethod
+    def lists(self) -> InvertedLists | None:
+        """The IVF lists of all windows, if they have been trained."""
+
+    @property
+    def kind(self) -> VectorKind:
+        """The kind of the vectors."""
+        return kind_of(self.vectors)
+
+    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of some windows. See `NodeSearch`."""
+        # Not `@`: for equal rows, BLAS may return products that differ in their last bits.
+        cosines: Floats = np.einsum("ij,j->i", self.vectors[windows], query)
+        return cosines
+
+    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
+        """Return the cosines of several vectors and some windows. See `NodeSearch`."""
+        cosines: Floats = np.einsum("ij,kj->ik", self.vectors[windows], queries).astype(np.float64)
+        return cosines
+
+
+class DenseIndex(OwnVectors):
     """Searches vectors in memory: exactly if there are few, otherwise through IVF lists.
 
     IVF candidates are reranked by exact cosine; the recall of the top 200 is 0.98.
@@ -252,16 +280,6 @@ class DenseIndex(NodeSearch):
         """The lists, if they have been trained."""
         return self.ivf
 
-    @property
-    def kind(self) -> VectorKind:
-        """The kind of the vectors."""
-        return kind_of(self.vectors)
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the vectors, or 0 for an empty index."""
-        return int(self.vectors.shape[1]) if len(self.vectors) else 0
-
     def prepare(self) -> None:
         """Build the index that the first search without a filter would build."""
         if len(self.window_nodes) > self._exact_limit:
@@ -283,12 +301,6 @@ class DenseIndex(NodeSearch):
             return self._rerank_exactly(np.flatnonzero(mask), query, count)
         return self._search_ivf(query, count, mask, usable)
 
-    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
-        """Return the cosines of some windows. See `NodeSearch`."""
-        # Not `@`: for equal rows, BLAS may return products that differ in their last bits.
-        cosines: Floats = np.einsum("ij,j->i", self.vectors[windows], query)
-        return cosines
-
     def cosines_of_all_nodes(self, query: FloatArray) -> Floats | None:
         """Return the cosine of each node's best window if there are few. See `NodeSearch`."""
         if not 0 < len(self.window_nodes) <= _FEW_WINDOWS:
@@ -300,11 +312,6 @@ class DenseIndex(NodeSearch):
     @lazy
     def _first_windows(self) -> IntArray:
         return np.flatnonzero(np.diff(self.window_nodes, prepend=-1))
-
-    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
-        """Return the cosines of several vectors and some windows. See `NodeSearch`."""
-        cosines: Floats = np.einsum("ij,kj->ik", self.vectors[windows], queries).astype(np.float64)
-        return cosines
 
     @lazy
     def _flat_index(self) -> Any:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorKind
+from e2graphrag_integrations.search.dense import NodeSearch, OwnVectors, VectorKind
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.segmented import SegmentedIndex, SegmentedVectors
+from e2graphrag_integrations.search.segmented import SegmentedVectors
 
 _MAX_CODE = 127
 """The largest code."""
@@ -108,7 +108,7 @@ class RescoredSearch(NodeSearch):
 
     exact_count = _RESCORED
 
-    def __init__(self, own: DenseIndex | SegmentedIndex, read: ReadVectors) -> None:
+    def __init__(self, own: OwnVectors, read: ReadVectors) -> None:
         self.own = own
         self.window_nodes = own.window_nodes
         self._read = read

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, VectorKind, kind_of
-from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.ivf import InvertedLists, VectorRows, assign_lists
+from e2graphrag_integrations.search.dense import DenseIndex, OwnVectors, kind_of
+from e2graphrag_integrations.search.ivf import InvertedLists, assign_lists
 
 _SPARE = 16
 """Number of windows to search for in addition, in case some of the best were removed."""
@@ -61,7 +60,7 @@ class SegmentedVectors:
         return np.asarray(self[:], dtype=dtype)
 
 
-class SegmentedIndex(NodeSearch):
+class SegmentedIndex(OwnVectors):
     """Searches a large index, of which windows have moved or were removed, and recent windows.
 
     The result is that of one index of all windows, apart from the windows that the IVF lists of the
@@ -77,7 +76,7 @@ class SegmentedIndex(NodeSearch):
 
     def __init__(
         self,
-        base: DenseIndex,
+        base: OwnVectors,
         base_rows: IntArray,
         recent: Any,
         recent_rows: IntArray,
@@ -92,7 +91,7 @@ class SegmentedIndex(NodeSearch):
         is_kept = base_rows >= 0
         places[base_rows[is_kept]] = np.flatnonzero(is_kept)
         places[recent_rows] = -1 - np.arange(len(recent_rows))
-        self.vectors: VectorRows = base.kind.mapped(
+        self.vectors = base.kind.mapped(
             lambda old, new: SegmentedVectors(old, new, places), base.vectors, recent
         )
         self._n_removed = len(base_rows) - int(is_kept.sum())
@@ -103,25 +102,11 @@ class SegmentedIndex(NodeSearch):
         trained = self.base.lists
         if trained is None:
             return None
-        assignments = np.empty(len(self), dtype=np.int32)
+        assignments = np.empty(len(self.window_nodes), dtype=np.int32)
         is_kept = self.base_rows >= 0
         assignments[self.base_rows[is_kept]] = trained.assignments[is_kept]
         assignments[self.recent_rows] = assign_lists(trained.centroids, self.recent)
         return InvertedLists(trained.centroids, assignments)
-
-    def __len__(self) -> int:
-        """Return the number of windows."""
-        return len(self.window_nodes)
-
-    @property
-    def kind(self) -> VectorKind:
-        """The kind of the vectors."""
-        return self.base.kind
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the vectors."""
-        return self.base.dimension
 
     def search_windows(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None = None
@@ -137,16 +122,6 @@ class SegmentedIndex(NodeSearch):
         all_rows, scores = np.concatenate([rows, recent]), np.concatenate([cosines, own])
         order = np.lexsort((all_rows, -scores))[:count]
         return all_rows[order].astype(np.int64), scores[order]
-
-    def cosines(self, query: FloatArray, windows: IntArray) -> Floats:
-        """Return the cosines of some windows. See `NodeSearch`."""
-        cosines: Floats = np.einsum("ij,j->i", self.vectors[windows], query)
-        return cosines
-
-    def cosines_of(self, queries: FloatArray, windows: IntArray) -> Floats:
-        """Return the cosines of several vectors and some windows. See `NodeSearch`."""
-        cosines: Floats = np.einsum("ij,kj->ik", self.vectors[windows], queries).astype(np.float64)
-        return cosines
 
     def _search_base(
         self, query: FloatArray, count: int, allowed: NDArray[np.bool_] | None
@@ -195,7 +170,7 @@ def without_width(vectors: Any) -> Any:
 
 
 def segmented(
-    older: DenseIndex | SegmentedIndex,
+    older: OwnVectors,
     newer: DenseIndex,
     rows: tuple[IntArray, IntArray],
     window_nodes: NDArray[np.int64],
@@ -210,10 +185,9 @@ def segmented(
     """
     older_rows, newer_rows = rows[0], rows[1]
     recent: Any
-    if isinstance(older, DenseIndex):
-        base, base_rows = older, older_rows
-        recent, recent_rows = newer.vectors, newer_rows
-    else:
+    base, base_rows = older, older_rows
+    recent, recent_rows = newer.vectors, newer_rows
+    if isinstance(older, SegmentedIndex):
         base = older.base
         base_rows = np.where(older.base_rows >= 0, older_rows[older.base_rows], -1)
         moved = older_rows[older.recent_rows]

@@ -154,12 +154,7 @@ def merge_postings(parts: Sequence[tuple[TermPostings, IntArray]], n_texts: int)
 def _renumber(
     postings: TermPostings, rows: IntArray
 ) -> tuple[list[str], IntArray, IntArray, IntArray]:
-    """Return the terms, document frequencies, counts and texts after dropping texts.
-
-    Args:
-        postings: The postings.
-        rows: The new row of each text; -1 drops it.
-    """
+    """Return the terms, document frequencies, counts and texts, given new rows; -1 drops a text."""
     counts = postings.counts
     texts = rows.astype(counts.indices.dtype)[counts.indices]
     if (rows >= 0).all():

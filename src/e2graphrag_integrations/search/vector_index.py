@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
 from e2graphrag_integrations.errors import ClosedError, StoreError, VectorIndexError
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
+from e2graphrag_integrations.search.dense import NodeSearch, OwnVectors
 from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.search.segmented import SegmentedIndex
 
 _EXACT_LIMIT = 50_000
 """Maximum number of windows that are searched exactly if a filter allows no others. That takes less
@@ -245,33 +244,6 @@ def _problem_of(contents: IndexContents | None) -> str:
 
 
 @dataclass(eq=False)
-class _Breaker:
-    """Avoids a server that has just failed.
-
-    Attributes:
-        problem: The last error; empty if the last search succeeded.
-        failures: Number of consecutive failures.
-        retry_at: Time before which the server is not asked.
-    """
-
-    problem: str = ""
-    failures: int = 0
-    retry_at: float = 0.0
-
-    def fail(self, error: Exception) -> None:
-        delay = min(_RETRY_SECONDS * 2**self.failures, _MAX_RETRY_SECONDS)
-        self.problem = f"{type(error).__name__}: {error}"
-        self.failures, self.retry_at = self.failures + 1, time.monotonic() + delay
-
-    def succeed(self) -> None:
-        self.problem, self.failures = "", 0
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.problem) and time.monotonic() < self.retry_at
-
-
-@dataclass(eq=False)
 class Connection:
     """The state of a vector index that all snapshots of one open index share.
 
@@ -279,12 +251,17 @@ class Connection:
         index: The vector index.
         on_change: Called when a search finds that the vector index was updated since.
         on_failure: Called with the first error after a success.
+        problem: The last error; empty if the last search succeeded.
+        failures: Number of consecutive failures.
+        retry_at: Time before which the server is not asked, because it has just failed.
     """
 
     index: VectorIndex
     on_change: Callable[[], None] = lambda: None
     on_failure: Callable[[str], None] = lambda _: None
-    breaker: _Breaker = field(default_factory=_Breaker)
+    problem: str = ""
+    failures: int = 0
+    retry_at: float = 0.0
     checked_at: float = -math.inf  # time of the last check of the token alone
 
     def current_token(self, known: str) -> str:
@@ -297,10 +274,16 @@ class Connection:
 
     def failed(self, error: Exception) -> None:
         """Record a failure."""
-        is_first = not self.breaker.problem
-        self.breaker.fail(error)
+        is_first = not self.problem
+        delay = min(_RETRY_SECONDS * 2**self.failures, _MAX_RETRY_SECONDS)
+        self.problem = f"{type(error).__name__}: {error}"
+        self.failures, self.retry_at = self.failures + 1, time.monotonic() + delay
         if is_first:
-            self.on_failure(self.breaker.problem)
+            self.on_failure(self.problem)
+
+    def succeeded(self) -> None:
+        """Record a success."""
+        self.problem, self.failures = "", 0
 
 
 class VectorIndexSearch(NodeSearch):
@@ -316,7 +299,7 @@ class VectorIndexSearch(NodeSearch):
     def __init__(
         self,
         connection: Connection,
-        own: DenseIndex | SegmentedIndex,
+        own: OwnVectors,
         documents: Sequence[str],
         stamps: Sequence[str],
         document_of: IntArray,
@@ -394,11 +377,10 @@ class VectorIndexSearch(NodeSearch):
     ) -> NDArray[np.int64] | str:
         """Return the windows that the vector index finds, or why it is not searched."""
         connection = self._connection
-        breaker = connection.breaker
         if count > _MAX_COUNT:
             return f"the question needs more than {_MAX_COUNT:,} windows"
-        if breaker.is_open:
-            return breaker.problem
+        if connection.problem and time.monotonic() < connection.retry_at:
+            return connection.problem
         problem = coverage.problem
         if not problem and len(coverage.missing) > _MAX_MISSING:
             problem = f"it lacks more than {_MAX_MISSING:,} windows: call update_vectors()"
@@ -412,8 +394,8 @@ class VectorIndexSearch(NodeSearch):
             raise
         except StoreError as error:
             connection.failed(error)
-            return breaker.problem
-        breaker.succeed()
+            return connection.problem
+        connection.succeeded()
         if token != coverage.token:
             connection.on_change()
             if not problem and _build_of(token) != _build_of(coverage.token):

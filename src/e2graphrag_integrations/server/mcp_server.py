@@ -16,13 +16,9 @@ from pydantic import ValidationError
 
 from e2graphrag_integrations._utils.validation import short_repr
 from e2graphrag_integrations.agents.budget import as_json, as_values
-from e2graphrag_integrations.agents.tools import (
-    IndexTools,
-)
+from e2graphrag_integrations.agents.tools import IndexTools
 from e2graphrag_integrations.agents.toolset import INSTRUCTIONS, AgentTool, agent_tools, problem_of
-from e2graphrag_integrations.errors import (
-    E2GraphRAGError,
-)
+from e2graphrag_integrations.errors import E2GraphRAGError
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,31 +20,27 @@ from e2graphrag_integrations.errors import (
     StoppedError,
 )
 from e2graphrag_integrations.protocols import FloatArray
-from e2graphrag_integrations.reports import (
-    CostEstimate,
-    DeleteReport,
-    DocumentStatus,
-    IndexReport,
-    VerifyReport,
-)
+from e2graphrag_integrations.reports import CostEstimate, DeleteReport, IndexReport
 from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics
+from e2graphrag_integrations.search.bm25 import BM25Index, CorpusStatistics, Weights
 from e2graphrag_integrations.search.dense import DenseIndex
-from e2graphrag_integrations.search.fusion import Floats
-from e2graphrag_integrations.shards.shard_bm25 import ShardBM25
+from e2graphrag_integrations.search.fusion import Floats, top_rows
 from e2graphrag_integrations.snapshot.snapshot import Preparation, Snapshot, no_field
 from e2graphrag_integrations.snapshot.tags import assign_tags
-from e2graphrag_integrations.store.database import Writer
-from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import index_exists, shown_path
 from e2graphrag_integrations.store.queue import count_unfinished
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.text.tags import TagSet
 from e2graphrag_integrations.types import Node, Sentences, SourceDocument
 
+T = TypeVar("T")
+
 _KEPT = 3
 """Number of generations that a shard can answer from: that of the questions in flight, and newer
 ones that the coordinator has not merged yet."""
+
+NO_FACTORS: Weights = {}
+"""The factors of words that all count the same."""
 
 Ranking = tuple[IntArray, NDArray[Any]]
 """Windows of the shard, best first, and their scores."""
@@ -135,6 +131,41 @@ class Written:
 
     report: IndexReport
     error: IndexingError | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ShardBM25(BM25Index):
+    """Scores the texts of a shard as one index of all texts would.
+
+    `corpus` must be given, with the frequencies of all terms that are asked for. Whether a term is
+    too frequent to retrieve texts by itself also depends on the corpus, not on the shard.
+    """
+
+    def search(
+        self,
+        terms: Sequence[str],
+        count: int,
+        allowed: NDArray[np.bool_] | None = None,
+        *,
+        idf_power: float = 0.0,
+        weights: Weights = NO_FACTORS,
+    ) -> tuple[IntArray, NDArray[np.float32]]:
+        """Return the best texts of the shard; see `BM25Index.search`."""
+        known = [term for term in terms if self.doc_freq(term)]
+        if self._n_texts_of_corpus > self.max_doc_freq:
+            by_rarity = sorted(known, key=self.doc_freq)
+            return self._search_pruned(by_rarity, count, allowed, idf_power, weights)
+        scores = self._score_all(known, idf_power, weights)
+        best = top_rows(scores, count, allowed)
+        return best, scores[best]
+
+    def doc_freq(self, term: str) -> int:
+        """Return the number of texts of all shards that contain a term."""
+        return 0 if self.corpus is None else self.corpus.doc_freq.get(term, 0)
+
+    def _max_weight(self, term: str) -> np.float32:
+        is_here = any(term in part.postings.columns for part in self.parts)
+        return super()._max_weight(term) if is_here else np.float32(0)
 
 
 class StaleShardError(Exception):
@@ -264,12 +295,7 @@ class ShardHost:
             generation: The generation that the question reads.
             ids: Ids of nodes of any shard.
         """
-        snapshot = self._at(generation)  # may wait for a build, so before the transaction
-        store = self._index.store
-        with store.read_transaction():
-            nodes = store.nodes(ids)
-            changed = _changed(store, snapshot, nodes.values())
-        return nodes, {id_ for id_, node in nodes.items() if node.document_id in changed}
+        return self._read_at(generation, ids, lambda _, nodes: nodes)
 
     def mentions_at(
         self, generation: str, ids: Sequence[str]
@@ -278,15 +304,26 @@ class ShardHost:
 
         The second value contains the ids of the chunks that changed since.
         """
+        return self._read_at(
+            generation, ids, lambda store, nodes: store.mentions_at(store.generation, list(nodes))
+        )
+
+    def _read_at(
+        self, generation: str, ids: Sequence[str], read: Callable[[Store, dict[str, Node]], T]
+    ) -> tuple[T, set[str]]:
         snapshot = self._at(generation)  # may wait for a build, so before the transaction
         store = self._index.store
         with store.read_transaction():
             nodes = store.nodes(ids)
-            mentions = store.mentions_at(store.generation, list(nodes))
+            found = read(store, nodes)
             changed = _changed(store, snapshot, nodes.values())
-        return mentions, {id_ for id_, node in nodes.items() if node.document_id in changed}
+        return found, {id_ for id_, node in nodes.items() if node.document_id in changed}
 
-    # The store
+    # The index and its store
+
+    def read_index(self, method: str) -> Any:
+        """Return the result of a method of the index that only reads, and has no arguments."""
+        return getattr(self._index, method)()
 
     def read_store(self, method: str, *arguments: Any) -> Any:
         """Return the result of a method of the store that only reads."""
@@ -296,26 +333,6 @@ class ShardHost:
     def size(self) -> int:
         """Return the size of the index in bytes."""
         return self._index.store.database.size()
-
-    def writer(self) -> Writer | None:
-        """Return which other process is writing; None if none is."""
-        return self._index.writer()
-
-    def status(self) -> list[DocumentStatus]:
-        """Return the state of every indexed or queued document."""
-        return self._index.status()
-
-    def state(self) -> IndexState:
-        """Return how many documents are in which state."""
-        return self._index.state()
-
-    def queued_ids(self) -> set[str]:
-        """Return the ids of the documents in the queue."""
-        return self._index.queued_ids()
-
-    def verify(self) -> VerifyReport:
-        """Check the index for damage."""
-        return self._index.verify()
 
     def unfinished(self) -> int:
         """Return the number of documents that wait to be indexed."""

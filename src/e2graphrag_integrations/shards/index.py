@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NoReturn, TypeVar
 
 from e2graphrag_integrations._utils.concurrency import run_in_thread
@@ -63,7 +64,7 @@ from e2graphrag_integrations.shards.calls import (
     UnavailableError,
 )
 from e2graphrag_integrations.shards.host import ShardSpec, Written
-from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.merging import shard_of
 from e2graphrag_integrations.shards.session import ShardedSession
 from e2graphrag_integrations.shards.shards_file import ShardsFile
 from e2graphrag_integrations.shards.store import ShardedStore, unsupported
@@ -71,7 +72,7 @@ from e2graphrag_integrations.shards.threads import ThreadShards
 from e2graphrag_integrations.store.index_state import IndexState
 from e2graphrag_integrations.store.location import shown_path
 from e2graphrag_integrations.store.records import content_hash
-from e2graphrag_integrations.text.tags import Tag, Tags, TagSet, as_tags
+from e2graphrag_integrations.text.tags import Tag, Tags
 from e2graphrag_integrations.types import Node, Segment, SourceDocument
 
 T = TypeVar("T")
@@ -169,19 +170,8 @@ def open_shards(
         return ShardedIndex(IndexParts(index, strategy, options), calls)
 
 
-@dataclass(frozen=True)
-class ShardWrite:
-    """A write that the shards do.
-
-    Attributes:
-        write: The write of a run.
-    """
-
-    write: Callable[[IndexingRun], IndexReport]
-
-    def __call__(self, run: IndexingRun) -> IndexReport:
-        """Write."""
-        return self.write(run)
+class ShardWrite(functools.partial[IndexReport]):
+    """A write of a run, that the shards do."""
 
 
 class ShardedIndex(E2GraphRAG):
@@ -289,20 +279,12 @@ class ShardedIndex(E2GraphRAG):
             error.args = message, *error.args[1:]
         raise error
 
-    async def adelete(self, ids: str | Iterable[str]) -> DeleteReport:
-        """Run `delete` in a thread."""
-        return await run_in_thread(lambda: self.delete(ids), lambda: None)
-
     def set_tags(self, tags: Tags | None) -> None:
         """Set the tags of all shards; see `E2GraphRAG.set_tags`.
 
         After an error, call it again: some shards may have the new tags.
         """
-        tag_set = TagSet()
-        if tags is not None:
-            checked, components = as_tags(tags), self._index.components
-            components.revalidate(self._store.manifest())
-            tag_set = components.embed_tags(checked)
+        tag_set = self._embedded(tags)
         try:
             self._store.put_tag_set(tag_set)
         finally:
@@ -440,7 +422,7 @@ class ShardedIndex(E2GraphRAG):
 
     def status(self) -> list[DocumentStatus]:
         """Return the state of every indexed or queued document, sorted by id."""
-        parts = self._shards.partially(lambda: self._shards.all("status")).values()
+        parts = self._shards.partially(lambda: self._shards.all("read_index", "status")).values()
         return sorted((one for own in parts for one in own), key=lambda one: one.id)
 
     def state_of(self, shard: str) -> IndexState:
@@ -452,13 +434,13 @@ class ShardedIndex(E2GraphRAG):
         """
         if shard not in self.shards:
             raise InvalidInputError(f"{shard} is not one of {', '.join(self.shards)}")
-        state: IndexState = self._shards.one(self.shards.index(shard), "state")
+        state: IndexState = self._shards.one(self.shards.index(shard), "read_index", "state")
         return state
 
     def state(self, *, is_writing: bool = False) -> IndexState:
         """Return how many documents are in which state, and who writes; see `E2GraphRAG.state`."""
         del is_writing  # each shard knows whether it is written
-        found = self._shards.partially(lambda: self._shards.all("state"))
+        found = self._shards.partially(lambda: self._shards.all("read_index", "state"))
         parts: list[IndexState] = list(found.values())
         writer = next((one.writer for one in parts if one.writer), None)
         total = _summed(IndexState(0), [replace(one, writer=None) for one in parts])
@@ -472,7 +454,10 @@ class ShardedIndex(E2GraphRAG):
 
     def verify(self) -> VerifyReport:
         """Check all shards for damage; see `VerifyReport.problems`."""
-        reports: list[VerifyReport] = list(self._shards.all("verify").values())
+        # As a write: reading all rows of a large shard takes longer than a question may.
+        request = Request("read_index", ("verify",), writes=True)
+        found = self._shards.ask(dict.fromkeys(range(len(self.shards)), request))
+        reports: list[VerifyReport] = list(found.values())
         return _summed(VerifyReport({}, ()), reports)
 
     def edits(self) -> EntityEdits:
@@ -481,7 +466,8 @@ class ShardedIndex(E2GraphRAG):
 
     def queued_ids(self) -> set[str]:
         """Return the ids of the documents in the queues."""
-        return set().union(*self._shards.partially(lambda: self._shards.all("queued_ids")).values())
+        found = self._shards.partially(lambda: self._shards.all("read_index", "queued_ids"))
+        return set().union(*found.values())
 
     def refresh(self) -> None:
         """Prepare the newest state of all shards for questions now; see `E2GraphRAG.refresh`."""

@@ -1,7 +1,8 @@
-"""One snapshot of all shards, and where its rows are."""
+"""Which shard a document belongs to, and one snapshot of all shards with the places of its rows."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,11 +11,16 @@ import numpy as np
 from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.errors import SettingsMismatchError
 from e2graphrag_integrations.shards.host import without_search
-from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.snapshot.incremental import SnapshotMerger
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.snapshot.subset import SnapshotSubsets
 from e2graphrag_integrations.store.records import ATTACHED
+
+
+def shard_of(document_id: str, shards: int) -> int:
+    """Return the number of the shard of a document, from 0: a hash of its id, without a table."""
+    digest = hashlib.blake2b(document_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % shards
 
 
 class ShardRows:

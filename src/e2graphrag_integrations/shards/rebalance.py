@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from e2graphrag_integrations.options import IndexSettings
-from e2graphrag_integrations.shards.merging import check_placement, merged_manifest
-from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.merging import check_placement, merged_manifest, shard_of
 from e2graphrag_integrations.shards.shards_file import ShardsFile, new_shards, planned_shards
 from e2graphrag_integrations.store.database import Transaction
 from e2graphrag_integrations.store.rows import SOURCE_FILE, checked_row, put_manifest, row_to_header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,14 @@ from e2graphrag_integrations.search.dense import NodeSearch
 from e2graphrag_integrations.search.fusion import Floats
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
-from e2graphrag_integrations.shards.host import StaleShardError, TermQuery, TermStatistics
+from e2graphrag_integrations.shards.host import (
+    NO_FACTORS,
+    StaleShardError,
+    TermQuery,
+    TermStatistics,
+)
 from e2graphrag_integrations.shards.merging import ShardRows
 from e2graphrag_integrations.store.records import StaleSnapshotError
-
-_EQUAL: Weights = {}
 
 _CACHED_TERMS = 256
 """Number of terms whose windows are remembered."""
@@ -84,6 +87,21 @@ class ShardRequests:
         order = np.lexsort((best, -scores))[:count]
         return best[order], scores[order]
 
+    def of_windows(
+        self, windows: IntArray, method: str, *arguments: Any
+    ) -> Iterator[tuple[IntArray, Any]]:
+        """Yield the places of the windows of each shard in the argument, and their result.
+
+        Args:
+            windows: The windows.
+            method: A method of the shards.
+            arguments: Its arguments between the generation and the windows.
+        """
+        split = {shard: own for shard, *own in self.rows.split(np.asarray(windows))}
+        found = self.ask({one: (method, *arguments, own) for one, (_, own) in split.items()})
+        for shard, values in found.items():
+            yield split[shard][0], values
+
     def masks(
         self, allowed: NDArray[np.bool_] | None, rows: Sequence[IntArray]
     ) -> dict[int, NDArray[np.bool_] | None]:
@@ -127,12 +145,8 @@ class ShardedSearch(NodeSearch):
         return self._gather("cosines_of", queries, windows, np.empty((len(windows), len(queries))))
 
     def _gather(self, method: str, vectors: FloatArray, windows: IntArray, out: Floats) -> Floats:
-        split = {shard: own for shard, *own in self._requests.rows.split(np.asarray(windows))}
-        found = self._requests.ask(
-            {shard: (method, vectors, rows) for shard, (_, rows) in split.items()}
-        )
-        for shard, values in found.items():
-            out[split[shard][0]] = values
+        for places, values in self._requests.of_windows(windows, method, vectors):
+            out[places] = values
         return out
 
 
@@ -169,7 +183,7 @@ class ShardedBM25(BM25Index):
         allowed: NDArray[np.bool_] | None = None,
         *,
         idf_power: float = 0.0,
-        weights: Weights = _EQUAL,
+        weights: Weights = NO_FACTORS,
     ) -> tuple[IntArray, NDArray[np.float32]]:
         """Return the `count` best texts, best first, and their scores. See `BM25Index.search`."""
         rows = self._shards.rows.windows
@@ -181,20 +195,11 @@ class ShardedBM25(BM25Index):
 
     def saturations(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.float32]:
         """Return BM25's saturated frequency of each term in the given texts, in [0, 1)."""
-        values = np.zeros((len(terms), len(rows)), dtype=np.float32)
-        known = [place for place, term in enumerate(terms) if self.doc_freq(term)]
-        if known and len(rows):
-            words = [terms[place] for place in known]
-            self._gather("saturations", (self._statistics(words), words), known, rows, values)
-        return values
+        return self._gather("saturations", terms, rows, np.float32)
 
     def contain(self, terms: Sequence[str], rows: IntArray) -> NDArray[np.bool_]:
         """Return which of the given texts contain which terms, shape (terms, rows)."""
-        values = np.zeros((len(terms), len(rows)), dtype=np.bool_)
-        known = [place for place, term in enumerate(terms) if self.doc_freq(term)]
-        if known and len(rows):
-            self._gather("contain", ([terms[place] for place in known],), known, rows, values)
-        return values
+        return self._gather("contain", terms, rows, np.bool_)
 
     @cached_method(_CACHED_TERMS)
     def texts_with(self, term: str) -> IntArray:
@@ -208,18 +213,17 @@ class ShardedBM25(BM25Index):
         return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
     def _gather(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        places: list[int],
-        rows: IntArray,
-        out: NDArray[Any],
-    ) -> None:
-        shards = self._shards
-        split = {shard: own for shard, *own in shards.rows.split(np.asarray(rows))}
-        found = shards.ask({one: (method, *arguments, own) for one, (_, own) in split.items()})
-        for shard, values in found.items():
-            out[np.ix_(np.asarray(places), split[shard][0])] = values
+        self, method: str, terms: Sequence[str], rows: IntArray, dtype: type[np.generic]
+    ) -> NDArray[Any]:
+        """Return what a method of the shards says of known terms in texts; 0 for other terms."""
+        out = np.zeros((len(terms), len(rows)), dtype=dtype)
+        known = [place for place, term in enumerate(terms) if self.doc_freq(term)]
+        if known and len(rows):
+            words = [terms[place] for place in known]
+            statistics = [self._statistics(words)] if method == "saturations" else []
+            for places, values in self._shards.of_windows(rows, method, *statistics, words):
+                out[np.ix_(np.asarray(known), places)] = values
+        return out
 
     def _statistics(self, terms: Sequence[str]) -> TermStatistics:
         corpus = self.corpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn, TypeVar
@@ -41,9 +42,9 @@ from e2graphrag_integrations.shards.merging import (
     generation_name,
     merge_snapshots,
     replace_shard,
+    shard_of,
     without_shards,
 )
-from e2graphrag_integrations.shards.placement import shard_of
 from e2graphrag_integrations.shards.search import ShardedBM25, ShardedSearch, ShardRequests
 from e2graphrag_integrations.shards.store import ShardedStore
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
@@ -276,10 +277,9 @@ class ShardedSession(RetrievalSession):
     def _statistics(self) -> CorpusStatistics:
         parts = self._words.values()
         n_texts = sum(one.n_texts for one in parts)
-        frequencies: dict[str, int] = {}
+        frequencies: Counter[str] = Counter()
         for one in parts:
-            for term, count in one.doc_freq.items():
-                frequencies[term] = frequencies.get(term, 0) + count
+            frequencies.update(one.doc_freq)
         mean = sum(one.n_terms for one in parts) / n_texts if n_texts else 0.0
         return CorpusStatistics(n_texts, mean, frequencies)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, Self
@@ -12,8 +13,7 @@ from e2graphrag_integrations.errors import InvalidInputError, UnknownDocumentErr
 from e2graphrag_integrations.reports import DeleteReport
 from e2graphrag_integrations.shards.calls import Request, ShardCalls
 from e2graphrag_integrations.shards.host import StaleShardError
-from e2graphrag_integrations.shards.merging import generation_name, merged_manifest
-from e2graphrag_integrations.shards.placement import shard_of
+from e2graphrag_integrations.shards.merging import generation_name, merged_manifest, shard_of
 from e2graphrag_integrations.store.database import KnownGeneration, LeaseHolder, WriteLock, Writer
 from e2graphrag_integrations.store.records import DocumentHeader, StaleSnapshotError, StoredNode
 from e2graphrag_integrations.store.store import StampOf, Store
@@ -83,7 +83,7 @@ class _NoLock:
         return None
 
     def holder(self) -> Writer | None:
-        return next(filter(None, self._calls.all("writer").values()), None)
+        return next(filter(None, self._calls.all("read_index", "writer").values()), None)
 
 
 class ShardedStore(Store):
@@ -150,8 +150,7 @@ class ShardedStore(Store):
 
     def queue_manifest(self) -> dict[str, str]:
         """Return the settings and model fingerprints for the queues of all shards."""
-        parts = self._calls.all("read_store", "queue_manifest").values()
-        return {key: value for one in parts for key, value in one.items()}
+        return self._joined("queue_manifest")
 
     def tag_set(self) -> TagSet:
         """Return the tags that chunks can have, which are the same in all shards."""
@@ -274,8 +273,7 @@ class ShardedStore(Store):
         return {key: value for one in parts for key, value in one.items()}
 
     def _summed(self, method: str) -> dict[str, int]:
-        total: dict[str, int] = {}
+        total: Counter[str] = Counter()
         for one in self._calls.all("read_store", method).values():
-            for key, value in one.items():
-                total[key] = total.get(key, 0) + value
-        return total
+            total.update(one)
+        return dict(total)

@@ -20,7 +20,7 @@ from e2graphrag_integrations.entities.chunk_extractor import normalize_mentions
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.errors import CorruptStoreError
-from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions, mention_table
+from e2graphrag_integrations.graph.builder import apply_edits, graph_from_mentions, mention_table
 from e2graphrag_integrations.graph.titles import SubjectTableBuilder
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index, build_bm25
@@ -76,7 +76,7 @@ def build_snapshot(
         nodes=table,
         chunk_nodes=np.flatnonzero(table.level == 0).astype(np.int64),
         chunk_words=_concatenate(columns.chunk_words),
-        graph=graph_from_mentions(*_edited(names, mentions, edits)),
+        graph=graph_from_mentions(*apply_edits(names, mentions, edits)),
         dense=DenseIndex(columns.vectors, _concatenate(columns.window_nodes)),
         window_spans=np.concatenate([np.empty((0, 2), dtype=np.int64), *columns.window_spans]),
         records=_metadata_records(headers, columns.segments, columns.text_starts, table),
@@ -105,17 +105,6 @@ def stored_edits(store: Store) -> EntityEdits:
     from e2graphrag_integrations.store.tables.entity_edits import read_edits
 
     return read_edits(store)
-
-
-def _edited(
-    names: Sequence[str], mentions: MentionTable, edits: EntityEdits
-) -> tuple[Sequence[str], MentionTable]:
-    """Return the names and mentions after the edits."""
-    if not edits:
-        return names, mentions
-    from e2graphrag_integrations.graph.edited_mentions import apply_edits
-
-    return apply_edits(names, mentions, edits)
 
 
 class _ColumnBuilder:
@@ -418,13 +407,7 @@ def divide_text(
 
 
 def _records_of_span(sections: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Return the distinct metadata records that apply to a span, in order.
-
-    Args:
-        sections: `(start, record)` of each section of the text, in order.
-        start: Start of the span.
-        end: End of the span.
-    """
+    """Return the distinct metadata records that apply to a span, in order; see `divide_text`."""
     first = max(bisect_right(sections, start, key=itemgetter(0)) - 1, 0)
     last = bisect_left(sections, end, key=itemgetter(0))
     return list(dict.fromkeys(record for _, record in sections[first:last]))

@@ -190,11 +190,7 @@ def _update(
 ) -> tuple[Snapshot, Snapshot | None]:
     """Build a snapshot of the current state, reusing an older one if that is faster.
 
-    Args:
-        store: The store.
-        older: A snapshot of a different generation; None builds the snapshot from all rows.
-        bm25: The BM25 index of `older`; None leaves the new snapshot without one.
-        kind: The kind of the vectors, which is also that of `older`.
+    `bm25` and `kind` are those of `older`. Without `bm25`, the new snapshot has none either.
 
     Returns:
         The snapshot, and that of the changed documents; None if all rows were read.
@@ -346,31 +342,34 @@ class _SnapshotFiles:
         """Return the documents in the folder of one generation; None without its BM25 index."""
         content = load_arrays(self._folder / generation, pause)
         segment = None if content is None else self._restore(generation, *content, pause)
-        words = None if segment is None else self.load_bm25(segment)
-        if segment is None or words is None:
-            return None
-        return replace(segment, prebuilt_bm25=words)
+        return None if segment is None else self._with_words(segment)
+
+    def _load_segments(self, generations: Sequence[str]) -> list[Snapshot] | None:
+        """Return the documents in several folders, or None if one is damaged."""
+        found = [self.load_segment(generation) for generation in generations]
+        valid = [segment for segment in found if segment is not None]
+        return valid if len(valid) == len(found) else None
+
+    def _with_words(self, segment: Snapshot) -> Snapshot | None:
+        """Return a snapshot with its BM25 index; None if that is missing or damaged."""
+        words = self.load_bm25(segment)
+        return None if words is None else replace(segment, prebuilt_bm25=words)
 
     def _join(
         self, own: Snapshot, generations: Sequence[str], deleted: frozenset[str]
     ) -> Snapshot | None:
         """Return the snapshot whose documents are in several folders, or None if one is damaged.
 
-        Args:
-            own: The documents in the last folder.
-            generations: The generations of the other folders, oldest first.
-            deleted: Ids of the documents in the folders that are not in the snapshot.
+        `own` has those in the last folder, `generations` name the others, oldest first, and
+        `deleted` are the ids of documents that only the folders contain.
         """
-        from e2graphrag_integrations.snapshot.segments import join_segments
+        from e2graphrag_integrations.snapshot.incremental import join_segments
 
-        words = self.load_bm25(own)
-        segments = [self.load_segment(generation) for generation in generations]
-        valid = [segment for segment in segments if segment is not None]
-        if words is None or len(valid) < len(segments):
+        last, segments = self._with_words(own), self._load_segments(generations)
+        if last is None or segments is None:
             return None
-        parts = [*valid, replace(own, prebuilt_bm25=words)]
-        recent = join_segments(parts[1:], deleted)
-        joined = join_segments([parts[0], recent], deleted, may_segment=True)
+        recent = join_segments([*segments[1:], last], deleted)
+        joined = join_segments([segments[0], recent], deleted, may_segment=True)
         return replace(joined, segments=Segments((*generations, own.generation), deleted))
 
     def load_encoded(self, generation: str, kind: VectorKind) -> Snapshot | None:
@@ -405,8 +404,6 @@ class _SnapshotFiles:
             The snapshot, which remains in memory. If it cannot be saved, the next process derives
             it from an older one.
         """
-        from e2graphrag_integrations.snapshot.segments import followed_by, join_segments
-
         folder = self._folder / snapshot.generation
         generations = older.segments.generations if older.segments is not None else ()
         saved = [newest_version(self._folder / generation) for generation in generations]
@@ -414,13 +411,14 @@ class _SnapshotFiles:
             return self._saved_by_another(snapshot, older.segments)
         if older.segments is None or not all(one.is_dir() for one in saved):
             return replace(snapshot, segments=None)
-        segments = followed_by(older.segments, newer, set(older.documents) - {*snapshot.documents})
+        segments = older.segments.followed_by(newer, set(older.documents) - {*snapshot.documents})
         if len(segments.generations) > _MAX_SEGMENTS:
-            recent = [self.load_segment(generation) for generation in generations[1:]]
-            valid = [segment for segment in recent if segment is not None]
-            if len(valid) < len(recent):
+            recent = self._load_segments(generations[1:])
+            if recent is None:
                 return replace(snapshot, segments=None)
-            newer = join_segments([*valid, newer], segments.deleted)
+            from e2graphrag_integrations.snapshot.incremental import join_segments
+
+            newer = join_segments([*recent, newer], segments.deleted)
             segments = Segments((generations[0], snapshot.generation), segments.deleted)
         meta = {"segments": segments.generations[:-1], "deleted": sorted(segments.deleted)}
         try:
@@ -514,7 +512,7 @@ class _SnapshotFiles:
         if loaded is not None:
             return loaded
         built = bm25_from_store(self._store, snapshot)
-        self._save_bm25(snapshot.generation, built)
+        self._save_part(snapshot.generation, "words", bm25_arrays(built), _WORD_RULES)
         return self.load_bm25(snapshot) or built
 
     def load_tags(self, snapshot: Snapshot) -> NDArray[np.int16] | None:
@@ -535,9 +533,6 @@ class _SnapshotFiles:
         tags = assign_tags(snapshot)
         self._save_part(snapshot.generation, "tags", {"tags": tags})
         return tags
-
-    def _save_bm25(self, generation: str, bm25: BM25Index) -> None:
-        self._save_part(generation, "words", bm25_arrays(bm25), _WORD_RULES)
 
     def _load_ivf(self, generation: str, vectors: Any) -> InvertedLists | None:
         """Return the IVF lists of some vectors, or None if they are missing or damaged."""

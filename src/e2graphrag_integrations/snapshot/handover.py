@@ -18,7 +18,7 @@ import numpy as np
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.entities.normalize import FORM_RULES
 from e2graphrag_integrations.search.bm25 import BM25Index, BM25Part
-from e2graphrag_integrations.search.dense import DenseIndex
+from e2graphrag_integrations.search.dense import OwnVectors
 from e2graphrag_integrations.search.segmented import SegmentedIndex
 from e2graphrag_integrations.search.term_postings import TermPostings
 from e2graphrag_integrations.snapshot.array_files import (
@@ -62,7 +62,7 @@ class LargeSegment:
     """
 
     generation: str
-    dense: DenseIndex
+    dense: OwnVectors
     postings: TermPostings
 
     @classmethod

@@ -6,12 +6,15 @@ the changed documents alone. The graph is updated. The merged snapshot and its B
 bit-for-bit identical to those of a full build.
 
 The vectors and the term frequencies take most of the space. In a large index, they are not copied
-either: a segment that stays as it is and the recent windows are searched together.
+either: a segment that stays as it is and the recent windows are searched together. On disk, a
+segment is the snapshot of some documents. It never changes. A document that has changed is in
+several segments, of which the last one counts, as in the segments of Lucene.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -32,11 +35,11 @@ from e2graphrag_integrations._utils.strings import (
 )
 from e2graphrag_integrations.graph.builder import (
     MentionTable,
+    apply_edits,
     graph_from_mentions,
     graph_of,
     renumbered,
 )
-from e2graphrag_integrations.graph.edited_mentions import apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.incremental import updated_pairs, weights_of_sentences
 from e2graphrag_integrations.graph.titles import SubjectTable, TitleForms
@@ -266,12 +269,7 @@ class SnapshotMerger:
                 yield int(self._source[first]), int(starts[first]), int(ends[end - 1])
 
     def _shifts(self, kind: str, per: str) -> Ints:
-        """Return how far the rows that each item refers to move in the merge.
-
-        Args:
-            kind: The kind of the rows.
-            per: The kind of the items that refer to those rows.
-        """
+        """Return how far the row of a kind to which each item of the kind `per` refers moves."""
         starts, ends = self._slices(kind)
         new_starts = exclusive_sums(ends - starts)[:-1]
         per_starts, per_ends = self._slices(per)
@@ -420,3 +418,24 @@ class SnapshotMerger:
         )
         pairs = updated_pairs((older.graph.pairs, rows[0]), (newer.graph.pairs, rows[1]), removed)
         return graph_of(entities, edited, pairs)
+
+
+def join_segments(
+    parts: Sequence[Snapshot], deleted: AbstractSet[str], *, may_segment: bool = False
+) -> Snapshot:
+    """Return one snapshot of the documents in several segments, with its BM25 index.
+
+    Args:
+        parts: The segments, oldest first. Each can load its BM25 index. The last one contains no
+            document that was deleted since.
+        deleted: Ids of the documents that were deleted.
+        may_segment: Whether to leave most of the first segment where it is.
+    """
+    *older, joined = parts
+    for part in reversed(older):  # so that the newer one of two contains no outdated document
+        documents = sorted({*part.documents, *joined.documents} - deleted)
+        merger = SnapshotMerger(part, joined, documents)
+        joined = merger.merge(
+            joined.generation, joined.made_with, part.bm25, may_segment=may_segment
+        )
+    return joined

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,20 +36,18 @@ _KEYS = "names", "aliases", "parts", "words"
 
 
 @dataclass(frozen=True)
-class _Kind(Generic[S, T]):
+class _Kind:
     """A kind of value that is kept.
 
     Attributes:
-        name: Name of the subfolder.
         rules: Version of the rules that derive the value, which is computed again if they change.
         arrays: Returns the arrays and JSON values of a value, given what it is computed of.
         restore: Returns the value; None if the arrays do not fit.
     """
 
-    name: str
     rules: int
-    arrays: Callable[[S, T], Part]
-    restore: Callable[[S, Arrays, Mapping[str, Any]], T | None]
+    arrays: Callable[[Any, Any], Part]
+    restore: Callable[[Any, Arrays, Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,25 +70,17 @@ class KeptPreparation(Preparation):
         """Return the preparation of a snapshot. See `Preparation`."""
         return self if snapshot.graph is self.graph else Preparation()
 
-    def subjects(self, snapshot: Snapshot) -> Subjects:
-        """Return the subjects of the snapshot."""
-        return self._get(_SUBJECTS, snapshot, super().subjects)
-
-    def pagerank(self, snapshot: Snapshot) -> PersonalizedPageRank:
-        """Return personalized PageRank for the snapshot."""
-        return self._get(_RANKS, snapshot, super().pagerank)
-
-    def shares_named(self, snapshot: Snapshot) -> NDArray[np.float32]:
-        """Return the share of the mentions of each subject that are names."""
-        return self._get(_SHARES, snapshot, super().shares_named)
+    def get(self, name: str, snapshot: Snapshot, compute: Callable[[Snapshot], T]) -> T:
+        """Return a stored value, or compute and store it. See `Preparation`."""
+        return self._get(name, snapshot, compute)
 
     def by_letters(self, names: NameCodes) -> AliasIndex:
         """Return the names of the snapshot by their letters. See `NameIndexes`."""
-        return self._get(_NAME_KEYS, names, super().by_letters)
+        return self._get("keys", names, super().by_letters)
 
     def words(self, names: NameCodes) -> NameWords:
         """Return the words of the names of the snapshot."""
-        return self._get(_NAME_WORDS, names, super().words)
+        return self._get("name_words", names, super().words)
 
     def stale(self, built: Snapshot) -> Iterator[str]:
         """Yield the names of the stored parts that differ from those of a fresh build."""
@@ -102,18 +92,16 @@ class KeptPreparation(Preparation):
             ):
                 yield part
 
-    def _get(self, kind: _Kind[S, T], source: S, compute: Callable[[S], T]) -> T:
-        """Return a stored value, or compute and store it."""
-        stored = self._restored(kind, source)
-        if stored is not None:
-            return stored
+    def _get(self, name: str, source: S, compute: Callable[[S], T]) -> T:
+        restored: T | None = self._restored(name, source)
+        if restored is not None:
+            return restored
         value = compute(source)
-        arrays, meta = kind.arrays(source, value)
-        self.save(kind.name, arrays, {**meta, "rules": kind.rules})
+        self.save(name, *_part(name, source, value))
         return value
 
-    def _restored(self, kind: _Kind[S, T], source: S) -> T | None:
-        stored = self.load(kind.name)
+    def _restored(self, name: str, source: object) -> Any:
+        kind, stored = _KINDS[name], self.load(name)
         if stored is None or stored[1].get("rules") != kind.rules:
             return None
         try:
@@ -122,21 +110,21 @@ class KeptPreparation(Preparation):
             return None
 
 
+def _part(name: str, source: object, value: object) -> Part:
+    arrays, meta = _KINDS[name].arrays(source, value)
+    return arrays, {**meta, "rules": _KINDS[name].rules}
+
+
 def computed_parts(snapshot: Snapshot) -> dict[str, Part]:
     """Return the arrays and JSON values of all that is kept of a snapshot, by subfolder."""
     names = snapshot.aliases.codes
-    values: list[tuple[_Kind[Any, Any], Any, Any]] = [
-        (_SUBJECTS, snapshot, snapshot.subjects),
-        (_RANKS, snapshot, snapshot.personalized_pagerank),
-        (_SHARES, snapshot, snapshot.shares_named),
-        (_NAME_KEYS, names, snapshot.aliases.index),
-        (_NAME_WORDS, names, snapshot.aliases.words),
-    ]
-    parts: dict[str, Part] = {}
-    for kind, source, value in values:
-        arrays, meta = kind.arrays(source, value)
-        parts[kind.name] = arrays, {**meta, "rules": kind.rules}
-    return parts
+    return {
+        "subjects": _part("subjects", snapshot, snapshot.subjects),
+        "ranks": _part("ranks", snapshot, snapshot.personalized_pagerank),
+        "shares": _part("shares", snapshot, snapshot.shares_named),
+        "keys": _part("keys", names, snapshot.aliases.index),
+        "name_words": _part("name_words", names, snapshot.aliases.words),
+    }
 
 
 def _subject_arrays(snapshot: Snapshot, subjects: Subjects) -> Part:
@@ -263,11 +251,14 @@ def _restore_words(names: NameCodes, arrays: Arrays, _: Mapping[str, Any]) -> Na
     return NameWords.of(names, starts, lengths, letters) if fits else None
 
 
-_SUBJECTS = _Kind("subjects", 1, _subject_arrays, _restore_subjects)
-_RANKS = _Kind("ranks", 1, _rank_arrays, _restore_ranks)
-_SHARES = _Kind("shares", 1, _share_arrays, _restore_shares)
-_NAME_KEYS = _Kind("keys", 1, _key_arrays, _restore_keys)
-_NAME_WORDS = _Kind("name_words", 1, _word_arrays, _restore_words)
+_KINDS = {
+    "subjects": _Kind(1, _subject_arrays, _restore_subjects),
+    "ranks": _Kind(1, _rank_arrays, _restore_ranks),
+    "shares": _Kind(1, _share_arrays, _restore_shares),
+    "keys": _Kind(1, _key_arrays, _restore_keys),
+    "name_words": _Kind(1, _word_arrays, _restore_words),
+}
+"""The kinds of what is kept, by the names of their subfolders."""
 
-KEPT = tuple(kind.name for kind in (_SUBJECTS, _RANKS, _SHARES, _NAME_KEYS, _NAME_WORDS))
+KEPT = tuple(_KINDS)
 """Names of the subfolders of what is kept."""

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations.entities.matching.aliases import Aliases
 from e2graphrag_integrations.entities.matching.name_keys import key_letters
+from e2graphrag_integrations.graph.entity_graph import places_of_rows
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
 from e2graphrag_integrations.search.bm25 import BM25Index
 from e2graphrag_integrations.text.words import is_common_word, is_function_word, terms_of
@@ -121,8 +122,7 @@ class NameEvidence:
     def _are_in(self, chunks: IntArray, rows: IntArray) -> NDArray[np.bool_]:
         """Return which chunks contain one of some entities."""
         matrix = self.pagerank.entity_chunks
-        starts = matrix.indptr[rows]
-        places = concatenated_ranges(starts, matrix.indptr[rows + 1] - starts)
+        places, _ = places_of_rows(matrix, rows)
         contain = np.zeros(matrix.shape[1], dtype=np.bool_)  # faster than sorting, as `isin` does
         contain[matrix.indices[places]] = True
         return contain[chunks]

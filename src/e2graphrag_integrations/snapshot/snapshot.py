@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from e2graphrag_integrations._utils.concurrency import cached_method
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
 from e2graphrag_integrations.entities.matching.aliases import Aliases, NameIndexes
-from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable
+from e2graphrag_integrations.graph.builder import MentionTable, SentenceTable, apply_edits
 from e2graphrag_integrations.graph.entity_graph import EntityGraph
 from e2graphrag_integrations.graph.metadata_names import names_in_metadata
 from e2graphrag_integrations.graph.pagerank import PersonalizedPageRank
@@ -30,16 +30,23 @@ from e2graphrag_integrations.graph.subjects import Subjects, choose_subjects
 from e2graphrag_integrations.graph.titles import SubjectTable, TextTitles, TitleForms
 from e2graphrag_integrations.languages.language import ENGLISH
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.dense import FLOAT32, DenseIndex, NodeSearch, VectorKind
+from e2graphrag_integrations.search.dense import (
+    FLOAT32,
+    DenseIndex,
+    NodeSearch,
+    OwnVectors,
+    VectorKind,
+)
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords
 from e2graphrag_integrations.snapshot.name_evidence import NameEvidence
 
 if TYPE_CHECKING:
     from e2graphrag_integrations.graph.communities import Communities
-    from e2graphrag_integrations.search.segmented import SegmentedIndex
     from e2graphrag_integrations.snapshot.entity_types import EntityTypes
     from e2graphrag_integrations.text.tags import TagSet
 
+
+T = TypeVar("T")
 
 _MAX_DERIVED = 16
 """Number of values for which a snapshot remembers what `derived` returned."""
@@ -123,7 +130,7 @@ def no_field(snapshot: Snapshot) -> None:
 
 @dataclass(frozen=True)
 class Segments:
-    """The folders on disk that contain the documents of a snapshot; see `snapshot/segments.py`.
+    """The folders on disk that contain the documents of a snapshot; see `snapshot/incremental.py`.
 
     Attributes:
         generations: The generations of the snapshots that were saved in the folders, oldest first.
@@ -133,6 +140,11 @@ class Segments:
     generations: tuple[str, ...]
     deleted: frozenset[str] = frozenset()
 
+    def followed_by(self, newer: Snapshot, removed: Iterable[str]) -> Segments:
+        """Return these segments with that of the documents that changed; others were removed."""
+        deleted = self.deleted.union(removed).difference(newer.documents)
+        return Segments((*self.generations, newer.generation), deleted)
+
 
 class Preparation(NameIndexes):
     """Prepares what questions need of a snapshot beside its arrays: computes it."""
@@ -141,17 +153,9 @@ class Preparation(NameIndexes):
         """Return the preparation of a snapshot, which may have been made from another one."""
         return self
 
-    def subjects(self, snapshot: Snapshot) -> Subjects:
-        """Return the subjects of the snapshot."""
-        return snapshot.choose_subjects()
-
-    def pagerank(self, snapshot: Snapshot) -> PersonalizedPageRank:
-        """Return personalized PageRank for the snapshot."""
-        return snapshot.prepare_pagerank()
-
-    def shares_named(self, snapshot: Snapshot) -> NDArray[np.float32]:
-        """Return the share of the mentions of each subject that are names."""
-        return snapshot.count_named()
+    def get(self, name: str, snapshot: Snapshot, compute: Callable[[Snapshot], T]) -> T:  # noqa: ARG002 - for `KeptPreparation`
+        """Return what a function computes of the snapshot; the name says what."""
+        return compute(snapshot)
 
     def stale(self, built: Snapshot) -> Iterable[str]:  # noqa: ARG002 - for `KeptPreparation`
         """Return the names of what is stored, but differs from a fresh build."""
@@ -263,7 +267,7 @@ class Snapshot:
         loaded: BM25Index | None = vars(self).get("bm25", self.prebuilt_bm25)
         return loaded
 
-    def stored_parts(self) -> tuple[MentionTable, DenseIndex | SegmentedIndex]:
+    def stored_parts(self) -> tuple[MentionTable, OwnVectors]:
         """Return the mentions and the vectors.
 
         Raises:
@@ -285,13 +289,9 @@ class Snapshot:
         return FLOAT32 if self.own_vectors is None else self.own_vectors.kind
 
     @property
-    def own_vectors(self) -> DenseIndex | SegmentedIndex | None:
+    def own_vectors(self) -> OwnVectors | None:
         """The search in the vectors of the snapshot; None if they are in an external store."""
-        if isinstance(self.dense, DenseIndex):
-            return self.dense
-        from e2graphrag_integrations.search.segmented import SegmentedIndex
-
-        return self.dense if isinstance(self.dense, SegmentedIndex) else None
+        return self.dense if isinstance(self.dense, OwnVectors) else None
 
     @property
     def has_names(self) -> bool:
@@ -319,10 +319,6 @@ class Snapshot:
 
     def _edited_mentions(self) -> MentionTable:
         """Return the mentions after the edits, whose entities are those of the graph."""
-        if not self.edits:
-            return self.unedited_mentions
-        from e2graphrag_integrations.graph.edited_mentions import apply_edits
-
         return apply_edits(self.unedited_names, self.unedited_mentions, self.edits)[1]
 
     @cached_method(_MAX_DERIVED)
@@ -341,7 +337,7 @@ class Snapshot:
     @lazy
     def subjects(self) -> Subjects:
         """Return the entities, including those that occur only as the subject of a document."""
-        return self.preparation.of(self).subjects(self)
+        return self.preparation.of(self).get("subjects", self, Snapshot.choose_subjects)
 
     def choose_subjects(self) -> Subjects:
         """Return the subjects, computed anew."""
@@ -373,7 +369,7 @@ class Snapshot:
     @lazy
     def personalized_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank for the entity graph, prepared on first use."""
-        return self.preparation.of(self).pagerank(self)
+        return self.preparation.of(self).get("ranks", self, Snapshot.prepare_pagerank)
 
     def prepare_pagerank(self) -> PersonalizedPageRank:
         """Return personalized PageRank, computed anew."""
@@ -451,7 +447,7 @@ class Snapshot:
     @lazy
     def shares_named(self) -> NDArray[np.float32]:
         """The share of the mentions of each subject that are names, not common nouns."""
-        return self.preparation.of(self).shares_named(self)
+        return self.preparation.of(self).get("shares", self, Snapshot.count_named)
 
     def count_named(self) -> NDArray[np.float32]:
         """Return these shares, computed anew."""

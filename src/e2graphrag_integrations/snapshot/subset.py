@@ -12,12 +12,11 @@ from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges,
 from e2graphrag_integrations._utils.lazy import lazy
 from e2graphrag_integrations._utils.strings import StringArray
 from e2graphrag_integrations.entities.edits import EntityEdits
-from e2graphrag_integrations.graph.builder import MentionTable, graph_from_mentions
-from e2graphrag_integrations.graph.edited_mentions import apply_edits
+from e2graphrag_integrations.graph.builder import MentionTable, apply_edits, graph_from_mentions
 from e2graphrag_integrations.graph.titles import SubjectTable
 from e2graphrag_integrations.search.bm25 import BM25Index
-from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch
-from e2graphrag_integrations.search.segmented import SegmentedIndex, taken_vectors, without_width
+from e2graphrag_integrations.search.dense import DenseIndex, NodeSearch, OwnVectors
+from e2graphrag_integrations.search.segmented import taken_vectors, without_width
 from e2graphrag_integrations.search.subset import SubsetSearch
 from e2graphrag_integrations.snapshot.metadata import MetadataRecords, MetadataSections
 from e2graphrag_integrations.snapshot.snapshot import NodeTable, Snapshot
@@ -108,7 +107,7 @@ class SnapshotSubsets:
         """Return the windows of nodes, and the search among them."""
         dense = self._snapshot.dense
         windows, owners = dense.windows_of(rows)
-        if not isinstance(dense, DenseIndex | SegmentedIndex):
+        if not isinstance(dense, OwnVectors):
             return windows, SubsetSearch(dense, windows, rows, owners, len(self._snapshot.is_chunk))
         return windows, DenseIndex(without_width(taken_vectors(dense.vectors, windows)), owners)
 

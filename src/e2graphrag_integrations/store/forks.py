@@ -13,29 +13,72 @@ takes too long, or if the fork bypassed Python's hooks, the child refuses to use
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import ctypes
 import os
 import threading
 import time
-from typing import Protocol
 from weakref import WeakSet
 
-from e2graphrag_integrations.errors import StoreError
+from e2graphrag_integrations.errors import ClosedError, StoreError
 
 WAIT_SECONDS = 10.0
 """How long a fork waits for the transactions of other threads."""
 
 
-class Forkable(Protocol):
-    """A database that prepares for forks."""
+class ForkableDatabase(abc.ABC):
+    """A database that prepares for forks. In a forked process, it can be read but not written.
 
+    Attributes:
+        path: The file, or the URL without a password, for messages.
+    """
+
+    path: str
+
+    def __init__(self) -> None:
+        self._is_closed = False
+        self._owner = self._process = os.getpid()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the database is closed."""
+        return self._is_closed
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the database."""
+        return self._owner != os.getpid()
+
+    def check_writable(self) -> None:
+        """Reject a write in a forked process.
+
+        Raises:
+            StoreError: If this process is a fork of the one that opened the database.
+        """
+        if self.is_forked:
+            self._check_usable()
+            raise StoreError(
+                f"{self.path} was opened by process {self._owner}, of which this process is a "
+                "fork: a forked process can only read; to write, open the index again in this "
+                "process"
+            )
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"index {self.path} is closed: open it again")
+        if self._process != os.getpid():  # a fork that bypassed Python's hooks
+            self.after_fork_in_child()
+
+    @abc.abstractmethod
     def before_fork(self, deadline: float) -> None:
         """Close the connections, and keep other threads from opening new ones."""
 
+    @abc.abstractmethod
     def after_fork_in_parent(self) -> None:
         """Allow connections again."""
 
+    @abc.abstractmethod
     def after_fork_in_child(self) -> None:
         """Give up connections that are still open."""
 
@@ -50,9 +93,9 @@ class _OpenDatabases:
 
     def __init__(self) -> None:
         self.given_up: set[tuple[int, int]] = set()
-        self._databases: WeakSet[Forkable] = WeakSet()
+        self._databases: WeakSet[ForkableDatabase] = WeakSet()
         self._lock = threading.Lock()
-        self._forking: list[Forkable] = []
+        self._forking: list[ForkableDatabase] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._before,
@@ -60,7 +103,7 @@ class _OpenDatabases:
                 after_in_child=self._after_in_child,
             )
 
-    def add(self, database: Forkable) -> None:
+    def add(self, database: ForkableDatabase) -> None:
         """Prepare the database for forks from now on."""
         with self._lock:
             self._databases.add(database)
@@ -88,14 +131,6 @@ class _OpenDatabases:
 OPEN_DATABASES = _OpenDatabases()
 """The only state of the package that belongs to a process: hooks for forks cannot be removed, so
 one set of hooks serves all databases."""
-
-
-def forked_error(path: str, owner: int) -> StoreError:
-    """Return the error of a write in a fork of the process that opened an index."""
-    return StoreError(
-        f"{path} was opened by process {owner}, of which this process is a fork: a forked process "
-        "can only read; to write, open the index again in this process"
-    )
 
 
 def leak(connection: object) -> None:

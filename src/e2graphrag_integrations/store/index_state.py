@@ -117,9 +117,9 @@ class IndexState:
         what = "it" if self.unfinished == 1 else "them"
         return f"Run {' and '.join(ways)} to index {what}." if ways else "Ask again later."
 
-    def note(self, command: str = RESUME) -> str:
+    def note(self) -> str:
         """Return `lack`, `writing`, `pace` and `way_on` in one text; empty if all is well."""
-        parts = self.lack(), self.writing(), self.pace(), self.way_on(command)
+        parts = self.lack(), self.writing(), self.pace(), self.way_on()
         return " ".join(filter(None, parts))
 
 

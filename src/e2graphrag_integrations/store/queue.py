@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
@@ -22,11 +21,12 @@ from e2graphrag_integrations.store.records import (
     document_fields,
     document_from_fields,
 )
-from e2graphrag_integrations.store.rows import checked_row, checksum, put_manifest
+from e2graphrag_integrations.store.rows import checked_row, checksum, insert_rows, put_manifest
 from e2graphrag_integrations.store.store import QUEUE_MANIFEST, Store
 from e2graphrag_integrations.types import SourceDocument
 
 QueueStatus = Literal["pending", "processing", "failed"]
+"""It remains `processing` if the process dies while it indexes the document."""
 
 _PUT = (
     "INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
@@ -44,32 +44,24 @@ _MAX_REASON = 2000
 """Maximum number of characters stored for the reason of a failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedDocument:
-    """A document in the queue.
+def read_queue(
+    store: Store, ids: Collection[str] | None = None, *, with_failed: bool = True
+) -> Iterator[SourceDocument]:
+    """Yield the documents in the queue, as they were passed to `add` or `update`, oldest first.
 
-    Attributes:
-        document: The document that was passed to `add` or `update`.
-        status: `pending`, `processing` or `failed`. The status remains `processing` if the process
-            dies while it indexes the document.
-        reason: Why the document failed, if it did.
-    """
-
-    document: SourceDocument
-    status: QueueStatus
-    reason: str | None = None
-
-
-def read_queue(store: Store, ids: Collection[str] | None = None) -> Iterator[QueuedDocument]:
-    """Yield the documents in the queue, or those with the given ids, oldest first.
+    Args:
+        store: The index.
+        ids: The ids of the documents to yield; None yields all.
+        with_failed: Whether to yield those that have failed.
 
     Raises:
         CorruptStoreError: If a row does not match its checksum.
     """
-    for id_, _, encoded, status, reason in _rows(store, ids):
+    for id_, _, encoded, status, _ in _rows(store, ids):
         with invalid_rows(store.path, "the queue"):
             document = document_from_fields(id_, json.loads(encoded))
-        yield QueuedDocument(document, status, reason)
+        if with_failed or status != "failed":
+            yield document
 
 
 def queue_states(store: Store) -> dict[str, tuple[QueueStatus, str | None]]:
@@ -139,20 +131,7 @@ def _put(db: Transaction, documents: Iterable[SourceDocument]) -> None:
         (document.id, number, canonical_json(document_fields(document)), "pending", None)
         for number, document in enumerate(documents, last + 1)
     )
-    db.executemany(_PUT, ((*row, checksum(*row)) for row in rows))
-
-
-def queued_documents(store: Store, ids: Collection[str] | None) -> Iterator[SourceDocument]:
-    """Yield the documents in the queue that have not failed.
-
-    Args:
-        store: The index.
-        ids: The ids of the documents to yield; None yields all.
-
-    Raises:
-        CorruptStoreError: If a row does not match its checksum.
-    """
-    return (one.document for one in read_queue(store, ids) if one.status != "failed")
+    insert_rows(db, _PUT, rows)
 
 
 def queued_ids(store: Store) -> set[str]:

@@ -68,7 +68,6 @@ class DocumentHeader:
         title: The document's title.
         metadata: The document's metadata.
         segments: The document's segments.
-        content_hash: Hash of everything except the id; see the function `content_hash`.
         nodes: Number of nodes in the document's tree.
         windows: Number of vectors for the document's nodes.
         stamp: A random string, replaced whenever the document is written.
@@ -79,7 +78,6 @@ class DocumentHeader:
     title: str | None
     metadata: Mapping[str, Any]
     segments: tuple[Segment, ...]
-    content_hash: str
     nodes: int
     windows: int
     stamp: str

@@ -6,7 +6,8 @@ import hashlib
 import json
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, starmap
 from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
@@ -33,6 +34,9 @@ REPORT_INDEX = "report index"
 
 REPORT_INDEX_KEY = hashlib.sha256(REPORT_INDEX.encode()).digest()
 """Key of the content that lists the chunks of each report."""
+
+
+_PUT_WINDOW = "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)"
 
 
 def checksum(*fields: str | float | bytes | None) -> int:
@@ -99,10 +103,10 @@ def row_to_header(row: Sequence[Any], path: str) -> DocumentHeader:
         _check_types(rest, (str, int, int, str, str))
         if min(rest[1:3]) < 0:
             raise ValueError("a count is negative")
-        hash_, nodes, windows, stamp, language = rest
-        language = checked_code(language)
+        _, nodes, windows, stamp, language = rest
         plain = dict(json.loads(metadata))
-        return DocumentHeader(id_, title, plain, decoded, hash_, nodes, windows, stamp, language)
+        code = checked_code(language)
+        return DocumentHeader(id_, title, plain, decoded, nodes, windows, stamp, code)
 
 
 def row_to_document(row: Sequence[Any], path: str) -> SourceDocument:
@@ -138,6 +142,11 @@ def _check_types(values: Sequence[Any], types: Sequence[type]) -> None:
             raise TypeError(f"{type(value).__name__} instead of {type_.__name__}")
 
 
+def insert_rows(db: Transaction, query: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Run an insert for each row, whose last column gets the checksum of the others."""
+    db.executemany(query, ((*fields, checksum(*fields)) for fields in rows))
+
+
 def insert_document(db: Transaction, document: SourceDocument, nodes: Sequence[StoredNode]) -> None:
     """Insert a document and its nodes. A document without a language is English."""
     encoded = document_fields(document)
@@ -148,14 +157,9 @@ def insert_document(db: Transaction, document: SourceDocument, nodes: Sequence[S
     fields = (*header, content_hash(document), *counts, uuid.uuid4().hex, language)
     row = (*fields, checksum(*fields))
     db.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - placeholders only
-    db.executemany(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((*fields, checksum(*fields)) for fields in map(_node_fields, nodes)),
-    )
-    db.executemany(
-        "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
-        ((*fields, checksum(*fields)) for stored in nodes for fields in _window_fields(stored)),
-    )
+    node_query = "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    insert_rows(db, node_query, map(_node_fields, nodes))
+    insert_rows(db, _PUT_WINDOW, chain.from_iterable(map(_window_fields, nodes)))
 
 
 def _node_fields(stored: StoredNode) -> tuple[str | int | bytes | None, ...]:
@@ -197,14 +201,7 @@ def attach(db: Transaction, attached: Mapping[str, Sequence[bytes]]) -> None:
     db.executemany(
         "DELETE FROM windows WHERE node_id = ? AND number < 0", ((id_,) for id_ in attached)
     )
-    db.executemany(
-        "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (*fields, checksum(*fields))
-            for id_, keys in attached.items()
-            for fields in _attached_fields(id_, keys)
-        ),
-    )
+    insert_rows(db, _PUT_WINDOW, chain.from_iterable(starmap(_attached_fields, attached.items())))
 
 
 def delete_document(db: Transaction, document_id: str) -> list[bytes] | None:
@@ -252,10 +249,7 @@ def replace_windows(db: Transaction, windows: Mapping[str, Sequence[tuple[Span, 
         for id_, own in windows.items()
         for number, (span, key) in enumerate(own)
     )
-    db.executemany(
-        "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
-        ((*fields, checksum(*fields)) for fields in rows),
-    )
+    insert_rows(db, _PUT_WINDOW, rows)
 
 
 def renew_stamps(db: Transaction, path: str) -> None:

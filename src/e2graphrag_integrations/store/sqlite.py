@@ -14,7 +14,6 @@ from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations.errors import (
-    ClosedError,
     CorruptStoreError,
     IndexGoneError,
     InvalidInputError,
@@ -32,7 +31,7 @@ from e2graphrag_integrations.store.connection import (
     translate_error,
 )
 from e2graphrag_integrations.store.database import LeaseHolder, Transaction
-from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, ForkableDatabase, leak
 from e2graphrag_integrations.store.lock import FileLeases, IndexLock
 from e2graphrag_integrations.store.rows import new_generation
 from e2graphrag_integrations.store.schema import (
@@ -56,7 +55,7 @@ _REPLACE_TIMEOUT = 5.0
 """Seconds to wait for a lock on a file that a copy will replace."""
 
 
-class SQLiteDatabase:
+class SQLiteDatabase(ForkableDatabase):
     """An SQLite database in a file or in memory; safe to share between threads.
 
     In a forked process, the database can be read but not written.
@@ -90,6 +89,7 @@ class SQLiteDatabase:
         timeout: float = 30.0,
         identity: tuple[int, int] | None = None,
     ) -> None:
+        super().__init__()
         self.path = str(path)
         self.location = self.path if self.path == MEMORY else str(Path(path).absolute())
         self._timeout = timeout
@@ -104,8 +104,6 @@ class SQLiteDatabase:
         self._read_connection: sqlite3.Connection | None = None
         self._identity = identity
         self._read_version: object = None  # of a read-only file: SQLite expects no changes
-        self._is_closed = False
-        self._owner = self._process = os.getpid()
         self._locked_for_fork: list[Any] = []
         self._is_given_up = False
         if file_identity(self.path) in OPEN_DATABASES.given_up:
@@ -162,16 +160,6 @@ class SQLiteDatabase:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the database is closed."""
-        return self._is_closed
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process is a fork of the one that opened the database."""
-        return self._owner != os.getpid()
-
-    @property
     def snapshot_folder(self) -> Path | None:
         """The folder next to the file; None for an in-memory database."""
         return None if self.path == MEMORY else Path(f"{self.location}.snapshot")
@@ -183,9 +171,7 @@ class SQLiteDatabase:
             StoreError: If this process is a fork of the one that opened the database.
             IndexGoneError: If the file was deleted, moved or replaced.
         """
-        if self.is_forked:
-            self._check_usable()
-            raise forked_error(self.path, self._owner)
+        super().check_writable()
         if not self._is_closed:
             self._check_identity()
 
@@ -228,10 +214,7 @@ class SQLiteDatabase:
         return connection
 
     def _check_usable(self) -> None:
-        if self._is_closed:
-            raise ClosedError(f"index {self.path} is closed: open it again")
-        if self._process != os.getpid():  # a fork that bypassed Python's hooks
-            self.after_fork_in_child()
+        super()._check_usable()
         if self._is_given_up:
             raise self._given_up_error()
 

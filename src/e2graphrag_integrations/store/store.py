@@ -148,11 +148,6 @@ class Store:
         return self.database.is_closed
 
     @property
-    def is_forked(self) -> bool:
-        """Whether this process is a fork of the one that opened the index."""
-        return self.database.is_forked
-
-    @property
     def snapshot_folder(self) -> Path | None:
         """The folder for the search indexes derived from the store; None keeps them in memory."""
         return self.database.snapshot_folder
@@ -167,14 +162,6 @@ class Store:
     def absolute_path(self) -> str:
         """The absolute path of the index file; ":memory:", and a URL without password, remain."""
         return self.path if self.file is None else str(self.file)
-
-    def check_writable(self) -> None:
-        """Reject a write in a forked process.
-
-        Raises:
-            StoreError: If this process is a fork of the one that opened the index.
-        """
-        self.database.check_writable()
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Run the block in a write transaction: commit at the end, or roll back on an exception."""
@@ -673,13 +660,7 @@ class Store:
         return sorted(headers, key=lambda header: header.id)
 
     def _select(self, query: str, column: str, keys: Collection[Any] | None) -> Iterator[Any]:
-        """Yield the rows that have one of the keys in a column.
-
-        Args:
-            query: SQL that contains `{}` in the place of the `WHERE` clause.
-            column: Name of the column.
-            keys: Values of the column to select; None selects all rows.
-        """
+        """Yield the rows with one of the keys, or all rows for None; see `Database.read_keys`."""
         if keys is None:
             yield from self.read(query.format(""))
             return

@@ -181,24 +181,16 @@ def _change_generation(store: Store) -> None:
     store.put_tag_set(TagSet())
 
 
-class _Listener:
-    def __init__(self) -> None:
-        self.event = threading.Event()
-
-    def note(self) -> None:
-        self.event.set()
-
-
 def _check_notices(store: Store) -> None:
     if store.database.newest is None:
         return  # the database is asked each time
-    listener = _Listener()
-    store.listen(listener.note)
-    _require(listener.event.wait(_NOTICE_SECONDS), "a listener reads the newest generation")
-    listener.event.clear()
+    noticed = threading.Event()
+    store.listen(noticed.set)
+    _require(noticed.wait(_NOTICE_SECONDS), "a listener reads the newest generation")
+    noticed.clear()
     with contextlib.closing(store.reopen()) as other:
         _change_generation(other)
-        _require(listener.event.wait(_NOTICE_SECONDS), "a change is announced to other handles")
+        _require(noticed.wait(_NOTICE_SECONDS), "a change is announced to other handles")
         known = store.database.newest.known.name
         _require(known == other.generation, "a listener learns the newest generation")
         with store.read_transaction():

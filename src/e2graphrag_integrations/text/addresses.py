@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import MappingProxyType
-from typing import NamedTuple
 
-from e2graphrag_integrations.text.numbers.numbered import Numbered
+from e2graphrag_integrations.text.numbers import Found
 
 _ENGLISH = MappingProxyType(
     {
@@ -47,23 +46,12 @@ _BEFORE_NUMBER = re.compile(
 )
 
 
-class Address(NamedTuple):
-    """A number in a street.
+def find_addresses(lowered: str) -> Iterator[Found]:
+    """Yield the numbers in streets in a text in lower case.
 
-    Attributes:
-        start, end: Its characters, half-open.
-        form: The number and the name of the street in lower case, without spaces.
-    """
+    Their form is the number and the name of the street, without spaces.
 
-    start: int
-    end: int
-    form: str
-
-
-def find_addresses(lowered: str) -> Iterator[Address]:
-    """Yield the addresses in a text in lower case.
-
-    >>> [one.form for one in find_addresses("at 5 elm st., 12 old mill road or lindenstr. 7")]
+    >>> [one.forms[0] for one in find_addresses("at 5 elm st., 12 old mill road or lindenstr. 7")]
     ['5elmstreet', '12oldmillroad', '7lindenstraße']
     """
     for match in _AFTER_NUMBER.finditer(lowered):
@@ -74,9 +62,9 @@ def find_addresses(lowered: str) -> Iterator[Address]:
             yield _address(found, "straße")
 
 
-def _address(match: re.Match[str], street: str) -> Address:
+def _address(match: re.Match[str], street: str) -> Found:
     name = re.sub(r"[\W_]", "", match["name"])
-    return Address(*match.span(), f"{match['number']}{name}{street}")
+    return Found(*match.span(), (f"{match['number']}{name}{street}",))
 
 
 _PHONE = re.compile(
@@ -100,7 +88,7 @@ _ENDS = (9, 7)
 """Numbers of last digits, of which the greatest that both numbers have is compared."""
 
 
-def find_phones(text: str) -> Iterator[Numbered]:
+def find_phones(text: str) -> Iterator[Found]:
     """Yield what may be telephone numbers in a text, in order.
 
     >>> [one.forms for one in find_phones("+49 170 1234567, 0170/1234567, 555-0134")]
@@ -114,4 +102,4 @@ def find_phones(text: str) -> Iterator[Numbered]:
         is_phone = written[0] in "+(0" or _WITHOUT_PREFIX.fullmatch(written)
         if is_phone and _SHORTEST <= len(digits) <= _LONGEST and len(written) > len(digits):
             forms = tuple(f"tel{digits[-end:]}" for end in _ENDS if len(digits) >= end)
-            yield Numbered(*match.span(), forms)
+            yield Found(*match.span(), forms)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from e2graphrag_integrations.errors import InvalidInputError
 from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.text.letters import inner_offsets
-from e2graphrag_integrations.text.sentences import SEMICOLON, sentence_starts
+from e2graphrag_integrations.text.sentences import SEMICOLON, sentence_starts, stripped_span
 from e2graphrag_integrations.text.tokens import counted_spans
 from e2graphrag_integrations.types import Span
 
@@ -194,7 +195,7 @@ def chunk_spans(
     start = 0
     while start < len(tokens):
         end = cutter.end(start)
-        span = _strip(text, int(tokens[start, 0]), int(tokens[end - 1, 1]))
+        span = stripped_span(text, int(tokens[start, 0]), int(tokens[end - 1, 1]))
         if span.start < span.end:
             spans.append(span)
         if end == len(tokens):
@@ -233,7 +234,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
     cuts = content_boundaries(hashes, before[places].tolist(), int(before[-1]), least, chunk_size)
     starts = [places[cut] for cut in cuts.tolist()]
     spans = [
-        _strip(text, int(tokens[start, 0]), int(tokens[end - 1, 1]))
+        stripped_span(text, int(tokens[start, 0]), int(tokens[end - 1, 1]))
         for start, end in zip(starts, [*starts[1:], len(tokens)], strict=False)
     ]
     spans = [span for span in spans if span.start < span.end]
@@ -241,9 +242,7 @@ def content_spans(text: str, counter: TokenCounter, *, chunk_size: int = 1200) -
     return spans
 
 
-def _places(
-    text: str, tokens: NDArray[np.int64], before: NDArray[np.int64], chunk_size: int
-) -> tuple[list[int], list[int]]:
+def _places(text: str, tokens: Ints, before: Ints, chunk_size: int) -> tuple[list[int], list[int]]:
     """Return the indices of tokens that may begin a chunk, and the hash of the text at each."""
     if not len(tokens):
         return [], []
@@ -263,9 +262,7 @@ def _places(
     return places, hashes
 
 
-def _uncut_spans(
-    text: str, counter: TokenCounter, most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _uncut_spans(text: str, counter: TokenCounter, most: int) -> tuple[Ints, Ints]:
     """Return the result of `counted_spans`, with the tokens of each grapheme cluster merged.
 
     Otherwise, a cut could separate a vowel sign from its letter, or the parts of an emoji. A
@@ -294,19 +291,18 @@ def _check_found(spans: list[Span], text: str, counter: TokenCounter) -> None:
         )
 
 
-def _sentence_tokens(
-    text: str, token_ends: NDArray[np.int64], *, clauses: bool = False
-) -> NDArray[np.int64]:
+def _sentence_tokens(text: str, token_ends: Ints, *, clauses: bool = False) -> Ints:
     """Return the ascending indices of the tokens that begin sentences, and optionally clauses."""
     starts = np.asarray(sentence_starts(text, clauses=clauses))
     # Compare token ends: some tokenizers include the preceding space in a token.
     return np.unique(np.searchsorted(token_ends, starts, side="right"))
 
 
+@dataclass(frozen=True, eq=False)
 class _Cutter:
     """Finds the start and end of each chunk, as indices into the token spans.
 
-    Args:
+    Attributes:
         before: Number of tokens before each span, followed by the total.
         boundaries: Ascending indices of the token spans that begin sentences.
         clauses: The same, and those that begin clauses, where a sentence that does not fit is cut.
@@ -314,49 +310,33 @@ class _Cutter:
         overlap: Maximum tokens in the overlap.
     """
 
-    def __init__(
-        self,
-        before: NDArray[np.int64],
-        boundaries: NDArray[np.int64],
-        clauses: NDArray[np.int64],
-        size: int,
-        overlap: int,
-    ) -> None:
-        self._before = before
-        self._boundaries = boundaries
-        self._clauses = clauses
-        self._size = size
-        self._overlap = overlap
+    before: Ints
+    boundaries: Ints
+    clauses: Ints
+    size: int
+    overlap: int
 
     def end(self, start: int) -> int:
         """Return the end of the chunk that begins at `start`."""
-        reach = self._before[start] + self._size
-        limit = max(start + 1, int(np.searchsorted(self._before, reach, side="right")) - 1)
-        if limit >= len(self._before) - 1:
-            return len(self._before) - 1
-        for boundaries in (self._boundaries, self._clauses):
+        reach = self.before[start] + self.size
+        limit = max(start + 1, int(np.searchsorted(self.before, reach, side="right")) - 1)
+        if limit >= len(self.before) - 1:
+            return len(self.before) - 1
+        for boundaries in (self.boundaries, self.clauses):
             boundary = int(boundaries[np.searchsorted(boundaries, limit, side="right") - 1])
             # A chunk that ends within the overlap would make no progress.
-            advances = self._before[boundary] - self._before[start] > self._overlap
+            advances = self.before[boundary] - self.before[start] > self.overlap
             if boundary > start and advances:
                 return boundary
         return limit
 
     def next_start(self, end: int) -> int:
         """Return the start, including the overlap, of the chunk after one that ends at `end`."""
-        earliest = int(np.searchsorted(self._before, self._before[end] - self._overlap))
-        at = int(np.searchsorted(self._boundaries, earliest))
-        if at < len(self._boundaries) and self._boundaries[at] <= end:
-            return int(self._boundaries[at])
+        earliest = int(np.searchsorted(self.before, self.before[end] - self.overlap))
+        at = int(np.searchsorted(self.boundaries, earliest))
+        if at < len(self.boundaries) and self.boundaries[at] <= end:
+            return int(self.boundaries[at])
         return earliest
-
-
-def _strip(text: str, start: int, end: int) -> Span:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return Span(start, end)
 
 
 def _increasing(spans: list[Span]) -> list[Span]:

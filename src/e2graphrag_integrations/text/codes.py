@@ -16,15 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from e2graphrag_integrations.text.addresses import find_addresses, find_phones
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numbers import Found
 from e2graphrag_integrations.text.numbers.dates import (
     MONTHS,
     SPOKEN_WORDS,
-    Date,
-    Time,
     find_dates,
     find_days,
     find_han_days,
@@ -45,7 +44,6 @@ from e2graphrag_integrations.text.numbers.measures import (
     find_spelled_measures,
 )
 from e2graphrag_integrations.text.numbers.numbered import (
-    Numbered,
     find_lettered,
     find_numbered,
     lettered_in_question,
@@ -190,6 +188,9 @@ class _Span(Protocol):
     def end(self) -> int: ...
 
 
+_Part = TypeVar("_Part", bound=_Span)
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionCode:
     """A code in a question.
@@ -224,23 +225,23 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         if _begins_line(text, part.start):
             terms.update(START + form for form in part.forms)
     terms.update(form for match in _FRACTION.finditer(text) for form in _marked(_fraction(match)))
-    terms.update(one.digits for one in find_amounts(text))
+    terms.update(form for one in find_amounts(text) for form in one.forms)
     terms.update(term for one in find_han_days(text) for term in _terms_of_day(one))
     terms.update(_terms_of_numbers(lower(text), words))
     terms.update(words_in_ranges(text))
     if _HINT.search(text) is None:
         return sorted(terms)
-    dates = list(find_dates(text))
-    moments: list[Date | Time] = [*dates, *find_times(text)]
+    dates, times = list(find_dates(text)), list(find_times(text))
     in_dates = _covered(text, dates)
     # One with dots may be a version, so it remains a code as well.
-    short = [one for one in find_short_dates(text) if not _overlaps(one, in_dates)]
-    for moment in (*moments, *short):
-        terms.update(_terms_of_moment(moment))
+    short = _outside(find_short_dates(text), in_dates)
+    terms.update(term for date in (*dates, *short) for term in _terms_of_parts(date))
+    for moment in (*dates, *times, *short):
+        terms.update(MARK + form for form in moment.forms)
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
     terms.update(one.forms[0] for one in find_large_numbers(text))
-    phones = (one for one in find_phones(text) if not _overlaps(one, in_dates))
+    phones = _outside(find_phones(text), in_dates)
     terms.update(MARK + form for one in phones for form in one.forms)
     terms.update(
         _term(form) for match in _groups(text, in_dates) for form in _forms_of_groups(match)
@@ -248,7 +249,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
     for match in _SPACED.finditer(text):
         if not _YEAR.fullmatch(match[2]) and not is_month(match[1]):
             terms.add(MARK + _normal(match[1] + match[2]))
-    for match in _codes(text, _covered(text, moments)):
+    for match in _codes(text, _covered(text, dates, times)):
         forms = _forms(match)
         terms.update(map(_term, forms))
         if forms and _begins_line(text, match.start()):
@@ -268,7 +269,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     written, question = question, _half_width(question)
     dates, lowered = list(find_dates(question)), lower(question)
     in_full = _covered(question, dates)
-    short = [one for one in find_short_dates(question) if not _overlaps(one, in_full)]
+    short = _outside(find_short_dates(question), in_full)
     in_dates = _covered(question, dates, short)
     times = [*find_times(question), *find_spoken_times(lowered)]
     measures = [
@@ -278,36 +279,30 @@ def question_codes(question: str) -> list[QuestionCode]:
         *find_sizes(lowered),
     ]
     in_measures = _covered(question, measures)
-    measures += [one for one in find_large_numbers(question) if not _overlaps(one, in_measures)]
+    measures += _outside(find_large_numbers(question), in_measures)
     in_measures = _covered(question, dates, measures)
     periods, addresses = list(find_periods(lowered)), list(find_addresses(lowered))
-    found: list[Date | Time | Numbered] = [*dates, *times, *numbered_in_question(question)]
-    found += lettered_in_question(question)
+    found = [*dates, *times, *numbered_in_question(question), *lettered_in_question(question)]
     days = [*find_days(lowered), *find_han_days(question)]
-    found += [one for one in days if not _overlaps(one, in_dates)]
-    phones = [one for one in find_phones(question) if not _overlaps(one, in_dates)]
+    found += _outside(days, in_dates)
+    phones = _outside(find_phones(question), in_dates)
     groups = [_numbered_groups(match, phones) for match in _groups(question, in_dates)]
-    in_groups = _covered(question, groups)
-    phones = [one for one in phones if not _overlaps(one, in_groups)]
-    found += [
-        *groups,
-        *(Numbered(*one.span(), _fraction(one)) for one in _FRACTION.finditer(question)),
-    ]
+    phones = _outside(phones, _covered(question, groups))
+    found += groups
+    found += (Found(*one.span(), _fraction(one)) for one in _FRACTION.finditer(question))
     asked: list[tuple[_Span, tuple[str, ...]]] = [(one, _marked(one.forms)) for one in found]
     asked += [
-        (one, (one.digits,))
-        for one in find_amounts(question)
-        if len(one.digits) >= _MIN_AMOUNT and not _overlaps(one, in_measures)
+        (one, one.forms)
+        for one in _outside(find_amounts(question), in_measures)
+        if len(one.forms[0]) >= _MIN_AMOUNT
     ]
-    asked += [
-        (one, _terms_of_asked_measure(one)) for one in measures if not _overlaps(one, in_dates)
-    ]
+    asked += [(one, _terms_of_asked_measure(one)) for one in _outside(measures, in_dates)]
     asked += [
         (one, _terms_of_asked_period(one))
         for one in periods
         if one.year or "half" not in lowered[one.start : one.end]  # that of a book
     ]
-    asked += [(one, (MARK + one.form,)) for one in addresses]
+    asked += [(one, (MARK + one.forms[0],)) for one in addresses]
     asked += [
         (one, _marked([_NOT_DIGIT.sub("", question[one.start : one.end]), *one.forms]))
         for one in phones
@@ -324,7 +319,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     return list({one.terms[0]: one for one in reversed(codes)}.values())[::-1]
 
 
-def _other_codes(question: str, covered: bytearray) -> Iterator[Numbered]:
+def _other_codes(question: str, covered: bytearray) -> Iterator[Found]:
     """Yield the codes that begin outside the masked characters of a question, in order."""
     for match in _codes(question, covered):
         raw, forms = match.group(), _forms(match)
@@ -338,7 +333,7 @@ def _other_codes(question: str, covered: bytearray) -> Iterator[Numbered]:
             is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
             terms += () if is_year else _marked([raw])
         if terms:
-            yield Numbered(*match.span(), tuple(dict.fromkeys(terms)))
+            yield Found(*match.span(), tuple(dict.fromkeys(terms)))
 
 
 def _half_width(text: str) -> str:
@@ -382,16 +377,15 @@ def _term(form: str) -> str:
     return form if form.isdigit() else MARK + form
 
 
-def _terms_of_moment(moment: Date | Time) -> Iterator[str]:
-    for form in moment.forms:
-        yield MARK + form
-        if isinstance(moment, Date):
-            yield MARK + form[: len("2024-03")]
-            yield f"{MARK}-{form[len('2024') :]}"
-            yield f"{MARK}-{form[len('2024') : len('2024-03')]}"
+def _terms_of_parts(date: Found) -> Iterator[str]:
+    """Yield the terms of the month of a date, with and without its year, and of its day."""
+    for form in date.forms:
+        yield MARK + form[: len("2024-03")]
+        yield f"{MARK}-{form[len('2024') :]}"
+        yield f"{MARK}-{form[len('2024') : len('2024-03')]}"
 
 
-def _terms_of_day(day: Date) -> Iterator[str]:
+def _terms_of_day(day: Found) -> Iterator[str]:
     for form in day.forms:
         yield MARK + form
         yield MARK + form[: len("--03")]
@@ -400,10 +394,10 @@ def _terms_of_day(day: Date) -> Iterator[str]:
 def _terms_of_numbers(lowered: str, words: Iterable[str] | None) -> Iterator[str]:
     """Yield the terms of numbers in words, measures, and parts of days and years."""
     measures = [find_measures(lowered), find_han_measures(lowered), find_sizes(lowered)]
-    yield from (MARK + one.form for one in find_addresses(lowered))
+    yield from (MARK + form for one in find_addresses(lowered) for form in one.forms)
     if words is None or not _IN_WORDS.isdisjoint(words):
         measures.append(find_spelled_measures(lowered))
-        yield from (one.digits for one in find_spelled(lowered))
+        yield from (form for one in find_spelled(lowered) for form in one.forms)
         yield from (term for one in find_days(lowered) for term in _terms_of_day(one))
         yield from (MARK + form for one in find_spoken_times(lowered) for form in one.forms)
     yield from (term for found in measures for one in found for term in _terms_of_measure(one))
@@ -446,8 +440,9 @@ def _covered(text: str, *parts: Iterable[_Span]) -> bytearray:
     return mask
 
 
-def _overlaps(one: _Span, covered: bytearray) -> bool:
-    return 1 in covered[one.start : one.end]
+def _outside(parts: Iterable[_Part], covered: bytearray) -> list[_Part]:
+    """Return the parts of a text without a masked character."""
+    return [one for one in parts if 1 not in covered[one.start : one.end]]
 
 
 def _begins_line(text: str, at: int) -> bool:
@@ -471,11 +466,11 @@ def _groups(text: str, in_dates: bytearray) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _numbered_groups(match: re.Match[str], phones: Sequence[Numbered]) -> Numbered:
+def _numbered_groups(match: re.Match[str], phones: Sequence[Found]) -> Found:
     """Return a number in groups, with the forms of the telephone numbers that it may be."""
     same = (one for one in phones if one.start < match.end() and match.start() < one.end)
     forms = [*_forms_of_groups(match), *(form for one in same for form in one.forms)]
-    return Numbered(*match.span(), tuple(forms))
+    return Found(*match.span(), tuple(forms))
 
 
 def _forms_of_groups(match: re.Match[str]) -> list[str]:

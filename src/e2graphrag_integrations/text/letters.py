@@ -126,8 +126,8 @@ _TABLE = Path(__file__).with_name("simplified_characters.txt")
 def simplified(text: str) -> str:
     """Return a text of the same length with simplified instead of traditional characters.
 
-    Unlike OpenCC, which names need (`entities/chinese/han.py`), the table ignores the words that a
-    character occurs in. It needs no dependency, and no offset changes.
+    Unlike OpenCC, which names need (`entities/chinese/extractor.py`), the table ignores the words
+    that a character occurs in. It needs no dependency, and no offset changes.
 
     >>> simplified("劉備與諸葛亮")
     '刘备与诸葛亮'

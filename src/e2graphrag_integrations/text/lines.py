@@ -336,8 +336,6 @@ _FITS = 0.9
 """A line that ends before this share of the width of its paragraph, although the next word would
 have fit, was ended on purpose."""
 
-_CELL_ENDS = {"\t": "\t", "|": "|", ";": ";", ",": ","}
-
 
 def name_ends(text: str) -> list[int]:
     r"""Return the places of the line breaks and separators of cells that end a name, ascending.
@@ -357,11 +355,10 @@ def name_ends(text: str) -> list[int]:
 
 def _cell_ends(text: str, block: RowBlock) -> Iterator[int]:
     yield from (start - 1 for start in block.starts[1:])
-    separator = _CELL_ENDS.get(block.kind)
-    at = text.find(separator, block.start, block.end) if separator else -1
+    at = text.find(block.kind, block.start, block.end) if block.kind in _SEPARATORS else -1
     while at >= 0:
         yield at
-        at = text.find(separator or "", at + 1, block.end)
+        at = text.find(block.kind, at + 1, block.end)
 
 
 def _line_ends(text: str, lines: Sequence[Span]) -> Iterator[int]:

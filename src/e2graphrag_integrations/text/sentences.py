@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 from e2graphrag_integrations.text.letters import IDEOGRAPHIC, LAO, THAI, is_written_in_latin
 from e2graphrag_integrations.text.lines import RowBlock, row_blocks
@@ -147,11 +148,12 @@ def sentence_spans(text: str, *, clauses: bool = True) -> list[Span]:
         clauses: As for `sentence_starts`.
     """
     starts = sentence_starts(text, clauses=clauses)
-    spans = []
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        piece = text[start:end]
-        stripped = piece.strip()
-        if stripped:
-            offset = start + piece.index(stripped)
-            spans.append(Span(offset, offset + len(stripped)))
-    return spans
+    spans = (stripped_span(text, *borders) for borders in pairwise([*starts, len(text)]))
+    return [span for span in spans if span.start < span.end]
+
+
+def stripped_span(text: str, start: int, end: int) -> Span:
+    """Return the span of a part of a text without the whitespace around it, which may be empty."""
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return Span(start, start + len(part.strip()))

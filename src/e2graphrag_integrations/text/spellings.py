@@ -29,7 +29,7 @@ _LETTER = re.compile("[\u00e0-\u024f\u0370-\u03ff\u0451\u1e00-\u1fff]")
 _MARKED = re.compile("([a-z\u03b1-\u03c9])[\u0300-\u036f]+|(\u0435)\u0308")
 """A Latin or Greek letter with marks, or the Russian letter yo."""
 
-_STROKES = str.maketrans("øłđðħŧ", "olddht")
+STROKES = str.maketrans("øłđðħŧ", "olddht")
 """Letters with a stroke, which Unicode does not divide into a letter and a mark."""
 
 _LIGATURES = str.maketrans({"æ": "ae", "œ": "oe", "þ": "th", "ı": "i"})
@@ -121,4 +121,4 @@ def _joined(match: re.Match[str]) -> str:
 
 def _without_marks(word: str) -> str:
     bare = _MARKED.sub(lambda match: match[1] or match[2], unicodedata.normalize("NFD", word))
-    return unicodedata.normalize("NFC", bare).translate(_STROKES).translate(_LIGATURES)
+    return unicodedata.normalize("NFC", bare).translate(STROKES).translate(_LIGATURES)

@@ -17,11 +17,14 @@ from e2graphrag_integrations.search.vector_index import (
     VectorIndexSearch,
 )
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
-from e2graphrag_integrations.store.identity import read_identity
 from e2graphrag_integrations.store.sqlite import SQLiteDatabase
 from e2graphrag_integrations.store.store import Store
 from e2graphrag_integrations.vectors.qdrant import QdrantIndex, QdrantVectors
-from e2graphrag_integrations.vectors.writer import WritableVectorIndex, update_index
+from e2graphrag_integrations.vectors.writer import (
+    WritableVectorIndex,
+    read_identity,
+    update_index,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +165,7 @@ class OpenVectors:
             StoreError: If the index or the vector index fails. The next call continues.
         """
         report = update_index(self._store, self._index, replace=replace)
-        self._connection.breaker.succeed()
+        self._connection.succeeded()
         self.reload()
         return report
 

@@ -245,9 +245,7 @@ class PgVectorIndex:
 
     def _suits(self, connection: Connection, contents: IndexContents, target: Target) -> bool:
         """Return whether the tables can be updated instead of being created again."""
-        row = connection.execute("SELECT coalesce(max(first + windows), 0) FROM vector_documents")
-        [end] = row.fetchone() or (0,)
-        is_dense = end <= _MAX_GAPS * max(_total(contents), target.windows, 1)
+        is_dense = _end(connection) <= _MAX_GAPS * max(_total(contents), target.windows, 1)
         same = (contents.embedder, contents.dimension) == (target.embedder, target.dimension)
         return same and is_dense
 
@@ -285,10 +283,7 @@ class PgVectorIndex:
             current = _documents(connection, ids)
             new = [one for one in documents if one.vectors is not None]
             _delete(connection, [current[one.id] for one in new if one.id in current])
-            row = connection.execute(
-                "SELECT coalesce(max(first + windows), 0) FROM vector_documents"
-            ).fetchone()
-            end = 0 if row is None else int(row[0])
+            end = _end(connection)
             rows = []
             with self._copying(connection) as write:
                 for one in documents:
@@ -411,6 +406,13 @@ def _documents(
         query, parameters = f"{query} WHERE id = ANY(%s)", (list(ids),)
     rows = connection.execute(query, parameters, binary=True).fetchall()
     return {id_: IndexedDocument(*fields) for id_, *fields in rows}
+
+
+def _end(connection: Connection) -> int:
+    """Return the first place after those of all documents."""
+    query = "SELECT coalesce(max(first + windows), 0) FROM vector_documents"
+    row = connection.execute(query).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _delete(connection: Connection, documents: Sequence[IndexedDocument]) -> None:

@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -244,6 +244,8 @@ class QdrantIndex:
         Raises:
             VectorIndexError: If the collection does not belong to this index.
         """
+        from qdrant_client import models
+
         try:
             meta = self._meta()
         except _MissingCollectionError:
@@ -255,6 +257,8 @@ class QdrantIndex:
             meta = self._meta()  # another update may have just begun: it writes this point first
         if meta is None or meta.get("owner") != self._owner():
             raise self._foreign_error()
+        is_document = models.FieldCondition(key="kind", match=models.MatchValue(value="document"))
+        points = self._scroll(models.Filter(must=[is_document]), with_payload=True)
         try:
             documents = {
                 str(payload["document_id"]): IndexedDocument(
@@ -263,7 +267,7 @@ class QdrantIndex:
                     int(payload["windows"]),
                     str(payload["digest"]),
                 )
-                for payload in self._payloads("kind", "document")
+                for payload in (point.payload for point in points)
             }
             dimension = int(meta["dimension"])
             return IndexContents(str(meta["token"]), str(meta["embedder"]), dimension, documents)
@@ -280,10 +284,6 @@ class QdrantIndex:
         with self._requests() as client:
             points = client.retrieve(self._collection, [_META], with_payload=True)
         return dict(points[0].payload or {}) if points else None
-
-    def _payloads(self, key: str, value: str) -> Iterator[dict[str, Any]]:
-        for point in self._scroll(_matching(key, value), with_payload=True):
-            yield point.payload
 
     def _scroll(self, condition: Any, *, with_payload: bool) -> Iterator[Any]:
         offset = None
@@ -395,28 +395,20 @@ class QdrantIndex:
     def _put_meta(self, payload: Mapping[str, Any]) -> None:
         from qdrant_client import models
 
+        self._upsert([models.PointStruct(id=_META, vector={}, payload=dict(payload))])
+
+    def _upsert(self, points: Sequence[Any]) -> None:
         with self._requests() as client:
-            point = models.PointStruct(id=_META, vector={}, payload=dict(payload))
-            client.upsert(self._collection, [point], wait=True)
+            client.upsert(self._collection, points, wait=True)
 
     def count(self) -> int:
         """Return the number of vectors."""
-        from qdrant_client import models
-
-        condition = models.Filter(
-            must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="document"))]
-        )
         with self._requests() as client:
-            return int(client.count(self._collection, condition, exact=True).count)
+            return int(client.count(self._collection, _has_vector(), exact=True).count)
 
     def places(self) -> NDArray[np.int64]:
         """Return the places of all vectors."""
-        from qdrant_client import models
-
-        condition = models.Filter(
-            must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key="document"))]
-        )
-        points = self._scroll(condition, with_payload=False)
+        points = self._scroll(_has_vector(), with_payload=False)
         ids = [point.id for point in points if isinstance(point.id, int)]
         return np.asarray(ids, dtype=np.int64)
 
@@ -450,38 +442,31 @@ class QdrantIndex:
     def _put_vectors(self, points: Sequence[tuple[int, FloatArray]]) -> None:
         from qdrant_client import models
 
-        structs = [
-            models.PointStruct(
-                id=place,
-                vector={_VECTOR: vector.tolist()},
-                payload={"document": place >> _SHIFT},
-            )
-            for place, vector in points
-        ]
-        with self._requests() as client:
-            client.upsert(self._collection, structs, wait=True)
+        self._upsert(
+            [
+                models.PointStruct(
+                    id=place,
+                    vector={_VECTOR: vector.tolist()},
+                    payload={"document": place >> _SHIFT},
+                )
+                for place, vector in points
+            ]
+        )
 
     def _put_documents(self, entries: Sequence[tuple[NewDocument, IndexedDocument]]) -> None:
         from qdrant_client import models
 
         for start in range(0, len(entries), _PAGE):
-            structs = [
-                models.PointStruct(
-                    id=_point_of(one.id),
-                    vector={},
-                    payload={
-                        "kind": "document",
-                        "document_id": one.id,
-                        "stamp": new.stamp,
-                        "first": new.first,
-                        "windows": new.windows,
-                        "digest": new.digest,
-                    },
-                )
-                for one, new in entries[start : start + _PAGE]
-            ]
-            with self._requests() as client:
-                client.upsert(self._collection, structs, wait=True)
+            self._upsert(
+                [
+                    models.PointStruct(
+                        id=_point_of(one.id),
+                        vector={},
+                        payload={"kind": "document", "document_id": one.id, **asdict(new)},
+                    )
+                    for one, new in entries[start : start + _PAGE]
+                ]
+            )
 
     def remove(self, documents: Mapping[str, IndexedDocument]) -> None:
         """Delete documents, each before its vectors."""
@@ -501,7 +486,7 @@ class QdrantIndex:
 
         for start in range(0, len(documents), _PAGE):
             numbers = [one.first >> _SHIFT for one in documents[start : start + _PAGE]]
-            selector = models.FilterSelector(filter=_any_document(numbers))
+            selector = models.FilterSelector(filter=models.Filter(must=[_condition(numbers)]))
             with self._requests() as client:
                 client.delete(self._collection, selector, wait=True)
 
@@ -544,18 +529,12 @@ def _first_place(document: NewDocument) -> int:
     return (int(document.digest, 16) % _NUMBERS) << _SHIFT
 
 
-def _matching(key: str, value: str) -> Any:
+def _has_vector() -> Any:
+    """Return a filter for the points of windows."""
     from qdrant_client import models
 
-    return models.Filter(
-        must=[models.FieldCondition(key=key, match=models.MatchValue(value=value))]
-    )
-
-
-def _any_document(numbers: Collection[int]) -> Any:
-    from qdrant_client import models
-
-    return models.Filter(must=[_condition(numbers)])
+    is_empty = models.IsEmptyCondition(is_empty=models.PayloadField(key="document"))
+    return models.Filter(must_not=[is_empty])
 
 
 def _condition(numbers: Collection[int]) -> Any:

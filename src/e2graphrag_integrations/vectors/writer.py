@@ -22,10 +22,14 @@ from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.protocols import FloatArray
 from e2graphrag_integrations.reports import VectorReport
 from e2graphrag_integrations.search.vector_index import IndexContents, IndexedDocument, VectorIndex
-from e2graphrag_integrations.store.identity import ensure_identity
+from e2graphrag_integrations.store.rows import checked_row, put_manifest
 from e2graphrag_integrations.store.store import Store
 
 logger = logging.getLogger(__name__)
+
+_IDENTITY = "identity"
+"""Manifest key of the identity of an index: a random name, which moving or renaming the index does
+not change. It is missing until a vector index refers to it."""
 
 _BATCH = 2_000
 """Number of windows after which a batch of documents is written."""
@@ -107,6 +111,23 @@ def new_token(previous: str = "") -> str:
     """Return the token of an update; without a previous one, that of a new build."""
     build = previous.partition(".")[0] or uuid.uuid4().hex
     return f"{build}.{uuid.uuid4().hex}"
+
+
+def read_identity(store: Store) -> str:
+    """Return the identity of an index, or an empty string if it has none yet."""
+    rows = store.read("SELECT * FROM manifest WHERE key = ?", (_IDENTITY,))
+    return str(checked_row(rows[0], store.path, "identity in the manifest")[1]) if rows else ""
+
+
+def ensure_identity(store: Store) -> str:
+    """Return the identity of an index; give it one if it has none yet."""
+    found = read_identity(store)
+    if found:
+        return found
+    with store.transaction() as db:
+        if not db.execute("SELECT 1 FROM manifest WHERE key = ?", (_IDENTITY,)).fetchone():
+            put_manifest(db, _IDENTITY, uuid.uuid4().hex)
+    return read_identity(store)
 
 
 def update_index(store: Store, index: WritableVectorIndex, *, replace: bool) -> VectorReport:

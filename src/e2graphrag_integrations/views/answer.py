@@ -265,16 +265,13 @@ class Settings:
         Raises:
             EvaluationError: If a value is invalid.
         """
-        return make_setting(name, self._arguments())
-
-    def _arguments(self) -> dict[str, Any]:
-        """Return the arguments that a setting of an evaluation has, too."""
         names = {"boosts": "boost"}
-        return {
-            names.get(name, name): value
-            for name, value in self.values.items()
-            if value is not None and name not in ("history", "paths")
+        arguments = {
+            names.get(key, key): value
+            for key, value in self.values.items()
+            if value is not None and key not in ("history", "paths")
         }
+        return make_setting(name, arguments)
 
 
 def ask(

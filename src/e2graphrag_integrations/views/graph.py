@@ -6,7 +6,7 @@ Each view reads a bounded part of the graph, so that it can be drawn for an inde
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,18 +269,7 @@ def _listed(view: EntityView, source: NodeSource, rows: IntArray) -> list[Listed
     spelled = spellings(view, source, rows.tolist())
     are_names = view.snapshot.mostly_names[rows].tolist()
     return [
-        ListedEntity(
-            info.name,
-            info.named,
-            info.mentions,
-            info.chunks,
-            info.documents,
-            info.degree,
-            info.aliases,
-            info.type,
-            label,
-            is_name,
-        )
+        ListedEntity(**asdict(info), label=label, is_name=is_name)
         for info, label, is_name in zip(view.infos(rows), spelled, are_names, strict=True)
     ]
 
@@ -296,14 +285,7 @@ def _heaviest(
 ) -> tuple[IntArray, int]:
     """Return an entity and its heaviest neighbors, at most `limit` in all.
 
-    Args:
-        view: The entities.
-        center: The entity.
-        limit: Maximum number of entities.
-        kept: Mask of the neighbors that are shown; None shows all.
-
-    Returns:
-        The entities, and the number of neighbors that the mask leaves out.
+    The second result is the number of neighbors that the mask `kept` leaves out; None shows all.
     """
     weights = view.weights(np.asarray([center]))
     neighbors, data = weights.indices, weights.data

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 
-from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.entities.subjects import split_subjects
 from e2graphrag_integrations.graph.titles import title_form
 from e2graphrag_integrations.retrieval.entities.entity_view import EntityView
@@ -83,21 +83,14 @@ def _written(
     view: EntityView, source: NodeSource, rows: Sequence[int]
 ) -> Iterator[list[tuple[str, str]]]:
     """Yield the entity and the spelling of each mention in chunks; a noun is in the singular."""
-    edits, reader = view.snapshot.edits, NodeReader(view.snapshot, source, {})
-    forms: dict[str, str] = {}
+    edits, reader = view.snapshot.edits, NodeReader(view.snapshot, source)
+    entity_of = cache(edits.entity_of)
     for node, sentences in zip(reader.read(rows), reader.read_mentions(rows), strict=True):
         found = []
         for mention in (m for s in split_subjects(sentences)[1] for m in s):
-            form = _entity_of(mention.entity, edits, forms)
             text = node.text[mention.start : mention.end] if mention.named else mention.entity
-            found.append((form, on_one_line(text)))
+            found.append((entity_of(mention.entity), on_one_line(text)))
         yield found
-
-
-def _entity_of(written: str, edits: EntityEdits, known: dict[str, str]) -> str:
-    if written not in known:
-        known[written] = edits.entity_of(written)
-    return known[written]
 
 
 def _in_title(view: EntityView, row: int) -> str:

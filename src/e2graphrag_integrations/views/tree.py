@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from e2graphrag_integrations._utils.validation import check_int
-from e2graphrag_integrations.retrieval.hydrate import NodeSource
-from e2graphrag_integrations.retrieval.outline import child_rows, read_rows, root_rows
+from e2graphrag_integrations.retrieval.hydrate import NodeReader, NodeSource
+from e2graphrag_integrations.retrieval.outline import child_rows, root_rows
 from e2graphrag_integrations.retrieval.reader import IndexReader
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 
@@ -84,12 +84,13 @@ def _part(
     def nodes(snapshot: Snapshot, source: NodeSource) -> TreeNodes:
         rows = rows_in(snapshot)
         part = rows[first:stop]
+        read = NodeReader(snapshot, source).read(part)
         counts = snapshot.nodes.children[1][part].tolist()
         found = (
             TreeNode(
                 node.id, node.document_id, node.level, node.start, node.end, node.text, children
             )
-            for node, children in zip(read_rows(snapshot, source, part), counts, strict=True)
+            for node, children in zip(read, counts, strict=True)
         )
         return TreeNodes(tuple(found), len(rows))
 

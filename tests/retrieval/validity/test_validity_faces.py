@@ -13,7 +13,7 @@ from llama_index.core import Document
 from llama_index.core.llms import MockLLM
 
 from e2graphrag_integrations import E2GraphRAG, Models, SourceDocument, Validity
-from e2graphrag_integrations.agents.tools import IndexTools, SearchFilters
+from e2graphrag_integrations.agents.tools import IndexTools
 from e2graphrag_integrations.agents.toolset import agent_tools
 from e2graphrag_integrations.cli.main import main
 from e2graphrag_integrations.errors import EvaluationError, InvalidInputError
@@ -132,15 +132,15 @@ def test_versions_of_pages_are_those_of_their_documents(names):
 
 def test_the_tools_of_agents_take_a_date_and_mark_versions(core):
     tools = IndexTools(core)
-    answer = tools.search(QUESTION, SearchFilters(as_of="2023"))
+    answer = tools.search(QUESTION, as_of="2023")
     assert [(hit.document_id, hit.superseded_by) for hit in answer.hits] == [
         ("v2", None),
         ("v1", "v2"),
     ]
-    [hit] = tools.search(QUESTION, SearchFilters(as_of="2019", exact=True)).hits
+    [hit] = tools.search(QUESTION, as_of="2019", exact=True).hits
     assert hit.document_id == "v1"
     with pytest.raises(InvalidInputError, match="as_of='soon'"):
-        tools.search(QUESTION, SearchFilters(as_of="soon"))
+        tools.search(QUESTION, as_of="soon")
 
 
 def test_views_and_settings_have_the_date(core):

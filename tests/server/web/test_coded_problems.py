@@ -205,7 +205,7 @@ def test_every_code_of_the_package_has_a_message():
     for path in {*PACKAGE.rglob("*.py")} - {PACKAGE / "_utils" / "failures.py"}:
         text = path.read_text(encoding="utf-8")
         name = path.relative_to(PACKAGE).as_posix()
-        codes |= set(re.findall(r'CodedText\(\s*"(\w+)"', text))
+        codes |= set(re.findall(r'(?:CodedText|invalid_input)\(\s*"(\w+)"', text))
         made = re.findall(r'_refusal\(\s*"(\w+)"', text) if name in MADE else []
         codes |= {MADE[name] + code for code in made}
     assert len(codes) > 40

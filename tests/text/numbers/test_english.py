@@ -61,7 +61,7 @@ def test_a_number_has_its_value(number, joint):
 def test_an_ordinal_a_year_and_a_round_number_have_their_values(words, digits):
     text = f"The {words} of them came."
     [found] = find_spelled(text.lower())
-    assert (text[found.start : found.end], found.digits) == (words, digits)
+    assert (text[found.start : found.end], found.forms) == (words, (digits,))
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,12 @@ def test_a_number_has_its_value(number):
 def test_an_amount_is_found(text, digits):
     before = "共有"
     [amount] = find_amounts(f"{before}{text}元。")
-    assert amount.digits == digits
+    assert amount.forms == (digits,)
     assert f"{before}{text}"[amount.start : amount.end] == text
 
 
 def test_a_year_in_characters_is_found():
-    assert [one.digits for one in find_amounts("一九九八年, 二〇一〇年")] == ["1998", "2010"]
+    assert [one.forms[0] for one in find_amounts("一九九八年, 二〇一〇年")] == ["1998", "2010"]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def demo(
       e2graphrag demo --language zh
       e2graphrag demo --serve
     """
-    from e2graphrag_integrations.cli.demo import DEMOS, index_demo, run_demo
+    from e2graphrag_integrations.cli.demo import DEMOS, ask_demo, index_demo
 
     if port is not None and not serve:
         raise InvalidInputError("--port requires --serve")
@@ -56,7 +56,8 @@ def demo(
     path = DEMOS[language].index if out is None else out
     index_files.check_new_index(path)
     with index_files.remove_if_failed(path, uses_llm=False):
-        make = index_demo if serve else run_demo
-        make(path, embedder, language, lock_timeout)
+        index_demo(path, embedder, language, lock_timeout)
+        if not serve:
+            ask_demo(path, language)
     if serve:
         serve_index(path, port=PORT if port is None else port, lock_timeout=lock_timeout)

@@ -10,7 +10,6 @@ import typer
 from e2graphrag_integrations._utils.display import printable
 from e2graphrag_integrations.cli import index_files, inputs, models, options, stop_signals, values
 from e2graphrag_integrations.cli.app import ExitCode, group
-from e2graphrag_integrations.cli.boosts import read_tags
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.documents import (
     print_states,
@@ -223,7 +222,7 @@ def tag(
         if clear:
             rag.set_tags(None)
         elif names or file:
-            rag.set_tags(read_tags(names or (), file))
+            rag.set_tags(values.read_tags(names or (), file))
         print_tags(rag.tag_counts(), rag.path, as_json=json)
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from e2graphrag_integrations.cli import index_files, options
+from e2graphrag_integrations.cli import index_files, options, values
 from e2graphrag_integrations.cli.app import ExitCode, command
-from e2graphrag_integrations.cli.boosts import parse_weights
 from e2graphrag_integrations.cli.options import flag, number
 from e2graphrag_integrations.cli.output.documents import print_writer
 from e2graphrag_integrations.cli.output.query import print_result
@@ -108,8 +107,8 @@ def query(
     from e2graphrag_integrations.retrieval.strategies.by_name import make_strategy
 
     boost = {
-        "tag": parse_weights("--boost-tag", boost_tag or ()),
-        "documents": parse_weights("--boost-document", boost_document or ()),
+        "tag": values.parse_weights("--boost-tag", boost_tag or ()),
+        "documents": values.parse_weights("--boost-document", boost_document or ()),
         "boost_field": boost_field,
         "boost_scale": boost_scale,
         "half_life_days": boost_half_life_days,

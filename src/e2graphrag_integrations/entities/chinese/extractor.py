@@ -12,16 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from e2graphrag_integrations._utils.concurrency import process_lock
 from e2graphrag_integrations._utils.lazy import lazy
-from e2graphrag_integrations.entities.chinese.han import Simplifier
+from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.entities.chinese.names import without_chinese_address
-from e2graphrag_integrations.entities.chinese.tagger import ChineseTagger, TaggedSentence
+from e2graphrag_integrations.entities.chinese.tagger import ChineseTagger, TaggedSentence, Token
+from e2graphrag_integrations.errors import MissingDependencyError
 from e2graphrag_integrations.languages.language import CHINESE
-from e2graphrag_integrations.text.letters import HAN_LETTERS
-from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.text.letters import HAN_LETTERS, has_han
+from e2graphrag_integrations.text.sentences import sentence_starts, stripped_span
 from e2graphrag_integrations.types import NOUN, Mention, Sentences, Span
 
 BUNDLED_MODEL = "zh_e2g_sm"
+
+INSTALL = "pip install 'e2graphrag-integrations[zh]'"
+"""The command that installs what Chinese texts need."""
 
 RULES_VERSION = 2
 """Version of the extractor's rules; part of its fingerprint. Raise it when they change."""
@@ -64,12 +69,45 @@ _DOT = re.compile(rf"(?<=[{HAN_LETTERS}])[•‧・･᛫⋅∙·](?=[{HAN_LETTE
 _CLAUSE_END = re.compile(r"[，、,：:]|\s")
 _LEADING = re.compile(r"[^\w]*")
 _TRAILING = re.compile(r"[^\w]*$")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class _Name(NamedTuple):
-    start: int
-    end: int
-    label: str
+class Simplifier:
+    """Converts traditional to simplified characters with OpenCC.
+
+    A name that is written in both ways becomes one entity. The conversion considers phrases:
+    乾隆 stays as it is, although 乾 alone becomes 干.
+    """
+
+    def __init__(self) -> None:
+        self._lock = process_lock()
+
+    def check_installed(self) -> None:
+        """Raise an error if OpenCC is not installed.
+
+        Raises:
+            MissingDependencyError: If it is not.
+        """
+        with self._lock:
+            _ = self._converter
+
+    def simplify(self, name: str) -> str:
+        """Return a name in simplified characters.
+
+        Raises:
+            MissingDependencyError: If OpenCC is not installed.
+        """
+        if not has_han(name):
+            return name
+        with self._lock:
+            return str(self._converter.convert(_LONE_SURROGATE.sub("\ufffd", name)))
+
+    @lazy
+    def _converter(self) -> Any:
+        hint = f"Chinese texts need OpenCC: run `{INSTALL}`"
+        with wrap_errors(MissingDependencyError, "OpenCC is not installed", hint):
+            from opencc import OpenCC
+        return OpenCC("t2s")
 
 
 class ChineseEntityExtractor:
@@ -136,7 +174,7 @@ class ChineseEntityExtractor:
             found[sentence].append(self._mention(text, one))
         return found
 
-    def _mention(self, text: _Text, one: _Name) -> Mention:
+    def _mention(self, text: _Text, one: Token) -> Mention:
         start, end = int(text.origin[one.start]), int(text.origin[one.end - 1]) + 1
         entity = self._simplifier.simplify(_DOT.sub("·", text.plain[one.start : one.end]))
         return Mention(entity, start, end, one.label)
@@ -210,33 +248,30 @@ def _short_pieces(text: str, start: int, end: int) -> Iterator[Span]:
         cut = ends[-1] if ends else start + _LONGEST_SENTENCE
         yield from _short_pieces(text, start, cut)
         start = cut
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    if start < end:
-        yield Span(start, end)
+    span = stripped_span(text, start, end)
+    if span.start < span.end:
+        yield span
 
 
 def _model_names(
     text: str, pieces: Sequence[Span], tagged: Sequence[TaggedSentence]
-) -> list[_Name]:
+) -> list[Token]:
     """Return the names that the model found, in order and disjoint."""
-    found: list[_Name] = []
-    others: list[_Name] = []
+    found: list[Token] = []
+    others: list[Token] = []
     borders: set[int] = set()
     for (offset, _), sentence in zip(pieces, tagged, strict=True):
         for start, end, label in sentence.names:
-            found += _trimmed(text, _Name(start + offset, end + offset, _LABELS[label]))
+            found += _trimmed(text, Token(start + offset, end + offset, _LABELS[label]))
         for start, end, label in sentence.words:
             borders.add(start + offset)
             if label in _NAME_TAGS:
-                others += _trimmed(text, _Name(start + offset, end + offset, NAME))
+                others += _trimmed(text, Token(start + offset, end + offset, NAME))
     found = _with_others(_disjoint(found), others)
     return _with_others(found, _repeated(text, found, borders | {len(text)}))
 
 
-def _trimmed(text: str, name: _Name) -> list[_Name]:
+def _trimmed(text: str, name: Token) -> list[Token]:
     """Return a name without punctuation and forms of address, and with complete Latin words.
 
     The list is empty if fewer than two characters remain, or if the name is too long.
@@ -252,10 +287,10 @@ def _trimmed(text: str, name: _Name) -> list[_Name]:
     while start < end < len(text) and end <= start + MAX_NAME and _in_latin_word(text, end):
         end += 1
     is_name = 1 < end - start <= MAX_NAME and any(map(str.isalpha, text[start:end]))
-    return [_Name(start, end, label)] if is_name else []
+    return [Token(start, end, label)] if is_name else []
 
 
-def _repeated(text: str, names: Sequence[_Name], borders: set[int]) -> Iterator[_Name]:
+def _repeated(text: str, names: Sequence[Token], borders: set[int]) -> Iterator[Token]:
     """Yield the other occurrences of names, if they begin and end where words do."""
     labels = {text[name.start : name.end]: name.label for name in names}
     if not labels:
@@ -263,7 +298,7 @@ def _repeated(text: str, names: Sequence[_Name], borders: set[int]) -> Iterator[
     longest_first = sorted(labels, key=lambda one: (-len(one), one))
     for match in re.finditer("|".join(map(re.escape, longest_first)), text):
         if borders.issuperset(match.span()):
-            yield _Name(*match.span(), labels[match.group()])
+            yield Token(*match.span(), labels[match.group()])
 
 
 def _in_latin_word(text: str, at: int) -> bool:
@@ -271,19 +306,19 @@ def _in_latin_word(text: str, at: int) -> bool:
     return all(_LATIN.match(character) for character in text[at - 1 : at + 1])
 
 
-def _titles(text: str) -> list[_Name]:
+def _titles(text: str) -> list[Token]:
     """Return the titles in book marks."""
     spans = (match.span(1) if match[1] else match.span(2) for match in _TITLE.finditer(text))
-    return [name for start, end in spans for name in _trimmed(text, _Name(start, end, NAME))]
+    return [name for start, end in spans for name in _trimmed(text, Token(start, end, NAME))]
 
 
-def _latin_names(text: str) -> list[_Name]:
+def _latin_names(text: str) -> list[Token]:
     """Return words in Latin letters with a capital, and runs of them."""
     matches = (match.span() for match in _LATIN_NAME.finditer(text))
-    return [_Name(start, end, NAME) for start, end in matches if 1 < end - start <= MAX_NAME]
+    return [Token(start, end, NAME) for start, end in matches if 1 < end - start <= MAX_NAME]
 
 
-def _merge(inner: list[_Name], outer: list[_Name]) -> list[_Name]:
+def _merge(inner: list[Token], outer: list[Token]) -> list[Token]:
     """Merge two lists of names. An outer name replaces the inner ones that it contains.
 
     An outer name that an inner one crosses or contains is dropped.
@@ -298,7 +333,7 @@ def _merge(inner: list[_Name], outer: list[_Name]) -> list[_Name]:
     return sorted(names)
 
 
-def _with_others(names: list[_Name], others: Iterable[_Name]) -> list[_Name]:
+def _with_others(names: list[Token], others: Iterable[Token]) -> list[Token]:
     """Add the names that overlap with none of the former, both in order and disjoint."""
     ends = [name.end for name in names]
     free = [other for other in others if not _hits(names, ends, other)]
@@ -306,34 +341,34 @@ def _with_others(names: list[_Name], others: Iterable[_Name]) -> list[_Name]:
 
 
 def _nouns(
-    text: str, pieces: Sequence[Span], tagged: Sequence[TaggedSentence], names: Sequence[_Name]
-) -> Iterator[_Name]:
+    text: str, pieces: Sequence[Span], tagged: Sequence[TaggedSentence], names: Sequence[Token]
+) -> Iterator[Token]:
     """Yield the common nouns outside names that have at least two letters."""
     ends = [name.end for name in names]
     for (offset, _), sentence in zip(pieces, tagged, strict=True):
         for word in sentence.words:
             if word.label not in _NOUN_TAGS or word.end - word.start == 1:
                 continue
-            noun = _Name(word.start + offset, word.end + offset, NOUN)
+            noun = Token(word.start + offset, word.end + offset, NOUN)
             is_cut = any(_in_latin_word(text, at) for at in noun[:2] if 0 < at < len(text))
             letters = sum(character.isalpha() for character in text[noun.start : noun.end])
             if letters > 1 and not is_cut and not _hits(names, ends, noun):
                 yield noun
 
 
-def _hits(names: Sequence[_Name], ends: Sequence[int], one: _Name) -> bool:
+def _hits(names: Sequence[Token], ends: Sequence[int], one: Token) -> bool:
     """Return whether a span overlaps with one of several names in order, which have these ends."""
     after = bisect_right(ends, one.start)
     return after < len(names) and _overlap(one, names[after])
 
 
-def _overlap(one: _Name, other: _Name) -> bool:
+def _overlap(one: Token, other: Token) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _disjoint(names: Iterable[_Name]) -> list[_Name]:
+def _disjoint(names: Iterable[Token]) -> list[Token]:
     """Keep the first of overlapping names, given in order."""
-    kept: list[_Name] = []
+    kept: list[Token] = []
     for name in names:
         if not kept or kept[-1].end <= name.start:
             kept.append(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +24,7 @@ from e2graphrag_integrations.indexing.stages.llm_calls import (
 from e2graphrag_integrations.indexing.stages.summaries import SummaryBuilder
 from e2graphrag_integrations.reports import CostEstimate, LevelEstimate
 from e2graphrag_integrations.store.store import Store
-from e2graphrag_integrations.store.tables.community_reports import ReportSource
-from e2graphrag_integrations.store.tables.report_cache import ReportCache
+from e2graphrag_integrations.store.tables.community_reports import ReportSource, put_reports
 from e2graphrag_integrations.summarizers.lexrank import ExtractiveSummarizer
 from e2graphrag_integrations.text.tokens import count_tokens
 
@@ -43,6 +43,30 @@ def check_reports(reports: object) -> None:
     """
     if reports is not None:
         check_choice("reports", reports, get_args(Reports))
+
+
+class _ReportCache:
+    """Caches reports, the next one with the ids of the chunks from which it is written."""
+
+    def __init__(self, store: Store, chunks: Sequence[str] = ()) -> None:
+        self._store = store
+        self._chunks = list(chunks)
+
+    def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        own = {_report_key(key): key for key in keys}
+        return {own[key]: value for key, value in self._store.cached(own).items()}
+
+    def put_cached(self, kind: str, contents: dict[bytes, bytes]) -> None:
+        """Store reports permanently, unless one of their chunks has been deleted since."""
+        del kind
+        reports = {_report_key(key): value for key, value in contents.items()}
+        with self._store.transaction() as db:
+            put_reports(db, self._store.path, reports, self._chunks)
+
+
+def _report_key(key: bytes) -> bytes:
+    """Return a key that differs from that of a summary of the same texts."""
+    return hashlib.sha256(b"report\0" + key).digest()
 
 
 @dataclass(frozen=True)
@@ -83,7 +107,7 @@ class ReportWriter:
         """Return the cost of the reports; cached and repeated ones need no call."""
         counted: set[bytes] = set()
         reports = prompt_tokens = 0
-        cache = ReportCache(self.store)
+        cache = _ReportCache(self.store)
         for source in sources:
             reports += 1
             key = self._key(source)
@@ -157,5 +181,5 @@ class ReportWriter:
         with wrap_errors(SummaryError, what, hint, self.summaries.summarizer):
             if not self.uses_llm:
                 return self.summaries.create(source.texts, _TREE_LEVEL)
-            cache = ReportCache(self.store, source.node_ids)
+            cache = _ReportCache(self.store, source.node_ids)
             return replace(self.summaries, store=cache).build(source.texts, _TREE_LEVEL, stopping)

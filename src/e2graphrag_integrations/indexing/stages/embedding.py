@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Protocol
@@ -86,22 +86,33 @@ def embed_nodes(
             first_nodes.setdefault(key, node.id)
     cached = cache.cached(texts)
     missing = {key: text for key, text in texts.items() if key not in cached}
-
-    def store(vectors: dict[bytes, bytes]) -> None:
-        cache.put_cached("vector", vectors)
-
     embedded = len({first_nodes[key] for key in missing})
     control.timer.advance("embed", len(nodes) - embedded, reused=True)
     unfinished = float(embedded)
-    work = EmbeddingWork(embedder)
-    for done in run_in_slices(
-        missing, owners, work, store, slice_size=_SLICE_SIZE, control=control
-    ):
+    for done in embed_texts(missing, owners, embedder, cache, control):
         share = embedded * done / len(missing)
         control.timer.advance("embed", share)
         unfinished -= share
     control.timer.advance("embed", unfinished)  # failed
     return Embeddings(windows, embedded)
+
+
+def embed_texts(
+    texts: Mapping[bytes, str],
+    owners: Mapping[bytes, Sequence[str]],
+    embedder: WindowedEmbedder,
+    cache: ContentCache,
+    control: RunControl,
+) -> Iterator[int]:
+    """Embed texts, given by the key of their vector, and cache the vectors; yield their numbers.
+
+    `owners` are the ids of the documents of each text, by key.
+
+    Raises:
+        WorkStopped: After a stop request.
+    """
+    work, store = EmbeddingWork(embedder), partial(cache.put_cached, "vector")
+    return run_in_slices(texts, owners, work, store, slice_size=_SLICE_SIZE, control=control)
 
 
 def windows_of(

@@ -16,8 +16,12 @@ from e2graphrag_integrations._utils.concurrency import AwaitableRunner
 from e2graphrag_integrations._utils.failures import redact_error
 from e2graphrag_integrations._utils.validation import wrap_errors
 from e2graphrag_integrations.errors import E2GraphRAGError, IndexingError, StoreError, SummaryError
-from e2graphrag_integrations.indexing.claims import ContentClaims, OnlyProcess
-from e2graphrag_integrations.indexing.run import FailurePolicy, WorkStopped
+from e2graphrag_integrations.indexing.run import (
+    ContentClaims,
+    FailurePolicy,
+    OnlyProcess,
+    WorkStopped,
+)
 from e2graphrag_integrations.protocols import Summarizer, TokenCounter
 from e2graphrag_integrations.store.records import ContentCache
 from e2graphrag_integrations.summarizers.retry import RetryPolicy

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import fsspec
@@ -202,7 +201,6 @@ class _Nodes(BaseKVStore):
     def __init__(self, reader: IndexReader, inner: BaseKVStore | None) -> None:
         self._reader = reader
         self._inner = inner
-        self._known = _Known()
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Return a node by id, or what is known of the document with an id."""
@@ -302,53 +300,33 @@ class _Nodes(BaseKVStore):
         return nullcontext() if self._inner is None else suppress(ClosedError)
 
     def _documents(self) -> dict[str, dict[str, Any]]:
-        return self._reader.read_snapshot(lambda snapshot, _: self._newest(snapshot).documents)
+        return self._reader.read_snapshot(lambda snapshot, _: snapshot.derived(_known_documents))
 
     def _read(self, ids: Sequence[str] | None) -> list[BaseNode]:
-        return read_nodes(self._reader, ids, lambda snapshot: self._newest(snapshot).ids)
-
-    def _newest(self, snapshot: Snapshot) -> _Known:
-        """Return what is known of a snapshot: LlamaIndex reads nodes one by one."""
-        if self._known.generation != snapshot.generation:
-            self._known = _Known.of(snapshot)
-        return self._known
+        return read_nodes(self._reader, ids)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """The ids of the user's nodes, and what is known of each document, in a generation."""
-
-    generation: str = ""
-    ids: NodeIds = field(default_factory=NodeIds)
-    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> _Known:
-        documents = {name: one.to_dict() for name, one in document_nodes(snapshot).items()}
-        return cls(snapshot.generation, NodeIds.of(snapshot), documents)
+def _known_documents(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    """Return what is known of each document, as LlamaIndex stores it."""
+    return {name: one.to_dict() for name, one in document_nodes(snapshot).items()}
 
 
-def read_nodes(
-    reader: IndexReader,
-    ids: Sequence[str] | None,
-    ids_of: Callable[[Snapshot], NodeIds] = NodeIds.of,
-) -> list[BaseNode]:
+def read_nodes(reader: IndexReader, ids: Sequence[str] | None) -> list[BaseNode]:
     """Return the complete nodes of an index.
 
     Args:
         reader: The index.
         ids: Their ids, of which unknown ones are ignored; None returns all nodes.
-        ids_of: Returns the ids of the user's nodes in a snapshot.
     """
 
     def read(snapshot: Snapshot, source: NodeSource) -> list[BaseNode]:
-        names, known = ids_of(snapshot), snapshot.nodes.row_of
+        names, known = NodeIds.of(snapshot), snapshot.nodes.row_of
         rows = list(known.values())
         if ids is not None:
             stored = [names.stored.get(id_, id_) for id_ in ids]
             rows = [known[id_] for id_ in stored if id_ in known]
         candidates = [Candidate(row, 0.0, "", ()) for row in rows]
-        hits = hydrate(candidates, (), NodeReader(snapshot, source, {}))
+        hits = hydrate(candidates, (), NodeReader(snapshot, source))
         return [node_of(hit, names) for hit in hits]
 
     return reader.read_snapshot(read)

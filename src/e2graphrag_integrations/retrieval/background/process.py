@@ -153,10 +153,7 @@ class PreparingProcess:
         self._taken_over = [one for one in self._taken_over if not discard_folder(one)]
 
     def _ask(self, folder: Path) -> dict[str, Any]:
-        """Return the answer to a request.
-
-        Args:
-            folder: The folder to hand the snapshot over in.
+        """Return the answer to the request for a snapshot in a folder.
 
         Raises:
             OSError: If the process cannot be started, or ends before it answers.

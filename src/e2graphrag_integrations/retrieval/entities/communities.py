@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import accumulate, islice
 from typing import Any
@@ -86,17 +86,8 @@ class Community:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the community as JSON values."""
-        return {
-            "id": self.id,
-            "level": self.level,
-            "entities": list(self.entities),
-            "weight": self.weight,
-            "node_ids": list(self.node_ids),
-            "document_ids": list(self.document_ids),
-            "parent_id": self.parent_id,
-            "child_ids": list(self.child_ids),
-            "report": self.report,
-        }
+        values = asdict(self)
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
 
     def _repr_html_(self) -> str:
         values = {
@@ -242,7 +233,7 @@ def communities_with_sources(
         StaleSnapshotError: If the stored nodes are newer than the snapshot.
     """
     communities = select_communities(selection, snapshot)
-    reader = NodeReader(snapshot, source, {})
+    reader = NodeReader(snapshot, source)
     row_of = snapshot.nodes.row_of
     sources = []
     for community in communities:

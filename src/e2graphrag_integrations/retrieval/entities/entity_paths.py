@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,7 +51,8 @@ class EntityPath:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the path as JSON values."""
-        return {"entities": list(self.entities), **asdict(self), "hops": _plain(self.hops)}
+        hops = [asdict(hop) for hop in self.hops]
+        return {"entities": list(self.entities), "hops": hops, "cost": self.cost}
 
     def describe(self) -> str:
         """Return the names in one line, and one line for each hop with its sentence."""
@@ -72,7 +72,3 @@ class EntityPath:
             for hop in self.hops
         ]
         return block(heading(" - ".join(self.entities)), table(("hop", "place", "sentence"), rows))
-
-
-def _plain(hops: Iterable[Hop]) -> list[dict[str, Any]]:
-    return [asdict(hop) for hop in hops]

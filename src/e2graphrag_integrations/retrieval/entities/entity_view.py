@@ -194,19 +194,15 @@ def describe_entity(
     [info] = view.infos(np.asarray([entity]))
     weights = view.weights(np.asarray([entity]))
     order = np.argsort(-weights.data, kind="stable")[:top]
+    neighbors, names = weights.indices[order], snapshot.subjects.names
+    columns = (weights.data[order].tolist(), snapshot.entity_types.of_rows(neighbors))
     ids = snapshot.documents
     return EntityDetails(
         info,
-        tuple(_mentions(view, NodeReader(snapshot, source, {}), entity, top)),
+        tuple(_mentions(view, NodeReader(snapshot, source), entity, top)),
         tuple(
-            EntityNeighbor(
-                snapshot.subjects.names[row],
-                round(weight, 6),
-                snapshot.entity_types.of_row(row),
-            )
-            for row, weight in zip(
-                weights.indices[order].tolist(), weights.data[order].tolist(), strict=True
-            )
+            EntityNeighbor(names[row], round(weight, 6), type_)
+            for row, weight, type_ in zip(neighbors.tolist(), *columns, strict=True)
         ),
         tuple(ids[row] for row in view.documents_of(entity)),
         tuple(ids[row] for row in view.subject_of(entity)),

@@ -95,7 +95,7 @@ def connect(snapshot: Snapshot, source: NodeSource, one: str, other: str) -> tup
         StaleSnapshotError: If the stored nodes are newer than the snapshot.
     """
     links = [Link(name, name, "exact", 1.0) for name in _two_names(snapshot, one, other)]
-    return find_paths(links, None, [], NodeReader(snapshot, source, {}))
+    return find_paths(links, None, [], NodeReader(snapshot, source))
 
 
 def shared_sentences(
@@ -116,7 +116,7 @@ def shared_sentences(
     edge = rows[0], rows[1]
     graph = VisibleGraph(snapshot.graph, lambda: snapshot.sentences, None)
     [weight] = graph.weights(np.asarray([edge[0]]), np.asarray([edge[1]])).sum(axis=1).tolist()
-    reader = NodeReader(snapshot, source, {})
+    reader = NodeReader(snapshot, source)
     hops: dict[tuple[str, int, int], Hop] = {}
     chunks = _shared_chunks(graph, edge)
     for first in range(0, len(chunks), _BATCH):

@@ -142,15 +142,20 @@ def _passes(part: Part, record: Mapping[str, Any], known: dict[int, bool]) -> bo
 
 def _uses(root: Part) -> Counter[int]:
     """Count how often each part is used, by id."""
-    uses = Counter([id(root)])
+    inner = (id(one) for part in distinct_parts(root) for one in _inner_parts(part))
+    return Counter([id(root), *inner])
+
+
+def distinct_parts(root: Part) -> Sequence[Part]:
+    """Return a part and all parts in it, each once."""
+    found: dict[int, Part] = {}
     pending = [root]
     while pending:
         part = pending.pop()
-        for inner in _inner_parts(part):
-            uses[id(inner)] += 1
-            if uses[id(inner)] == 1:
-                pending.append(inner)
-    return uses
+        if id(part) not in found:
+            found[id(part)] = part
+            pending += _inner_parts(part)
+    return list(found.values())
 
 
 def _inner_parts(part: Part) -> Sequence[Part]:

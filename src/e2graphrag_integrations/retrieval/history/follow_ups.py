@@ -195,12 +195,8 @@ def _weighted(
 ) -> Iterator[tuple[Turn, CarriedTurn]]:
     """Yield the turns whose weight is high enough, the latest first, with their weights.
 
-    Args:
-        turns: The turns, oldest first.
-        question: The vector of the question.
-        incompleteness: The incompleteness of the question.
-        components: The embedder.
-        least: How much the question needs the turns at least, whatever their relatedness.
+    `turns` has the oldest first, and `question` is the vector of the question, which needs the
+    turns at least as much as `least`, whatever their relatedness.
     """
     relatedness, found = 0.0, []
     for turn in turns:

@@ -16,7 +16,8 @@ from textwrap import shorten
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges, values_at
+from e2graphrag_integrations._utils.arrays import IntArray, values_at
+from e2graphrag_integrations.graph.entity_graph import places_of_rows
 from e2graphrag_integrations.retrieval.names.name_sentences import NameSentences
 from e2graphrag_integrations.retrieval.names.seeds import specificity
 from e2graphrag_integrations.retrieval.ranking.relevance import Relevance
@@ -249,12 +250,7 @@ def _sentence_factors(
 
 
 class _Words:
-    """The telling words of the question, and where they are.
-
-    Args:
-        relevance: Knows which windows contain which words.
-        snapshot: The search index.
-    """
+    """The telling words of the question, and where they are."""
 
     def __init__(self, relevance: Relevance, snapshot: Snapshot) -> None:
         words = [*dict.fromkeys(relevance.terms.words)]
@@ -318,10 +314,8 @@ def _links(
     allowed, postings = question.allowed, pagerank.entity_chunks
     total = len(documents) if allowed is None else int(allowed.sum())
     names, places = _names_in(sources, snapshot, question.names)
-    first = postings.indptr[names]
-    sizes = postings.indptr[names + 1] - first
+    entries, sizes = places_of_rows(postings, names)
     owners = np.repeat(np.arange(len(names)), sizes)
-    entries = concatenated_ranges(first, sizes)
     chunks, mentions = postings.indices[entries], pagerank.mentions_at(entries, names[owners])
     if allowed is not None:
         visible = allowed[chunks]

@@ -13,8 +13,9 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from e2graphrag_integrations._utils.arrays import IntArray, concatenated_ranges
+from e2graphrag_integrations._utils.arrays import IntArray
 from e2graphrag_integrations.entities.matching.linking import Link
+from e2graphrag_integrations.graph.entity_graph import places_of_rows
 from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.words import terms_of
 
@@ -96,10 +97,7 @@ class Namesakes:
     ) -> NDArray[np.bool_]:
         """Return which windows have words of a name, and for each of them a namesake.
 
-        Args:
-            name: The name.
-            windows: Window numbers, shape (n,).
-            chunks: Their chunks.
+        Window numbers and their chunks have the shape (n,).
         """
         some = np.zeros(len(windows), dtype=np.bool_)
         only = np.ones(len(windows), dtype=np.bool_)
@@ -136,8 +134,7 @@ def _full_names(link: Link, snapshot: Snapshot) -> Iterator[FullName]:
     for word in words:
         rows = np.setdiff1d(snapshot.aliases.rows_with_word(word), own, assume_unique=True)
         rows = rows[rows != index.get(word, -1)]  # the word alone may mean this name
-        first, end = pagerank.entity_chunks.indptr[rows], pagerank.entity_chunks.indptr[rows + 1]
-        entries = concatenated_ranges(first, end - first)
+        entries, _ = places_of_rows(pagerank.entity_chunks, rows)
         of_others.append(np.unique(pagerank.entity_chunks.indices[entries]))
     if any(len(chunks) for chunks in of_others):
         yield FullName(words, pagerank.chunks_of(index[link.entity]), of_others)

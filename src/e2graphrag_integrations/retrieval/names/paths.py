@@ -44,10 +44,7 @@ def path_closeness(graph: EntityGraph, entities: Sequence[int]) -> NDArray[np.fl
 def _shortest_path(graph: EntityGraph, distances: NDArray[np.int8], end: int) -> list[int]:
     """Return a shortest path from `end` back to the entity at distance 0; empty if none exists.
 
-    Args:
-        graph: The entity graph.
-        distances: Edges from the start to each entity, or -1 if out of reach; shape (entities,).
-        end: Entity row.
+    See `EntityGraph.distances`.
     """
     if distances[end] < 0:
         return []

@@ -18,6 +18,7 @@ import numpy as np
 
 from e2graphrag_integrations._utils.lazy import LazySequence
 from e2graphrag_integrations.entities.matching.linking import Link
+from e2graphrag_integrations.protocols import TokenCounter
 from e2graphrag_integrations.retrieval.names.name_sentences import between_spaces
 from e2graphrag_integrations.retrieval.ranking.question_terms import QuestionTerms
 from e2graphrag_integrations.retrieval.strategy import Candidate
@@ -25,6 +26,7 @@ from e2graphrag_integrations.snapshot.snapshot import Snapshot
 from e2graphrag_integrations.text.contents import is_table_of_contents
 from e2graphrag_integrations.text.lines import row_blocks
 from e2graphrag_integrations.text.sentences import sentence_starts
+from e2graphrag_integrations.text.tokens import count_tokens
 from e2graphrag_integrations.text.words import is_function_word, terms_of
 
 _COMPARED = 32
@@ -159,6 +161,42 @@ def weights_of(parts: Iterable[frozenset[str]]) -> Mapping[str, float]:
     return {word: log1p(len(found) / count) for word, count in counts.items()}
 
 
+def best_start(text: str, tokens: int, question: QuestionParts, counter: TokenCounter) -> int:
+    """Return where the sentences begin that contain most of the question's words, by their rarity.
+
+    The words of the best sentence count twice. Of starts with equally many words, the last one is
+    returned: the text after the words of a question answers it more often than that before them.
+
+    Args:
+        text: The passage.
+        tokens: Number of tokens that the sentences may have.
+        question: Finds the words of the question.
+        counter: Counts the tokens.
+    """
+    parts = parts_of(text)
+    found = [question.found(part) for part in parts]
+    weights = weights_of(found)
+    sizes = [count_tokens(counter, part.text) for part in parts]
+    best, start = 0.0, 0
+    for first, part in enumerate(parts):
+        covered, most = set(found[first]), _weight(found[first], weights)
+        room = tokens - sizes[first]
+        for size, more in zip(sizes[first + 1 :], found[first + 1 :], strict=True):
+            room -= size
+            if room < 0:
+                break
+            covered |= more
+            most = max(most, _weight(more, weights))
+        weight = _weight(covered, weights) + most
+        if weight and weight >= best:
+            best, start = weight, part.start
+    return start
+
+
+def _weight(words: Iterable[str], weights: Mapping[str, float]) -> float:
+    return fsum(weights[word] for word in words)
+
+
 def prefer_sentences(
     candidates: Sequence[Candidate],
     question: QuestionParts,
@@ -240,9 +278,7 @@ def _windows(candidates: Sequence[Candidate], snapshot: Snapshot) -> list[int]:
 def _coverage(texts: Sequence[tuple[str, frozenset[str]]], question: QuestionParts) -> list[float]:
     """Return how much of the question the best part of each text contains, in [0, 1].
 
-    Args:
-        texts: The text of each window, and the words of the question that it is about.
-        question: Finds the question in parts of texts.
+    With each text are the words of the question that it is about.
     """
     counts = [question.most_words(text) + len(about) for text, about in texts]
     for place in sorted(range(len(texts)), key=lambda place: -counts[place])[: 2 * _READ]:
@@ -258,7 +294,4 @@ def _coverage(texts: Sequence[tuple[str, frozenset[str]]], question: QuestionPar
     total = fsum(weights.values())
     if not total:
         return [0.0] * len(texts)
-    return [
-        max((fsum(weights[word] for word in one) for one in own), default=0.0) / total
-        for own in parts
-    ]
+    return [max((_weight(one, weights) for one in own), default=0.0) / total for own in parts]

@@ -240,9 +240,6 @@ class Relevance:
 
         They are up to 2 for windows with nearly all words of the question. A short fact in a long
         text has a vector of its surroundings, so only its words find it.
-
-        Args:
-            windows: Window numbers.
         """
         terms, words = self.terms, self.terms.telling
         if len(words) < _MIN_WORDS or not len(windows):

@@ -431,12 +431,7 @@ def _squeezed(text: str) -> str:
 
 
 def _share_in(said: str, summary: str) -> float:
-    """Return the share of the characters of a summary whose sentences are in a text.
-
-    Args:
-        said: The text, without white space.
-        summary: The summary.
-    """
+    """Return the share of the characters of a summary whose sentences are in a squeezed text."""
     spans = sentence_spans(summary, clauses=False)
     sentences = [_squeezed(summary[start:end]) for start, end in spans]
     repeated = sum(len(sentence) for sentence in sentences if sentence in said)

@@ -104,13 +104,7 @@ def _lengths(rows: IntArray, snapshot: Snapshot) -> Floats:
 
 
 class _Knapsack:
-    """Selects windows and summaries one by one, by value per character.
-
-    Args:
-        windows: Windows of chunks.
-        summaries: Rows of the summaries above them.
-        snapshot: The search index.
-    """
+    """Selects windows of chunks and summaries above them one by one, by value per character."""
 
     def __init__(
         self, windows: Sequence[Candidate], summaries: IntArray, snapshot: Snapshot

@@ -301,7 +301,7 @@ def _queued(call: Call, ids: Sequence[str]) -> list[SourceDocument]:
         UnknownDocumentError: If there is no such document.
         Problem: If one is indexed.
     """
-    found = {one.document.id: one.document for one in read_queue(call.rag.store, ids)}
+    found = {one.id: one for one in read_queue(call.rag.store, ids)}
     for id_ in ids:
         if id_ not in found:
             call.rag.document(id_)

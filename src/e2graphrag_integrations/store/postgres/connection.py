@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
+import socket
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, LiteralString
 
 import psycopg
@@ -23,9 +26,14 @@ from e2graphrag_integrations.errors import (
     StoreError,
     StoreLockedError,
 )
-from e2graphrag_integrations.store.postgres.application import application_name
+from e2graphrag_integrations.store.database import Writer, program_name
 
 Connection = psycopg.Connection[Any]
+
+_MAX_NAME = 63
+"""Maximum length of an application's name."""
+
+_NAME = re.compile(r"e2graphrag (.*) process (\d{1,9}) on (.*)", re.DOTALL)
 
 _DEFAULTS = {
     "connect_timeout": 10,
@@ -95,6 +103,21 @@ class Statements:
         return cursor
 
 
+def application_name() -> str:
+    """Return the name by which a connection tells others which process it is."""
+    name = f"e2graphrag {program_name()[:20]} process {os.getpid()} on {socket.gethostname()}"
+    return name.encode("ascii", "replace").decode()[:_MAX_NAME]
+
+
+def named_writer(name: str) -> Writer:
+    """Return the process that a name describes; the URL of a user may set another name."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return Writer(program=name)
+    program, pid, host = found.groups()
+    return Writer(int(pid), program, host)
+
+
 def connect(url: PostgresURL) -> Connection:
     """Connect to a database; statements find the tables of the index.
 
@@ -115,16 +138,13 @@ def connect(url: PostgresURL) -> Connection:
         raise _refused(error, url) from None  # the cause might repeat the password
     except UnicodeError:
         raise InvalidInputError(f"{url.shown} has an invalid host name") from None
-    with on_error(lambda _: connection.close()):
+    with on_error(lambda _: connection.close()), translated(url):
         _check_server(connection, url)
         path = sql.SQL("SET search_path = {}, pg_temp").format(sql.Identifier(url.schema))
-        try:
-            statements = [path, *map(sql.SQL, _SERVER_SETTINGS)]
-            if connection.info.server_version >= _WITH_SESSION_TIMEOUT:
-                statements.append(sql.SQL("SET idle_session_timeout = 0"))
-            connection.execute(sql.SQL("; ").join(statements))
-        except psycopg.Error as error:
-            raise translate_error(error, url) from error
+        statements = [path, *map(sql.SQL, _SERVER_SETTINGS)]
+        if connection.info.server_version >= _WITH_SESSION_TIMEOUT:
+            statements.append(sql.SQL("SET idle_session_timeout = 0"))
+        connection.execute(sql.SQL("; ").join(statements))
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_loader("text", _TextLoader)
     connection.adapters.register_loader("text", _BinaryTextLoader)
@@ -237,6 +257,15 @@ def translate_error(error: psycopg.Error, url: PostgresURL) -> StoreError:  # no
             "again (finished work is saved)"
         )
     return StoreError(f"{path}: {text}")
+
+
+@contextlib.contextmanager
+def translated(url: PostgresURL) -> Iterator[None]:
+    """Raise the errors of Postgres in a `with` block as those of this package."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate_error(error, url) from error
 
 
 class ConnectionPool:

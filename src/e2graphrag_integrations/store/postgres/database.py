@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -25,14 +26,13 @@ from e2graphrag_integrations._utils.failures import on_error
 from e2graphrag_integrations._utils.files import discard_folder
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL, parse_postgres_url
 from e2graphrag_integrations.errors import (
-    ClosedError,
     IndexGoneError,
     StoreConnectionError,
     StoreError,
     StoreLockedError,
 )
 from e2graphrag_integrations.store.database import LeaseHolder, NewestGeneration, Transaction
-from e2graphrag_integrations.store.forks import OPEN_DATABASES, forked_error, leak
+from e2graphrag_integrations.store.forks import OPEN_DATABASES, ForkableDatabase, leak
 from e2graphrag_integrations.store.postgres.connection import (
     Connection,
     ConnectionPool,
@@ -42,6 +42,7 @@ from e2graphrag_integrations.store.postgres.connection import (
     roll_back,
     session_of,
     translate_error,
+    translated,
 )
 from e2graphrag_integrations.store.postgres.leases import HOLDERS, PostgresLeases
 from e2graphrag_integrations.store.postgres.listener import ChangeListener
@@ -78,7 +79,7 @@ _REFERENCES = (
 """Columns that reference another table."""
 
 
-class PostgresDatabase:
+class PostgresDatabase(ForkableDatabase):
     """A schema of a Postgres database; safe to share between threads.
 
     In a forked process, the database can be read but not written.
@@ -110,6 +111,7 @@ class PostgresDatabase:
         timeout: float = 30.0,
         before_creation: Callable[[], object] = lambda: None,
     ) -> None:
+        super().__init__()
         self._url = url if isinstance(url, PostgresURL) else parse_postgres_url(url)
         self.path = self._url.shown
         self._timeout = timeout
@@ -124,8 +126,7 @@ class PostgresDatabase:
         self._listen_lock = process_lock()
         self._listener: ChangeListener | None = None
         self._on_change: Callable[[], Callable[[], None] | None] | None = None
-        self._is_closed = self._is_prepared = False
-        self._owner = self._process = os.getpid()
+        self._is_prepared = False
         OPEN_DATABASES.add(self)
         with on_error(lambda _: self.close()):
             self._prepare(before_creation)
@@ -133,10 +134,9 @@ class PostgresDatabase:
     def _prepare(self, before_creation: Callable[[], object]) -> None:
         connection = self._pool.take()
         try:
-            self._session = session_of(connection)
-            is_complete = is_prepared(connection, self._url)
-        except psycopg.Error as error:
-            raise translate_error(error, self._url) from error
+            with translated(self._url):
+                self._session = session_of(connection)
+                is_complete = is_prepared(connection, self._url)
         finally:
             self._pool.give_back(connection)
         if not is_complete:
@@ -149,16 +149,6 @@ class PostgresDatabase:
     def location(self) -> str:
         """The URL with the password."""
         return self._url.complete
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the database is closed."""
-        return self._is_closed
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process is a fork of the one that opened the database."""
-        return self._owner != os.getpid()
 
     @property
     def session_id(self) -> int:
@@ -178,22 +168,6 @@ class PostgresDatabase:
         with contextlib.suppress(OSError):  # then the search index stays in memory
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cache / f"{self._url.schema}-{key}.snapshot"
-
-    def check_writable(self) -> None:
-        """Reject a write in a forked process.
-
-        Raises:
-            StoreError: If this process is a fork of the one that opened the database.
-        """
-        if self.is_forked:
-            self._check_usable()
-            raise forked_error(self.path, self._owner)
-
-    def _check_usable(self) -> None:
-        if self._is_closed:
-            raise ClosedError(f"index {self.path} is closed: open it again")
-        if self._process != os.getpid():  # a fork that bypassed Python's hooks
-            self.after_fork_in_child()
 
     # Forks: a connection belongs to the process that opened it.
 
@@ -252,13 +226,12 @@ class PostgresDatabase:
     def _write_transaction(self) -> Iterator[Connection]:
         with self._write_lock:
             try:
-                connection = self._begin()
-                if self._is_prepared:  # the index may have been replaced since
-                    check_version(connection, self._url)
-                yield connection
-                connection.execute("COMMIT")
-            except psycopg.Error as error:
-                raise translate_error(error, self._url) from error
+                with translated(self._url):
+                    connection = self._begin()
+                    if self._is_prepared:  # the index may have been replaced since
+                        check_version(connection, self._url)
+                    yield connection
+                    connection.execute("COMMIT")
             finally:
                 if self._writer_connection is not None:
                     roll_back(self._writer_connection)  # if the commit did not happen
@@ -270,15 +243,7 @@ class PostgresDatabase:
         """
         ordered = sorted(rows, key=lambda row: row[0])
         with self._write_lock:
-            for is_last in (False, True):
-                connection = self._writer()
-                try:
-                    Statements(connection).executemany(query, ordered)
-                except psycopg.Error as error:
-                    if is_last or not is_lost(connection):
-                        raise translate_error(error, self._url) from error
-                else:
-                    return
+            self._on_writer(lambda writer: Statements(writer).executemany(query, ordered))
 
     def _begin(self) -> Connection:
         """Begin a write transaction that excludes those of other processes."""
@@ -289,14 +254,14 @@ class PostgresDatabase:
             timeout=sql.Literal(max(1, int(self._timeout * 1000))),
             key=sql.Literal(lock_key("write", self._url.schema)),
         )
-        return self._on_writer(begin)
+        return self._on_writer(lambda writer: writer.execute(begin))
 
-    def _on_writer(self, statement: sql.SQL | sql.Composed) -> Connection:
+    def _on_writer(self, run: Callable[[Connection], object]) -> Connection:
         """Run a first statement on the connection for writes; connect again if it is lost."""
         for is_last in (False, True):
             connection = self._writer()
             try:
-                connection.execute(statement)
+                run(connection)
             except psycopg.Error as error:
                 roll_back(connection)
                 if is_last or not is_lost(connection):
@@ -307,12 +272,9 @@ class PostgresDatabase:
 
     def lock_session(self, query: str, keys: Mapping[str, int]) -> bool:
         """Run a query that tries to acquire an advisory lock for the connection for writes."""
-        with self._write_lock:
-            try:
-                connection = self._on_writer(sql.SQL("SELECT 1"))
-                row = connection.execute(query, keys).fetchone()
-            except psycopg.Error as error:
-                raise translate_error(error, self._url) from error
+        with self._write_lock, translated(self._url):
+            connection = self._on_writer(lambda writer: writer.execute("SELECT 1"))
+            row = connection.execute(query, keys).fetchone()
             is_locked = row is not None and bool(row[0])
             self._holds_session_lock |= is_locked
             return is_locked
@@ -340,10 +302,8 @@ class PostgresDatabase:
         held = self._held_connection()
         if held is None:
             return self.read_with(ask)
-        try:
+        with translated(self._url):
             return ask(held)
-        except psycopg.Error as error:
-            raise translate_error(error, self._url) from error
 
     def read_with(self, work: Callable[[Connection], T]) -> T:
         """Return the result of a function that reads outside of a read transaction.
@@ -381,11 +341,8 @@ class PostgresDatabase:
         """
         self._check_usable()
         self.check_writable()
-        with contextlib.closing(connect(self._url)) as connection:
-            try:
-                yield connection
-            except psycopg.Error as error:
-                raise translate_error(error, self._url) from error
+        with contextlib.closing(connect(self._url)) as connection, translated(self._url):
+            yield connection
 
     def _held_connection(self) -> Connection | None:
         self._check_usable()
@@ -504,8 +461,8 @@ class PostgresDatabase:
         """Let new rows use the space of deleted ones. Reads continue."""
         with self._write_lock:
             for table in OWN_TABLES:
-                name = sql.Identifier(self._url.schema, table)
-                self._on_writer(sql.SQL("VACUUM {}").format(name))
+                vacuum = sql.SQL("VACUUM {}").format(sql.Identifier(self._url.schema, table))
+                self._on_writer(partial(Connection.execute, query=vacuum))
 
     def reopen(self) -> Self:
         """Return a second handle to the same index; never create one.
@@ -556,20 +513,14 @@ class PostgresDatabase:
     @staticmethod
     def exists(url: PostgresURL) -> bool:
         """Return whether the schema of a URL contains an index."""
-        with contextlib.closing(connect(url)) as connection:
-            try:
-                return MARKER in (relations(connection, url.schema) or ())
-            except psycopg.Error as error:
-                raise translate_error(error, url) from error
+        with contextlib.closing(connect(url)) as connection, translated(url):
+            return MARKER in (relations(connection, url.schema) or ())
 
     @staticmethod
     def list(url: PostgresURL) -> Sequence[tuple[str, int | None, int]]:
         """Return the schema, the number of documents and the size of each index in a database."""
-        with contextlib.closing(connect(url)) as connection:
-            try:
-                return list_schemas(connection)
-            except psycopg.Error as error:
-                raise translate_error(error, url) from error
+        with contextlib.closing(connect(url)) as connection, translated(url):
+            return list_schemas(connection)
 
     def close(self, *, merge_log: bool = True) -> None:
         """Close all connections; idempotent."""

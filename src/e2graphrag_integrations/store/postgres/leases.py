@@ -25,6 +25,7 @@ from e2graphrag_integrations.store.postgres.connection import (
     connect,
     is_lost,
     translate_error,
+    translated,
 )
 from e2graphrag_integrations.store.postgres.lock import lock_key
 from e2graphrag_integrations.store.records import LeaseLostError
@@ -156,7 +157,7 @@ class PostgresLeases:
             free = [name for name in names if name not in self._locked]
             if not free:
                 return None
-            keys = [self._key(name) for name in free]
+            keys = [lock_key(name, self._url.schema) for name in free]
             # The branches of CASE are evaluated in order, and only as far as necessary.
             branches = " ".join(
                 f"WHEN pg_try_advisory_lock(%s) THEN {number}" for number in range(len(keys))
@@ -185,9 +186,6 @@ class PostgresLeases:
             if self._connection is not None:
                 self._connection.close()
 
-    def _key(self, name: str) -> int:
-        return lock_key(name, self._url.schema)
-
     def _run(self, query: str) -> list[Any]:
         with self._lock:
             return self._execute(query, self._parameters)
@@ -211,11 +209,9 @@ class PostgresLeases:
             if connection is not None:
                 connection.close()
             connection = self._connection = connect(self._url)
-            try:
+            with translated(self._url):
                 for key in self._locked.values():
                     connection.execute("SELECT pg_try_advisory_lock(%s)", (key,))
-            except psycopg.Error as error:
-                raise translate_error(error, self._url) from error
         return connection
 
     def _renew(self, pause: float) -> None:

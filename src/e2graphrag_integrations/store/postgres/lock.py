@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from e2graphrag_integrations._utils.concurrency import process_rlock
 from e2graphrag_integrations.errors import StoreLockedError
 from e2graphrag_integrations.store.database import Writer
-from e2graphrag_integrations.store.postgres.application import named_writer
+from e2graphrag_integrations.store.postgres.connection import named_writer
 
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 1.0

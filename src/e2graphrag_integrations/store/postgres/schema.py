@@ -6,15 +6,13 @@ version of the schema, and identifies the schema as an index.
 
 from __future__ import annotations
 
-from typing import Any
-
 import psycopg
 from psycopg import sql
 
 from e2graphrag_integrations._utils.decoding import check_format_version
 from e2graphrag_integrations._utils.postgres_urls import PostgresURL
 from e2graphrag_integrations.errors import NotAnIndexError
-from e2graphrag_integrations.store.postgres.connection import Statements
+from e2graphrag_integrations.store.postgres.connection import Connection, Statements
 from e2graphrag_integrations.store.rows import new_generation
 from e2graphrag_integrations.store.schema import TABLES
 
@@ -33,8 +31,6 @@ OWN_TABLES = (
 
 VECTOR_TABLES = ("vectors", "vector_documents", "vector_index")
 """The tables of a vector index, which exist only if there is one; see `vectors/pgvector.py`."""
-
-Connection = psycopg.Connection[Any]
 
 _LEASES = """
 CREATE TABLE leases (

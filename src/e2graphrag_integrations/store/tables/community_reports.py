@@ -19,7 +19,7 @@ from e2graphrag_integrations.store.rows import (
     REPORT_INDEX,
     REPORT_INDEX_KEY,
     checked_row,
-    checksum,
+    insert_rows,
 )
 
 _PUT = (
@@ -51,11 +51,8 @@ def put_reports(
     if _missing(db, chunks):
         return
     index = _read_index(db, path)
-    for key, value in reports.items():
-        row = (key, REPORT, value, checksum(key, REPORT, value))
-        db.execute(_PUT, row)
-        index[key.hex()] = list(chunks)
-    _write_index(db, index)
+    insert_rows(db, _PUT, ((key, REPORT, value) for key, value in reports.items()))
+    _write_index(db, index | {key.hex(): list(chunks) for key in reports})
 
 
 def drop_stale_reports(db: Transaction, path: str) -> None:
@@ -88,9 +85,8 @@ def _read_index(db: Transaction, path: str) -> dict[str, list[str]]:
 
 
 def _write_index(db: Transaction, index: dict[str, list[str]]) -> None:
-    value = canonical_json(index).encode()
-    row = (REPORT_INDEX_KEY, REPORT_INDEX, value, checksum(REPORT_INDEX_KEY, REPORT_INDEX, value))
-    db.execute(_PUT, row)
+    row = (REPORT_INDEX_KEY, REPORT_INDEX, canonical_json(index).encode())
+    insert_rows(db, _PUT, [row])
 
 
 def _missing(db: Transaction, chunks: Iterable[str]) -> set[str]:

@@ -7,7 +7,7 @@ import json
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.entities.edits import EntityEdits
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import checked_row, checksum
+from e2graphrag_integrations.store.rows import checked_row, insert_rows
 from e2graphrag_integrations.store.store import Store
 
 
@@ -29,8 +29,5 @@ def write_edits(store: Store, edits: EntityEdits) -> None:
     rows = [(one.id, canonical_json([one.kind, *one.names])) for one in edits]
     with store.transaction() as db:
         db.execute("DELETE FROM entity_edits")
-        db.executemany(
-            "INSERT INTO entity_edits VALUES (?, ?, ?)",
-            ((id_, value, checksum(id_, value)) for id_, value in rows),
-        )
+        insert_rows(db, "INSERT INTO entity_edits VALUES (?, ?, ?)", rows)
         store.new_generation(db)

@@ -13,7 +13,7 @@ from typing import Any
 
 from e2graphrag_integrations._utils.decoding import invalid_rows
 from e2graphrag_integrations.store.records import canonical_json
-from e2graphrag_integrations.store.rows import GENERATION, checked_row, checksum, put_manifest
+from e2graphrag_integrations.store.rows import GENERATION, checked_row, insert_rows, put_manifest
 from e2graphrag_integrations.store.store import Store
 
 _PUT = (
@@ -61,10 +61,7 @@ def put_pending(
     with store.transaction() as db:
         if expected_state is not None and expected_state != _state(db.execute(_STATE).fetchall()):
             return None
-        db.executemany(
-            _PUT,
-            ((id_, value, checksum(id_, value)) for id_, value in rows),
-        )
+        insert_rows(db, _PUT, rows)
         put_manifest(db, _STAMP, uuid.uuid4().hex)
         return _state(db.execute(_STATE).fetchall())
 

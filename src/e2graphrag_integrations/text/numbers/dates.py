@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from e2graphrag_integrations.text.numbers import Found
 from e2graphrag_integrations.text.numbers.english import CARDINAL, NUMBER_WORDS, fold
 from e2graphrag_integrations.text.numbers.han import HAN_DIGITS, HAN_NUMBER, value_of_han
 
@@ -78,22 +78,10 @@ _BEFORE_PLACE, _AFTER_PLACE = 32, 16
 and after a word such as `past`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Date:
-    """A date in a text.
-
-    Attributes:
-        start, end: Its characters, half-open.
-        forms: It in ISO 8601, with the day if that is given. A date such as 03/05/2024 has two.
-    """
-
-    start: int
-    end: int
-    forms: tuple[str, ...]
-
-
-def find_dates(text: str) -> Iterator[Date]:
+def find_dates(text: str) -> Iterator[Found]:
     """Yield the dates in a text that have a year and a month, in order.
+
+    Their forms are in ISO 8601, with the day if that is given. A date such as 03/05/2024 has two.
 
     >>> [one.forms for one in find_dates("On 5. März 2024, 5 March 2024 or 2024年3月5日")]
     [('2024-03-05',), ('2024-03-05',), ('2024-03-05',)]
@@ -109,7 +97,7 @@ def find_dates(text: str) -> Iterator[Date]:
             end = match.end()
             forms = tuple(dict.fromkeys(filter(None, _date_forms(match))))
             if forms:
-                yield Date(match.start(), end, forms)
+                yield Found(match.start(), end, forms)
 
 
 _SHORT_DATE = re.compile(
@@ -129,7 +117,7 @@ _FIRST_YEAR = 70
 """The year 70 is 1970, and 69 is 2069."""
 
 
-def find_short_dates(text: str) -> Iterator[Date]:
+def find_short_dates(text: str) -> Iterator[Found]:
     """Yield the dates in a text whose year has two digits, in order.
 
     A date with dots may be a version or a clause, unless a word before it says so.
@@ -149,7 +137,7 @@ def find_short_dates(text: str) -> Iterator[Date]:
             elif _VERSION.search(text, max(0, match.start() - _LONGEST_VERSION), match.start()):
                 continue
         if found := tuple(dict.fromkeys(filter(None, forms))):
-            yield Date(*match.span(), found)
+            yield Found(*match.span(), found)
 
 
 _HAN_DAY = re.compile(
@@ -163,7 +151,7 @@ _HAN_DAY = re.compile(
 _HAN_DAY_HINT = re.compile("[月월]")
 
 
-def find_han_days(text: str) -> Iterator[Date]:
+def find_han_days(text: str) -> Iterator[Found]:
     """Yield the days and months without a year in Chinese, Japanese and Korean, in order.
 
     >>> [one.forms for one in find_han_days("九月六日, 9月6日, 9월 6일, 九月份")]
@@ -173,7 +161,7 @@ def find_han_days(text: str) -> Iterator[Date]:
         return
     for match in _HAN_DAY.finditer(text):
         if form := _form_of_day(match):
-            yield Date(match.start(), match.end(), (form,))
+            yield Found(*match.span(), (form,))
 
 
 _DAY = re.compile(
@@ -185,7 +173,7 @@ _DAY = re.compile(
 )
 
 
-def find_days(lowered: str) -> Iterator[Date]:
+def find_days(lowered: str) -> Iterator[Found]:
     """Yield the days with the name of a month in a text in lower case, without their years.
 
     >>> [one.forms for one in find_days("march 3, 3 mar., the 3rd of march 2024, 3. märz")]
@@ -193,7 +181,7 @@ def find_days(lowered: str) -> Iterator[Date]:
     """
     for match in _DAY.finditer(lowered):
         if form := _form_of_day(match):
-            yield Date(*match.span(), (form,))
+            yield Found(*match.span(), (form,))
 
 
 def _form_of_day(match: re.Match[str]) -> str:
@@ -266,24 +254,12 @@ _HOURS = 24
 _MINUTES = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
-    """A time of the day in a text.
+def find_times(text: str) -> Iterator[Found]:
+    """Yield the times of the day in a text, in order.
 
-    Attributes:
-        start, end: Its characters, half-open.
-        forms: It as hours and minutes, such as `15:05`. A time in the afternoon is also given with
-            12 hours, because the half of the day may be left out elsewhere. A time to the second is
-            also one to the minute.
-    """
-
-    start: int
-    end: int
-    forms: tuple[str, ...]
-
-
-def find_times(text: str) -> Iterator[Time]:
-    """Yield the times in a text, in order.
+    Their forms are hours and minutes, such as `15:05`. A time in the afternoon is also given with
+    12 hours, because the half of the day may be left out elsewhere. A time to the second is also
+    one to the minute.
 
     >>> [one.forms for one in find_times("at 3:10 pm, 15.10 Uhr, 15h10 or 下午三点十分")]
     [('15:10', '3:10'), ('15:10',), ('15:10',), ('15:10', '3:10')]
@@ -292,12 +268,11 @@ def find_times(text: str) -> Iterator[Time]:
     """
     if _TIME_HINT.search(text) is not None:
         for match in _TIME.finditer(text):
-            forms = _time_forms(match)
-            if forms:
-                yield Time(match.start(), match.end(), forms)
+            if forms := _time_forms(match):
+                yield Found(*match.span(), forms)
 
 
-def find_spoken_times(lowered: str) -> Iterator[Time]:
+def find_spoken_times(lowered: str) -> Iterator[Found]:
     """Yield the times in English words in a text in lower case, in order.
 
     >>> [one.forms for one in find_spoken_times("half past eight, a quarter to nine, noon")]
@@ -309,9 +284,8 @@ def find_spoken_times(lowered: str) -> Iterator[Time]:
         match = _SPOKEN.search(lowered, start, place.end() + _AFTER_PLACE)
         if match is not None:
             end = match.end()
-            form = _form_of_spoken(match)
-            if form:
-                yield Time(match.start(), end, (form,))
+            if form := _form_of_spoken(match):
+                yield Found(match.start(), end, (form,))
 
 
 def _time_forms(match: re.Match[str]) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+
+from e2graphrag_integrations.text.numbers import Found
 
 _UNITS = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -70,26 +71,13 @@ _CENTURIES = range(10, 21)
 """The first part of a year in words, such as `nineteen eighty-four`."""
 
 
-class SpelledNumber(NamedTuple):
-    """A number of several words in a text.
+def find_spelled(lowered: str) -> Iterator[Found]:
+    """Yield the numbers of several words in a text in lower case, in order; their form is digits.
 
-    Attributes:
-        start, end: Its characters, half-open.
-        digits: It in digits, such as `42` or `21st`.
-    """
-
-    start: int
-    end: int
-    digits: str
-
-
-def find_spelled(lowered: str) -> Iterator[SpelledNumber]:
-    """Yield the numbers of several words in a text in lower case, in order.
-
-    >>> [one.digits for one in find_spelled("forty-two of a hundred, the twenty-first of may")]
-    ['42', '100', '21st']
-    >>> [one.digits for one in find_spelled("nineteen eighty-four, one or two, nine")]
-    ['1984']
+    >>> [one.forms for one in find_spelled("forty-two of a hundred, the twenty-first of may")]
+    [('42',), ('100',), ('21st',)]
+    >>> [one.forms for one in find_spelled("nineteen eighty-four, one or two, nine")]
+    [('1984',)]
     """
     if _SEVERAL_WORDS.search(lowered) is None and not any(one in lowered for one in _LARGE_WORDS):
         return
@@ -99,7 +87,7 @@ def find_spelled(lowered: str) -> Iterator[SpelledNumber]:
         if value is not None:
             is_ordinal = words[-1] in _ORDINALS
             digits = f"{value}{_suffix(value)}" if is_ordinal else str(value)
-            yield SpelledNumber(*match.span(), digits)
+            yield Found(*match.span(), (digits,))
 
 
 def with_digits(text: str) -> str:
@@ -110,7 +98,7 @@ def with_digits(text: str) -> str:
     """
     end, parts = 0, []
     for number in find_spelled(lower(text)):
-        parts += [text[end : number.start], number.digits]
+        parts += [text[end : number.start], *number.forms]
         end = number.end
     return "".join([*parts, text[end:]]) if parts else text
 

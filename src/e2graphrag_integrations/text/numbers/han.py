@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
+
+from e2graphrag_integrations.text.numbers import Found
 
 _DIGITS = MappingProxyType(
     {one: n for n, one in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
@@ -54,31 +55,20 @@ _AMOUNT_HINT = re.compile("[十百千万萬亿億年](?:(?<!年)|(?<=[〇零一�
 _ADJACENT_DIGITS = re.compile("[一二三四五六七八九两兩]{2}")
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """A number in Chinese characters, or with one for ten thousand or a hundred million.
-
-    Attributes:
-        start, end: Its characters, half-open.
-        digits: It in digits.
-    """
-
-    start: int
-    end: int
-    digits: str
-
-
-def find_amounts(text: str) -> Iterator[Amount]:
+def find_amounts(text: str) -> Iterator[Found]:
     """Yield the numbers in Chinese characters from 10, and the years, in order.
 
-    >>> [one.digits for one in find_amounts("三百二十万, 320万, 3.2百万, 两万五, 一九九八年")]
+    Also those in digits with a character for ten thousand or a hundred million. Their form is
+    digits.
+
+    >>> [one.forms[0] for one in find_amounts("三百二十万, 320万, 3.2百万, 两万五, 一九九八年")]
     ['3200000', '3200000', '3200000', '25000', '1998']
     """
     if text.isascii() or _AMOUNT_HINT.search(text) is None:
         return
     for match in _AMOUNT.finditer(text):
         if digits := _digits_of(match):
-            yield Amount(match.start(), match.end(), digits)
+            yield Found(*match.span(), (digits,))
 
 
 def _digits_of(match: re.Match[str]) -> str:

@@ -116,31 +116,15 @@ _HAN_NAMES = _read_units(_HAN_UNITS)
 
 _SCALES: Mapping[str, int] = MappingProxyType(
     {
-        "hundred": 10**2,
-        "thousand": 10**3,
-        "million": 10**6,
-        "millions": 10**6,
-        "billion": 10**9,
-        "billions": 10**9,
-        "trillion": 10**12,
-        "k": 10**3,
-        "m": 10**6,
-        "mn": 10**6,
-        "mio": 10**6,
-        "mln": 10**6,
-        "b": 10**9,
-        "bn": 10**9,
-        "mrd": 10**9,
-        "tn": 10**12,
-        "millionen": 10**6,
-        "milliarde": 10**9,
-        "milliarden": 10**9,
-        "milliard": 10**9,
-        "milliards": 10**9,
-        "millones": 10**6,
-        "milhões": 10**6,
-        "milioni": 10**6,
-        "miliardi": 10**9,
+        word: 10**zeros
+        for zeros, words in (
+            (2, "hundred"),
+            (3, "thousand k"),
+            (6, "million millions m mn mio mln millionen millones milhões milioni"),
+            (9, "billion billions b bn mrd milliarde milliarden milliard milliards miliardi"),
+            (12, "trillion tn"),
+        )
+        for word in words.split()
     }
 )
 _ONLY_MONEY = frozenset({"m", "b"})

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain, pairwise
 from types import MappingProxyType
-from typing import NamedTuple
 
 from e2graphrag_integrations.text.letters import UNSPACED
+from e2graphrag_integrations.text.numbers import Found
 from e2graphrag_integrations.text.numbers.dates import MONTHS
 from e2graphrag_integrations.text.numbers.english import (
     CARDINAL,
@@ -171,20 +171,7 @@ _INITIAL = re.compile(r"\.(?:\w| [A-Z])")
 _ARTICLES = frozenset("AIai")
 
 
-class Numbered(NamedTuple):
-    """A numbered part or name.
-
-    Attributes:
-        start, end: Its characters, half-open.
-        forms: The forms that it may have, the most likely first.
-    """
-
-    start: int
-    end: int
-    forms: tuple[str, ...]
-
-
-def find_numbered(text: str) -> Iterator[Numbered]:
+def find_numbered(text: str) -> Iterator[Found]:
     """Yield the numbered parts and names in a text.
 
     >>> [one.forms for one in find_numbered("Chapter IV. Henry the Eighth. 第十二条")]
@@ -207,7 +194,7 @@ def find_numbered(text: str) -> Iterator[Numbered]:
         yield from _after_signs(text)
 
 
-def _after_signs(text: str) -> Iterator[Numbered]:
+def _after_signs(text: str) -> Iterator[Found]:
     """Yield the sections after `§` and the parts after 第."""
     for match in _SECTION.finditer(text):
         yield _numbered(match, f"{_SIGN}{match['number']}")
@@ -215,17 +202,17 @@ def _after_signs(text: str) -> Iterator[Numbered]:
         yield _numbered(match, _han_form(match))
 
 
-def _after_lower_case(text: str) -> Iterator[Numbered]:
+def _after_lower_case(text: str) -> Iterator[Found]:
     """Yield the words in lower case before a Roman numeral of two or more capital letters."""
     for place in _CAPITALS.finditer(text):
         start = max(0, place.start() - _LONGEST_WORD - 1)
         match = _AFTER_WORD.search(text, start, place.end())
         if match and (word := match["word"]) not in FUNCTION_WORDS | _SIZED:
             number = _value_of(fold(match["roman"]))
-            yield Numbered(match.start(), match.end(), (f"{label(word)}{number}",))
+            yield _numbered(match, f"{label(word)}{number}")
 
 
-def numbered_in_question(question: str) -> Iterator[Numbered]:
+def numbered_in_question(question: str) -> Iterator[Found]:
     """Yield what may be numbered parts and names in a question.
 
     >>> [one.forms for one in numbered_in_question("What is in the third chapter, or section ix?")]
@@ -249,7 +236,7 @@ def numbered_in_question(question: str) -> Iterator[Numbered]:
             yield _numbered(match, _han_form(match))
 
 
-def find_lettered(text: str) -> Iterator[Numbered]:
+def find_lettered(text: str) -> Iterator[Found]:
     """Yield the words before one capital letter in a text, in order.
 
     >>> [one.forms for one in find_lettered("Exhibit B. Vitamin C, John F. Kennedy, as I said")]
@@ -258,7 +245,7 @@ def find_lettered(text: str) -> Iterator[Numbered]:
     return _find_lettered(text, _ONE_LETTER)
 
 
-def lettered_in_question(question: str) -> Iterator[Numbered]:
+def lettered_in_question(question: str) -> Iterator[Found]:
     """Yield the words before one letter in a question, in order; the letter may be a small one.
 
     >>> [one.forms for one in lettered_in_question("How much vitamin c has a lemon?")]
@@ -296,8 +283,8 @@ def label(word: str) -> str:
     return _SHORT.get(folded, folded)
 
 
-def _numbered(match: re.Match[str], *forms: str) -> Numbered:
-    return Numbered(match.start(), match.end(), tuple(dict.fromkeys(forms)))
+def _numbered(match: re.Match[str], *forms: str) -> Found:
+    return Found(*match.span(), tuple(dict.fromkeys(forms)))
 
 
 def _ordered(match: re.Match[str]) -> list[str]:
@@ -373,7 +360,7 @@ def _han_form(match: re.Match[str]) -> str:
     return f"第{value_of_han(match['number'])}{match['unit']}"
 
 
-def _find_lettered(text: str, letter: re.Pattern[str]) -> Iterator[Numbered]:
+def _find_lettered(text: str, letter: re.Pattern[str]) -> Iterator[Found]:
     for place in letter.finditer(text):
         match = _WORD_BEFORE.search(text, max(0, place.start() - _LONGEST_WORD - 1), place.start())
         if match is None or text[match.start() - 1 : match.start()].isalnum():
@@ -381,7 +368,7 @@ def _find_lettered(text: str, letter: re.Pattern[str]) -> Iterator[Numbered]:
         word = label(match.group().rstrip("."))
         if _belongs(word, place):
             form = f"{word}-{place.group().strip().casefold()}"
-            yield Numbered(match.start(), place.end(), (form,))
+            yield Found(match.start(), place.end(), (form,))
 
 
 def _belongs(word: str, place: re.Match[str]) -> bool:
