@@ -41,6 +41,7 @@ def reference(real_extractor):
         ("Explain more", "explain"),
         ("Give me an example", "an example"),
         ("How often?", "how often"),
+        ("How come?", "how come"),
         ("It is gray. What now?", "what now"),
         ("Which is cheaper?", "which is cheaper"),
         ("Any downsides?", "any"),

@@ -116,6 +116,8 @@ def test_another_number_is_no_week(text):
         ("2014-2016", "2014 2015 2016"),
         ("2014–16", "2014 2015 2016"),
         ("between 1999 to 2001", "1999 2000 2001"),
+        ("Between 1999 and 2001", "1999 2000 2001"),
+        ("zwischen 1999 und 2001", "1999 2000 2001"),
     ],
 )
 def test_a_range_has_what_lies_within_it(text, words):
@@ -131,6 +133,7 @@ def test_a_range_has_what_lies_within_it(text, words):
             "He may to this day",
             "1914-2014",
             "2016-2014",
+            "in 1999 and 2001",
         ),
         *(
             "2014-03",

@@ -34,6 +34,10 @@ from e2graphrag_integrations.text.words import terms_of
         ("24:00", "0:00 24:00"),
         ("晚上八点一刻", "20:15 8:15"),
         ("三点三刻", "3:45"),
+        ("08:00-16:30", "8:00 16:30"),
+        ("8.15-10.45 Uhr", "8:15 10:45"),
+        ("9–12 Uhr", "9:00 12:00"),
+        ("9am-5pm", "9:00 17:00 5:00"),
     ],
 )
 def test_a_time_has_the_same_form_in_each_notation(text, forms):
@@ -59,6 +63,9 @@ def test_a_time_has_the_same_form_in_each_notation(text, forms):
         "a:10",
         "3h",
         "1.15:10",
+        "8.15-10.45",
+        "10:15-3",
+        "9-12 Uhren",
     ],
 )
 def test_other_numbers_are_no_times(text):

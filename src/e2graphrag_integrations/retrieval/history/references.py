@@ -62,7 +62,7 @@ _ENGLISH = _References(
     ),
     ellipses=re.compile(
         r"(?:^|[.!?,])\W{0,3}(?:(?:and|but|so) )?(?:why|how|when|where|who|whom|which|what)"
-        r"(?: (?:not|so|often|long|much|many|far|soon|else|now|for|exactly))?\W*$"
+        r"(?: (?:not|so|often|long|much|many|far|soon|else|now|for|exactly|come))?\W*$"
         r"|^\W*(?:(?:and|so|but) )?how (?:long|much|many|often|far|soon)(?: time| money)?"
         r" (?:do|does|did|will|would|should|must|can) (?:i|you|we|one|people)"
         r"(?: (?:need|have to|want))?(?: to)?(?: (?:take|wait|pay|get|do|use|have|stay))?\W*$"

@@ -220,11 +220,15 @@ def _form(year: str, month: str, day: str | None) -> str:
 _TIME_HINT = re.compile(r"[\d点點时時시](?:(?<!\d)|\ ?(?i:[ap]\.?m|Uhr)|(?i:h)\d|:\d)")
 _TIME = re.compile(
     rf"""
-      (?<![\d.:/-])(?P<h1>0?[1-9]|1[0-2])(?:[:.](?P<m1>[0-5]\d))?\ ?(?P<half>[ap])\.?m\b\.?
-    | (?<![\d.:/-])(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2>[0-5]\d))?\ ?Uhr\b
+      (?:(?<![\d.:/-])|(?<=\d:[0-5]\d-)|(?<=\d[apAP][mM]-))
+      (?P<h1>0?[1-9]|1[0-2])(?:[:.](?P<m1>[0-5]\d))?\ ?(?P<half>[ap])\.?m\b\.?
+    | (?:(?<![\d.:/-])|(?<=\d-))(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2>[0-5]\d))?\ ?Uhr\b
+    | (?<![\w.:/-])(?P<h8>[01]?\d|2[0-4])(?:\.(?P<m8>[0-5]\d))?
+      (?=\ ?[–-]\ ?(?:[01]?\d|2[0-4])(?:\.[0-5]\d)?\ ?Uhr\b)
     | (?<![\w.:/-])(?P<h3>[01]?\d|2[0-4])h(?P<m3>[0-5]\d)\b
-    | (?<![0-9a-z_.:/-])(?P<h4>[01]?\d|2[0-4]):(?P<m4>[0-5]\d)(?P<seconds>:[0-5]\d)?
-      (?![0-9a-z_:]|[.-]\d)
+    | (?:(?<![0-9a-z_.:/-])|(?<=\d:[0-5]\d-))
+      (?P<h4>[01]?\d|2[0-4]):(?P<m4>[0-5]\d)(?P<seconds>:[0-5]\d)?
+      (?![0-9a-z_:]|\.\d|-\d(?!\d?:[0-5]\d(?![\d:])))
     | (?P<part>凌晨|清晨|早上|早晨|上午|午前|오전|中午|下午|午後|오후|傍晚|晚上)
       \s*(?P<h5>\d{{1,2}}|{HAN_NUMBER})\s?[点點时時시]
       (?:(?P<quarters>[一三])刻|\s?(?P<m5>\d{{1,2}}|{HAN_NUMBER})\s?[分분]?|(?P<thirty>半|반))?
@@ -265,6 +269,8 @@ def find_times(text: str) -> Iterator[Found]:
     [('15:10', '3:10'), ('15:10',), ('15:10',), ('15:10', '3:10')]
     >>> [one.forms for one in find_times("at 08:05 or 08:05:30, but not 1:2 or 3 Amps")]
     [('8:05',), ('8:05:30', '8:05')]
+    >>> [one.forms[0] for one in find_times("10:15-11:30, 9.15-10 Uhr, 9am-5pm")]
+    ['10:15', '11:30', '9:15', '10:00', '9:00', '17:00']
     """
     if _TIME_HINT.search(text) is not None:
         for match in _TIME.finditer(text):
@@ -290,7 +296,7 @@ def find_spoken_times(lowered: str) -> Iterator[Found]:
 
 def _time_forms(match: re.Match[str]) -> tuple[str, ...]:
     """Return the forms of a time; () if it does not exist."""
-    place = next(one for one in "1234567" if match[f"h{one}"])
+    place = next(one for one in "12345678" if match[f"h{one}"])
     quarters = match["quarters"] or match["quarters6"]
     if match["thirty"] or match["thirty6"]:
         quarters = "二"

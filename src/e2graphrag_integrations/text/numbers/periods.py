@@ -189,7 +189,8 @@ _SHORT_DAY = re.compile(
 )
 _RANGE_HINT = re.compile(r"[A-Z]\w{1,8}\.? ?(?:[-–—]|to|through|thru|until|till|bis) ?[A-Z]")
 _RANGE_OF_YEARS = re.compile(
-    r"(?<![\w./-])((?:19|20)\d\d) ?(?:[-–—]|to|until|till|through|bis|至|到) ?"
+    r"(?<![\w./-])((?:19|20)\d\d) ?(?:[-–—]|to|until|till|through|bis|至|到"
+    r"|(?<=[Bb]etween \d{4} )and|(?<=[Zz]wischen \d{4} )und) ?"
     r"((?:19|20)?\d\d)(?![\w/-]|[.,]\d)"
 )
 _HAN_RANGE = re.compile(
@@ -202,8 +203,8 @@ def words_in_ranges(text: str) -> Iterator[str]:
 
     >>> list(words_in_ranges("Open Mon-Wed, closed Nov to Jan; led 2014-16"))
     ['monday', 'tuesday', 'wednesday', 'november', 'december', 'january', '2014', '2015', '2016']
-    >>> list(words_in_ranges("Sat 9-12"))
-    ['saturday']
+    >>> list(words_in_ranges("Sat 9-12; between 2001 and 2003"))
+    ['saturday', '2001', '2002', '2003']
     """
     yield from _days_and_months(text)
     places, names = _CYCLES[0]
