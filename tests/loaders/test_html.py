@@ -134,6 +134,12 @@ def text_of(markup: str) -> str:
         ("<ol><li></li><li>Bake</li></ol>", "2. Bake"),
         ("<ol start=x><li value=-3>Mix</li></ol>", "1. Mix"),
         ("<li>No list</li>", "No list"),
+        ("<ol start=0><li>Mix<li>Bake</ol>", "0. Mix|1. Bake"),
+        ("<ol start=1990><li>Mix<li value=2000>Bake</ol>", "1990. Mix|2000. Bake"),
+        ("<ol reversed start=7><li>Mix<li>Bake</ol>", "7. Mix|6. Bake"),
+        ("<ol reversed type=a><li>Mix<ul><li>Salt</ul><li>Bake</ol>", "b. Mix|Salt|a. Bake"),
+        ("<ol reversed><li>Mix<li value=9>Bake<li>Eat</ol>", "3. Mix|9. Bake|8. Eat"),
+        ("<table><td><ol reversed><li>Mix<li>Bake</ol><td>x</table>", "2. Mix|1. Bake|x"),
     ],
 )
 def test_items_of_numbered_lists_begin_with_their_numbers(markup: str, text: str):
@@ -193,6 +199,60 @@ def test_controls_and_folded_parts_do_not_run_together():
 )
 def test_raised_and_lowered_numbers_are_no_part_of_the_number_before(markup: str, text: str):
     assert text_of(markup) == text
+
+
+def fraction(over: str, under: str) -> str:
+    return f"<mfrac>{over}<mrow>{under}</mrow></mfrac>"
+
+
+SQUARE = "<msup>\n<mi>x</mi>\n<mn>2</mn>\n</msup>"
+SUM = "<mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow>"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        (fraction("<mn>1</mn>", "<mn>2</mn>"), "1/2"),
+        (f"<mn>5</mn>{fraction('<mn>1</mn>', '<mn>2</mn>')}", "5 1/2"),
+        (fraction(SUM, SQUARE), "(a+b)/(x^2)"),
+        (fraction("<mn>1</mn>", fraction("<mn>1</mn>", "<mn>2</mn>")), "1/(1/2)"),
+        (f"<mn>3</mn><msqrt>{fraction('<mn>1</mn>', '<mn>2</mn>')}</msqrt>", "3√(1/2)"),
+        (f"\n{SQUARE}\n<mo>=</mo>\n<mn>4</mn>", "x^2=4"),
+        ("<msup><mn>10</mn><mrow><mo>−</mo><mn>6</mn></mrow></msup>", "10^−6"),
+        (f"<msup><mrow><mo>(</mo>{SUM}<mo>)</mo></mrow><mn>2</mn></msup>", "(a+b)^2"),
+        ("<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>", "x_i^2"),
+        ("<msup><mi>f</mi><mo>′</mo></msup>", "f′"),
+        (f"<msqrt><mn>2</mn></msqrt><mo>+</mo><msqrt>{SUM}</msqrt>", "√2+√(a+b)"),
+        ("<mroot><mn>27</mn><mn>3</mn></mroot>", "27^(1/3)"),
+        (f"<munderover><mo>∑</mo>{SUM}<mi>n</mi></munderover>", "∑_(a+b)^n"),
+        ("<mtable><mtr><mtd>1</mtd><mtd>0</mtd></mtr><mtr><mtd>2</mtd></mtr></mtable>", "1 0; 2"),
+        (f"<semantics>{SQUARE}<annotation>x^{{2}}</annotation></semantics>", "x^2"),
+    ],
+)
+def test_formulas_keep_their_structure(markup: str, text: str):
+    assert text_of(f"<p>If <math>{markup}</math>, go.") == f"If {text}, go."
+
+
+@pytest.mark.slow
+def test_a_deep_formula_is_read_in_linear_time():
+    started = time.perf_counter()
+    assert text_of("<math>" + "<msup><mi>x</mi>" * 20_000).startswith("x^(x^(x")
+    assert time.perf_counter() - started < 10
+
+
+def test_a_formula_at_the_start_of_an_item_stands_behind_its_number():
+    markup = "<ol><li><math><msqrt><mi>x</mi></msqrt></math> grows</ol>"
+    assert text_of(markup) == "1. √x grows"
+
+
+def test_a_formula_without_end_ends_with_its_paragraph():
+    assert text_of("<p>If <math><mi>a</mi><p>It <b>is</b> so.") == "If a\n\nIt is so."
+
+
+def test_deleted_text_is_left_out_within_its_paragraph():
+    markup = "<p>It costs <del>99 €<br>or</del> <ins>79 €</ins>, <s>sold</s>."
+    assert text_of(markup) == "It costs\n79 €, sold."
+    assert text_of("<del>One<p>Two <del>three</p><p>Four</p>") == "Two\n\nFour"
 
 
 @pytest.mark.parametrize(

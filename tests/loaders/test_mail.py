@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 from email.message import EmailMessage
 
 import pytest
@@ -91,6 +92,8 @@ PLAIN = "Content-Type: text/plain\n\nHello."
 PAGE = "Content-Type: text/html\n\n<p>Hello.</p>"
 EMPTY = "Content-Type: text/html\n\n<p> </p>"
 CALENDAR = "Content-Type: text/calendar\n\nBEGIN:VCALENDAR"
+STUB = "Content-Type: text/plain\n\nOpen: https://x.org"
+LONG_PAGE = "Content-Type: text/html\n\n<p>Kayaks cost 199 euros until May.</p>"
 PICTURE = "Content-Type: image/png\nContent-ID: <logo>\n\nx"
 PDF = "Content-Type: application/pdf; name=a.pdf\n\nx"
 ATTACHED = "Content-Disposition: attachment; filename=a.pdf"
@@ -116,10 +119,45 @@ NAMED = "Attachment: a.pdf"
         (joined("mixed", PLAIN, with_field(PDF, "Content-Disposition: inline")),
          f"Hello.\n\n{NAMED}"),
         (joined("mixed", PLAIN, with_field(PAGE, ATTACHED)), f"Hello.\n\n{NAMED}"),
+        (joined("alternative", STUB, LONG_PAGE), "Kayaks cost 199 euros until May."),
+        (joined("alternative", STUB, EMPTY, joined("mixed", LONG_PAGE, PDF), EMPTY),
+         f"Kayaks cost 199 euros until May.\n\n{NAMED}"),
+        (joined("alternative", PLAIN, LONG_PAGE), "Kayaks cost 199 euros until May."),
+        (joined("alternative", STUB, EMPTY, CALENDAR), "Open: https://x.org"),
+        (joined("alternative", STUB, CALENDAR), "Open: https://x.org"),
+        (joined("alternative", STUB, PAGE), "Open: https://x.org"),
+        (joined("alternative", STUB.replace("Open", "Kayaks cost 199 euros"), LONG_PAGE),
+         "Kayaks cost 199 euros: https://x.org"),
     ],
 )  # fmt: skip
 def test_the_text_is_found_among_the_parts(mail: str, text: str):
     assert read_data(f"Subject: A\n{mail}".encode(), "a.eml").text == f"Subject: A\n\n{text}"
+
+
+def test_a_short_text_is_read_if_the_page_beside_it_cannot_be(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lxml", None)
+    mail = joined("alternative", STUB, joined("mixed", LONG_PAGE, PDF))
+    text = read_data(f"Subject: A\n{mail}".encode(), "a.eml").text
+    assert text == f"Subject: A\n\nOpen: https://x.org\n\n{NAMED}"
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec", "name"),
+    [
+        ("utf-8", "latin-1", "Grüße Jörg"),
+        ("iso-8859-1", "cp1252", "Grüße – Jörg"),
+        ("us-ascii", "utf-8", "Grüße – Jörg"),
+        ("utf-16", "latin-1", "Grüße"),
+        ("koi8-r", "koi8-r", "Привет Иван"),
+        ("gb2312", "gbk", "朱镕基"),
+    ],
+)
+def test_letters_of_fields_that_are_not_encoded_are_read(charset: str, codec: str, name: str):
+    body = joined("mixed", PLAIN.replace("plain", f"plain; charset={charset}"), PDF)
+    body = body.replace("Hello.", "") if charset == "utf-16" else body
+    mail = f"Subject: {name},\n =?utf-8?q?=C3=A9?=\n" + body.replace("a.pdf", f'"{name}"')
+    text = read_data(mail.encode(codec), "a.eml").text
+    assert text.replace("Hello.\n\n", "") == f"Subject: {name}, é\n\nAttachment: {name}"
 
 
 def test_forms_without_text_in_each_other_are_read_once_each():
@@ -178,6 +216,46 @@ def test_each_email_of_a_mailbox_is_a_segment():
         f"{FIELDS}\n\nOne.\n\nFrom here on.\n\n",
         "Subject: Two\n\nText.\n\n",
     ]
+
+
+BEFORE = b"From a@x Mon May  6 23:30:00 2024\nSubject: One\n\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "From Monday on, the office is in Kiel.\nPlease tell Bob.",
+        "From Monday on, the office is in Kiel.\nNote: it is closed.",
+        "From 6 May 2024 23:30 on, we sail.\nNote: it is dark.",
+        "From here on.",
+    ],
+)
+def test_a_paragraph_that_begins_like_the_start_of_an_email_is_text(line: str):
+    document = read_data(BEFORE + b"Dear all,\n\n" + line.encode() + b"\n", "a.mbox")
+    assert document.text == f"Subject: One\n\nDear all,\n\n{line}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("gap", "line", "field"),
+    [
+        ("\n", "From b@x", "x-status: O"),
+        ("\n", "From b@x", "RECEIVED: by x"),
+        ("\n", "From b@x Mon, 6 May 2024 23:30:00 +0200", "Organization: x"),
+        ("\n", "From b@x Mon May 06 23:30:00 2024", "\nOrganization: x"),
+        ("", "From - Mon May 06 23:30:00 2024", "Organization: x"),
+        ("", "From 1@xxx Mon May 06 23:30:00 +0000 2024", ">From b@y remote from z\nTo: b@x"),
+        ("", "From b@x Mon May  6 23:30 CEST 2024", "To: b@x"),
+        ("", "From b@x 2024-05-06T23:30:00Z", "To: b@x"),
+    ],
+)
+def test_emails_of_a_mailbox_are_divided_with_or_without_a_line_between(
+    gap: str, line: str, field: str
+):
+    for end in ("\n", "\r\n"):
+        mail = f"Hello.\n{gap}{line}\n{field}\nSubject: Two\n\nBye.\n".replace("\n", end)
+        document = read_data(BEFORE + mail.encode(), "a.mbox")
+        assert [segment[2]["headings"] for segment in document.segments] == [["One"], ["Two"]]
+        assert "From" not in document.text
 
 
 @pytest.mark.parametrize(

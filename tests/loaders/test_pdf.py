@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
 from e2graphrag_integrations import Segment
 from e2graphrag_integrations.errors import UnreadableFileError
@@ -126,6 +126,27 @@ def test_the_values_of_a_form_are_read_below_the_text_of_their_page():
     pages = [document.text[one.start : one.end] for one in map(Segment._make, document.segments)]
     form = "Full name: Alice Miller\nNo name\nCity: Oslo\nMarried: Yes"
     assert [page.strip() for page in pages] == ["First.", f"Form.\n{form}", "Last."]
+
+
+def test_text_that_is_added_to_a_page_is_read_unless_it_is_hidden():
+    def add(writer: PdfWriter) -> None:
+        texts = [("Ragnhild\nMoe", "FreeText", 4), ("Hidden", "FreeText", 2)]
+        texts += [("No view", "FreeText", 36), ("A comment", "Text", 4), ("", "FreeText", 4)]
+        notes = [
+            DictionaryObject(
+                {
+                    name_of("Subtype"): name_of(kind),
+                    name_of("Contents"): TextStringObject(text),
+                    name_of("F"): NumberObject(flags),
+                }
+            )
+            for text, kind, flags in texts
+        ]
+        notes.append(DictionaryObject({name_of("Subtype"): name_of("FreeText")}))
+        writer.pages[0][name_of("Annots")] = ArrayObject(map(writer._add_object, notes))
+
+    data = with_pages_changed(make_pdf(["Name:", "Last."]), add)
+    assert read_data(data, "a.pdf").text == "Name:\nRagnhild Moe\n\nLast.\n\n"
 
 
 def test_pages_that_are_images_among_others_are_named(caplog: pytest.LogCaptureFixture):

@@ -56,10 +56,36 @@ def test_roman_numbers_and_heads_of_left_and_right_pages_are_dropped():
             [f"{c}\nStep {n} follows.\n{c * 2}" for n, c in enumerate("ACEG")], id="inner"
         ),
         pytest.param([], id="empty"),
+        pytest.param(
+            [f"Room {c}\nResult: {'failed' if c < 'C' else 'passed'}" for c in "ABCDEF"],
+            id="values_of_a_label",
+        ),
+        pytest.param(
+            [f"Room {c}\n结果：{'否' if c < 'C' else '是'}" for c in "ABCDEF"], id="chinese_label"
+        ),
+        pytest.param(
+            [f"Room {c}\nDegrees:\n{n}" for n, c in enumerate("ABC", 20)], id="numbers_of_a_label"
+        ),
+        pytest.param(
+            [f"Degrees:\n{n}\nRoom {c}" for n, c in enumerate("ABC", 20)], id="label_above"
+        ),
+        pytest.param(
+            [f"Exam\nin May\n{name}\nin Oslo\nhas passed" for name in ("Ada", "Bo", "Cy")],
+            id="certificates",
+        ),
     ],
 )
 def test_other_lines_stay(pages: list[str]):
     assert without_running_heads(pages) == pages
+
+
+def test_page_numbers_and_running_heads_below_lines_with_colons_are_dropped():
+    pages = [f"Phone:\n0451 22\nText {c}. Also:\n{n}" for n, c in enumerate("ABCD", 5)]
+    assert without_running_heads(pages) == [f"Text {c}. Also:" for c in "ABCD"]
+    pages = [f"Text {c}.\nPage:\n{n}" for n, c in enumerate("ABCD", 5)]
+    assert without_running_heads(pages) == [f"Text {c}." for c in "ABCD"]
+    pages = [f"Status: {'open' if n < 8 else 'paid'}\nFor {n * n}.\n{n}" for n in range(5, 11)]
+    assert without_running_heads(pages) == [page.rpartition("\n")[0] for page in pages]
 
 
 def test_two_pages_are_enough_for_page_numbers():

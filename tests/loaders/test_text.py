@@ -111,6 +111,31 @@ CAPTIONS = (
     "00:02.000 --> 00:02.010\nhello there\n \n\n00:02.010 --> 00:04.000\nhello there\nBob"
 )
 
+VOICES = """00:01.000 --> 00:03.000
+<v Ann>We sell the boat.</v>
+
+00:04.000 --> 00:05.000
+The roof leaks.
+
+00:06.000 --> 00:07.000
+<v Bob>No.</v> <v.loud Ann>But
+yes.</v>
+"""
+ANSWERS = """00:01.000 --> 00:02.000
+Yes.
+
+00:03.000 --> 00:04.000
+Yes.
+
+09:00.000 --> 09:01.000
+Yes.
+I paid.
+
+09:01.000 --> 09:02.000
+No.
+No.
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "parts"),
@@ -129,8 +154,22 @@ CAPTIONS = (
             [("00:00:01", "Hello Alice."), ("00:01:03", "1984")],
         ),
         (CAPTIONS, [("00:00:01", "hello there Bob")]),
+        (
+            CAPTIONS.replace("00:02.010 -->", "00:03.010 -->"),
+            [("00:00:01", "hello there Bob")],
+        ),
+        (
+            VOICES,
+            [
+                ("00:00:01", "Ann: We sell the boat."),
+                ("00:00:04", "The roof leaks."),
+                ("00:00:06", "Bob: No."),
+                ("00:00:06", "Ann: But yes."),
+            ],
+        ),
+        (ANSWERS, [("00:00:01", "Yes. Yes."), ("00:09:00", "Yes. I paid. No. No.")]),
     ],
-    ids=["meeting", "film", "windows", "pause", "captions"],
+    ids=["meeting", "film", "windows", "pause", "captions", "late", "voices", "answers"],
 )
 def test_subtitles_become_paragraphs_with_their_times(text: str, parts: list[tuple[str, str]]):
     document = read_data(text.encode(), "a.vtt")

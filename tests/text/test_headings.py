@@ -79,6 +79,24 @@ def test_markdown_headings_have_levels_and_spans_in_the_text():
 
 
 @pytest.mark.parametrize(
+    "block",
+    [
+        "````\n```\n# x\n```\n````",
+        "~~~ sh\n```\n# x\n~~~~ \n",
+        "```\n~~~\n# x\n``` sh\n# x\n```",
+        "```ls``` lists files\n\nA <!-- b",
+        "<!-- x\n# x\n\n```\n# x -->",
+        "<!-- x -->\n\n<!--\nx\n----\n" + "y" * 500 + "-->",
+        "```\n<!--\n```",
+        "A -->",
+    ],
+)
+def test_headings_after_code_and_comments_are_found_and_those_in_them_are_none(block: str):
+    headings = markdown_headings(f"# First\n\n{block}\n\n# Last\n\n<!-- no end\n\n# End\n")
+    assert [heading.name for heading in headings] == ["First", "Last", "End"]
+
+
+@pytest.mark.parametrize(
     "text", ["", "#", "# ", "---", "\n===", f"# {'word ' * 13}", "a" * 500 + "\n---"]
 )
 def test_other_lines_are_no_markdown_headings(text):

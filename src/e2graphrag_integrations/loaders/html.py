@@ -46,8 +46,8 @@ _LIST_KINDS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "
 _SIZED_TAGS = frozenset({"td", "th", "ol", "li"})
 """Tags whose attributes are read."""
 
-_MAX_SPAN = 100
-"""Maximum number of rows and columns that a merged cell can cover."""
+_MAX_SPAN, _WRONG_SPAN = 100, 1000
+"""Maximum number of rows and columns that a merged cell can cover, and that counts as a mistake."""
 
 _INDENT = "\ue000"
 """Stands for a space before a line of code, until extra white space is removed."""
@@ -63,12 +63,30 @@ _READING_TAGS = frozenset({"rt", "rp", "rtc"})
 _SCRIPT_SIGNS = {"sup": "^", "sub": "_"}
 """What stands before a raised or lowered number after a digit, of which it would become a part."""
 
-_INLINE_TAGS = frozenset({"a", "ruby", *_READING_TAGS, *_SCRIPT_SIGNS})
+_INLINE_TAGS = frozenset({"a", "del", "ruby", *_READING_TAGS, *_SCRIPT_SIGNS})
+
+_MATH_SIGNS = {
+    "mfrac": ("", "/"),
+    "msup": ("", "^"),
+    "msub": ("", "_"),
+    "msubsup": ("", "_", "^"),
+    "munder": ("", "_"),
+    "munderover": ("", "_", "^"),
+    "mroot": ("", "^(1/"),
+    "mtr": ("", " "),
+    "mtable": ("", "; "),
+}
+"""What stands before the parts of a formula; the last one also before all further parts."""
+
+_PRIMES = frozenset("'′″‴°∘*†")
+"""Raised signs that are no exponents."""
+
+_SIGNS = frozenset("+-−±")
 
 _FRACTION_SLASHES = frozenset("/⁄")
 
 _FIRST_INDENT, _LATER_INDENT = re.compile(r"(?:\A|(?<=\n))[ \t]+"), re.compile(r"(?<=\n)[ \t]+")
-_NUMBER = re.compile(r"\d{1,3}")
+_NUMBER = re.compile(r"\d{1,9}")
 _BLANK_LINES = re.compile("\n{3,}")
 _VISIBLE = re.compile(r"\S")
 _MAIN = re.compile(r"""(?i)<main\b|\brole\s*=\s*["']?\s*main\b""")
@@ -91,14 +109,12 @@ def read_html(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     several paragraphs or another table. Headings outside of tables begin segments with the
     headings above them.
 
+    Formulas in MathML are read as text, such as `1/2` and `10^6`. Deleted text is left out.
+
     Only the `main` element is read if there is one with text. Otherwise navigation, headers and
     footers of the page, asides and cookie notices are left out, unless nothing else remains.
 
-    Args:
-        document_id: The document's id.
-        data: Content of the file. A byte order mark or a declaration gives its encoding; otherwise
-            it is found by `decode`.
-        budget: Limits of the file.
+    A byte order mark or a declaration gives the encoding; otherwise it is found by `decode`.
 
     Raises:
         UnreadableFileError: If `data` is not readable HTML.
@@ -250,6 +266,8 @@ class _Page:
         self._label = ""  # of a list item whose text has not begun
         self._rubies = 0
         self._readings = 0  # open tags of ruby text
+        self._deletions = 0  # open tags of deleted text
+        self._formula: list[_Formula] = []  # open elements
         self._script = ""  # tag of a raised or lowered text that has not begun
         self._link: tuple[list[str], int] | None = None  # where the open link begins
 
@@ -264,6 +282,8 @@ class _Page:
                 self._block(event, value, attributes)
             elif not self._invisible and value in _INLINE_TAGS:
                 self._inline(event, value)
+            elif not self._invisible and (self._formula or value == "math"):
+                self._math(event, value)
 
     def finish(self) -> tuple[str, list[Segment]]:
         """Return the text with line breaks around blocks, and the sections below its headings."""
@@ -279,19 +299,32 @@ class _Page:
         return text, headings.segments([Segment(0, len(text), {})])
 
     def _data(self, text: str) -> None:
-        if self._readings:
+        if self._readings or self._deletions:
             return
         if not self._invisible:
             pieces = self._open()
+            if self._formula:
+                text = self._formula[-1].add(text)
+                if not text:
+                    return
             if self._script and text.strip():
                 self._begin_script(pieces, text.lstrip())
             if self._label and text.strip():
-                text, self._label = self._label + text.lstrip(), ""
+                self._write_label(pieces)
+                text = text.lstrip()
             if self._open_code:
                 text = _indented(text, is_line_start=not pieces or pieces[-1].endswith("\n"))
             pieces.append(text)
         elif self._invisible == ["title"] and not self._has_title:
             self.title.append(text)
+
+    def _write_label(self, pieces: list[str]) -> None:
+        """Write the number of a list item before the first of its text."""
+        if self._label:
+            if self._lists:
+                self._lists[-1].note_label(pieces)
+            pieces.append(self._label)
+            self._label = ""
 
     def _toggle(self, event: str, tag: str) -> None:
         if event == "start":
@@ -308,11 +341,23 @@ class _Page:
         elif tag in _READING_TAGS:
             if self._rubies:
                 self._readings = max(0, self._readings + (1 if is_start else -1))
+        elif tag == "del":
+            self._deletions = max(0, self._deletions + (1 if is_start else -1))
         elif tag == "a":
             pieces = self._open()
             self._link = (pieces, len(pieces)) if is_start else None
         else:
             self._script = tag if is_start else ""
+
+    def _math(self, event: str, tag: str) -> None:
+        """Read a formula as text, such as `1/2`, `x^2` and `√(a+b)`."""
+        if event == "start":
+            pieces = self._open()
+            self._write_label(pieces)
+            outer = self._formula[-1] if self._formula else None
+            self._formula.append(_Formula(tag, pieces, outer))
+        elif self._formula:
+            self._formula.pop().finish()
 
     def _begin_script(self, pieces: list[str], text: str) -> None:
         """Keep a raised or lowered text from becoming a part of the number before it.
@@ -342,6 +387,9 @@ class _Page:
     def _block(self, event: str, tag: str, attributes: Mapping[str, str | None]) -> None:
         self._count(event, tag, attributes)
         self._rubies = self._readings = 0  # a block is no ruby text, whose end tag is missing
+        self._formula.clear()
+        if tag not in _VOID_TAGS:
+            self._deletions = 0  # without its end tag, it would hide the rest of the page
         if tag in _HEADING_LEVELS and not self._tables:
             self._heading(event, tag)
         elif tag == "table":
@@ -351,7 +399,7 @@ class _Page:
             if tag == "tr":
                 table.end_row()
             elif event == "start":
-                spans = _number_of(attributes, "rowspan"), _number_of(attributes, "colspan")
+                spans = _span_of(attributes, "rowspan"), _span_of(attributes, "colspan")
                 for _ in range(table.add_cell(*spans)):
                     self._budget.add_cell()
         elif event == "start":
@@ -369,10 +417,9 @@ class _Page:
             self._label = ""
             if event == "start":
                 kind = _LIST_KINDS.get(attributes.get("type") or "", "decimal")
-                first = _number_of(attributes, "start")
-                self._lists.append(_List(kind if tag == "ol" else "", first))
+                self._lists.append(_List(kind if tag == "ol" else "", attributes))
             elif self._lists:
-                self._lists.pop()
+                self._lists.pop().finish()
         elif tag == "li":
             self._label = ""
             if event == "start" and self._lists and self._lists[-1].kind:
@@ -422,23 +469,101 @@ def _indented(text: str, *, is_line_start: bool) -> str:
 
 
 def _number_of(attributes: Mapping[str, str | None], name: str) -> int:
-    """Return a number from 1 to 999 in an attribute; 1 if there is none."""
+    """Return a number of up to nine digits in an attribute; 1 if there is none."""
     value = (attributes.get(name) or "").strip()
-    return max(1, int(value)) if _NUMBER.fullmatch(value) else 1
+    return int(value) if _NUMBER.fullmatch(value) else 1
+
+
+def _span_of(attributes: Mapping[str, str | None], name: str) -> int:
+    """Return a number of rows or columns; those of 1,000 or more are mistakes."""
+    number = _number_of(attributes, name)
+    return number if 0 < number < _WRONG_SPAN else 1
+
+
+class _Formula:
+    """An element of a formula. The sign before it is written when its content is known.
+
+    Args:
+        tag: Its tag.
+        pieces: The pieces of the text.
+        outer: The element around it, which counts its parts.
+    """
+
+    def __init__(self, tag: str, pieces: list[str], outer: _Formula | None) -> None:
+        self.tag, self.parts = tag, 0
+        self.texts, self.first = 0, ""
+        self.is_shown: bool = not tag.startswith("annotation") and (outer is None or outer.is_shown)
+        self._pieces, self._outer = pieces, outer
+        signs = _MATH_SIGNS.get(outer.tag, ()) if outer else ()
+        self._sign = signs[min(outer.parts, len(signs) - 1)] if outer and signs else ""
+        self._may_group = bool(signs) and tag not in {"mtr", "mtd"}
+        if tag == "msqrt":
+            self._sign, self._may_group = self._sign + "√", True
+        # What is first in a part of another element stands after its sign.
+        self.is_part: bool = self._may_group or bool(outer and outer.is_part and not outer.texts)
+        if tag == "mfrac" and not self.is_part and "".join(pieces[-3:])[-1:].isdecimal():
+            self._sign = " "
+        self._at = len(pieces)
+        pieces.append("")
+
+    def add(self, text: str) -> str:
+        """Count a text, and return what is shown of it."""
+        text = text.strip(" \t\r\n") if self.is_shown else ""
+        self.texts += bool(text)
+        self.first = self.first or text
+        return text
+
+    def finish(self) -> None:
+        """Write the sign, and parentheses around what has several parts."""
+        if self._outer:
+            self._outer.parts += 1
+            self._outer.texts += self.texts
+            self._outer.first = self._outer.first or self.first
+        if not self.texts or (self._sign == "^" and self.first in _PRIMES):
+            return
+        is_signed = self.texts == 2 and self.first in _SIGNS  # noqa: PLR2004 - sign and number
+        is_whole = self.texts == 1 or is_signed or (self.first, self._pieces[-1]) == ("(", ")")
+        opening = "" if is_whole or not self._may_group else "("
+        self._pieces[self._at] = self._sign + opening
+        if closing := ")" * (self._sign + opening).count("("):
+            self._pieces.append(closing)
 
 
 class _List:
-    """Counts the items of a list; `kind` is that of its numbers, or empty."""
+    """Counts the items of a list.
 
-    def __init__(self, kind: str, first: int) -> None:
+    Args:
+        kind: That of its numbers, or empty.
+        attributes: Those of the list.
+    """
+
+    def __init__(self, kind: str, attributes: Mapping[str, str | None]) -> None:
         self.kind = kind
-        self._next = first
+        self._step = -1 if "reversed" in attributes else 1
+        # A list that counts down to 1 begins with the number of its items, known at its end.
+        self._is_open = self._step < 0 and not attributes.get("start")
+        self._next = 0 if self._is_open else _number_of(attributes, "start")
+        self._items = 0
+        self._open: list[tuple[list[str], int, int]] = []  # pieces, place and number of labels
 
     def next_label(self, attributes: Mapping[str, str | None]) -> str:
         """Return the number of the next item, such as `3. `."""
-        number = _number_of(attributes, "value") if attributes.get("value") else self._next
-        self._next = number + 1
+        if attributes.get("value"):
+            self._next, self._is_open = _number_of(attributes, "value"), False
+        self._items += 1
+        number, self._next = self._next, self._next + self._step
         return f"{list_number(number, self.kind)}. "
+
+    def note_label(self, pieces: list[str]) -> None:
+        """Note where a label goes that is not known yet: behind the pieces of the text."""
+        if self._is_open:
+            self._open.append((pieces, len(pieces), self._next - self._step))
+
+    def finish(self) -> None:
+        """Write the labels that are known only now."""
+        for pieces, at, number in self._open:
+            if at < len(pieces):
+                pieces[at] = f"{list_number(self._items + number, self.kind)}. "
 
 
 class _Table:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import codecs
 import email
-import email.policy
 import email.utils
 import re
 from collections.abc import Iterator, Sequence
 from email.message import MIMEPart
-from typing import NamedTuple
+from email.policy import EmailPolicy
+from typing import Any, NamedTuple
 
-from e2graphrag_integrations.errors import UnreadableFileError
+from e2graphrag_integrations.errors import FileLimitError, UnreadableFileError
 from e2graphrag_integrations.loaders.encodings import decode, decode_declared
 from e2graphrag_integrations.loaders.html import read_page
 from e2graphrag_integrations.loaders.limits import Budget
 from e2graphrag_integrations.loaders.main_content import Content
 from e2graphrag_integrations.loaders.parsing import replace_surrogates, translate_errors, unreadable
 from e2graphrag_integrations.loaders.sections import FileHeadings
+from e2graphrag_integrations.text.letters import UNSPACED
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _FORMAT = "e-mail"
@@ -34,14 +35,55 @@ _MAX_FIELD = 2000
 _MAX_DEPTH = 5
 """Maximum depth of e-mails that are attached to each other."""
 
-_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\r\n]*\r?\n")
-"""The line before each e-mail in a mailbox."""
+_MIN_WORDS, _MORE_WORDS = 60, 3
+"""A plain text of fewer words may only tell to open the page, which has so many times more then."""
+
+_WORD = re.compile(f"[{UNSPACED}]|[^\\s|{UNSPACED}]+")
+_CHARSET = re.compile(rb"""(?i)charset\s{0,9}=\s{0,9}["']?(?!utf-?16|utf-?32)([\w.:-]{1,40})""")
+
+_ZONES = rb"(?: {1,3}(?:[A-Z]{1,5}|[+-]\d\d:?\d\d|\([A-Z]{1,5}\))){0,2}"
+_DATED = (
+    rb"(?:(?:[A-Z][a-z]{2} {1,3}\d{1,2} {1,3}\d{1,2}:\d\d(?::\d\d)?%(zones)b {1,3}\d{4}"
+    rb"|\d{1,2} [A-Z][a-z]{2} \d{4} {1,3}\d{1,2}:\d\d(?::\d\d)?"
+    rb"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,6})?Z?)%(zones)b[ \t]{0,9})"
+) % {b"zones": _ZONES}
+_FIELD_NAME = (
+    rb"(?i:(?:From|Sender|Reply-To|To|Cc|Bcc|Subject|Date|Received|Return-Path|Message-ID"
+    rb"|MIME-Version|Delivered-To|Envelope-To|Status|In-Reply-To|References|User-Agent"
+    rb"|DKIM-Signature|Authentication-Results|(?:Content|List|ARC|Resent|X)-[\w-]{1,60}):)"
+)
+_START = re.compile(
+    rb"\AFrom [^\r\n]*\r?\n"
+    rb"|(?:(?<=\n\n)|(?<=\n\r\n))From [^\r\n]*\r?\n(?=%(name)b)"
+    rb"|(?<=\n)From [^\r\n]*?%(dated)b\r?\n(?=\s*(?:>From [^\n]*\n)?[A-Za-z][\w-]{0,70}:)"
+    % {b"name": _FIELD_NAME, b"dated": _DATED}
+)
+"""The line before each e-mail in a mailbox. Sentences begin like it, too, so it has a date or is
+above a usual field; not all programs leave a line free before it."""
 
 _QUOTED_START = re.compile(rb"(?m)^>(>*From )")
 _SOFT_BREAK = re.compile(r"(?<!\n--) \r?\n(?![>\r\n])")
 """The end of a line that continues on the next one."""
 
 _BLANK_LINES = re.compile(r"\n{3,}")
+
+
+class _Policy(EmailPolicy):
+    """How fields are read: with letters beyond ASCII, which many programs do not encode.
+
+    Attributes:
+        charset: The encoding of such letters, unless they are UTF-8.
+    """
+
+    charset = "latin-1"
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """Return the value of a field."""
+        if not value.isascii():
+            data = value.encode("utf-8", "surrogateescape")
+            texts = (decode_declared(data, one) for one in ("utf-8", self.charset, "latin-1"))
+            value = next(filter(None, texts), "")
+        return super().header_fetch_parse(name, value)
 
 
 class _Part(NamedTuple):
@@ -55,12 +97,8 @@ def read_eml(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return an e-mail as a document that has its subject as title.
 
     The text begins with the subject, the people and the date. Of two forms of the same text, the
-    plain one is read. E-mails that are attached are read, too; other attachments are named.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file.
+    plain one is read, unless it is short and the page has much more text. E-mails that are attached
+    are read, too; other attachments are named.
 
     Returns:
         The document, with the metadata `date`, the day on which the e-mail was sent.
@@ -81,11 +119,6 @@ def read_eml(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
 def read_mbox(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the e-mails of a mailbox as a document; see `read_eml`.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file.
 
     Returns:
         The document. Each e-mail is a segment with the metadata `message`, a number from 1, `date`,
@@ -120,7 +153,11 @@ def _parsed(data: bytes, budget: Budget) -> MIMEPart:
     budget.check_time()
     content = data.removeprefix(codecs.BOM_UTF8).lstrip()
     with translate_errors(_FORMAT, budget.origin):
-        message = email.message_from_bytes(content, policy=email.policy.default)
+        charset = _CHARSET.search(content)
+        # The types of `EmailPolicy` do not know the attributes of its subclasses.
+        make: Any = _Policy
+        policy = make(charset=charset[1].decode()) if charset else make()
+        message: MIMEPart = email.message_from_bytes(content, policy=policy)
         budget.check_parts(sum(1 for _ in message.walk()))
     return message
 
@@ -178,23 +215,50 @@ def _alternative(
 ) -> Iterator[_Part]:
     """Yield one of several forms of the same text, and the attachments of all.
 
-    Plain text comes first, then the last form that can be read and has text. Other forms, such as
-    a calendar entry, are read only if there is none.
+    Plain text comes first, then the last form that can be read and has text. That one is also read
+    if the plain text is short and has far fewer or other words, as it then only tells to open the
+    page. Other forms, such as a calendar entry, are read only if there is none.
     """
     plain = [one for one in inner if one.get_content_type() == "text/plain"]
     rich = [one for one in reversed(inner) if _is_rich(one)]
-    tried: set[MIMEPart] = set()
+    found = [one for form in plain for one in _parts(form, budget, depth)] if with_texts else []
+    tried = set(plain)
+    words = _words(found)
+    others = [*rich, *([] if words else inner[-1:])] if len(words) < _MIN_WORDS else []
     # Each form is read once: reading again would double the time with each level.
-    for forms in (plain, *([one] for one in rich), inner[-1:]) if with_texts else ():
-        if tried.isdisjoint(forms):
-            tried.update(forms)
-            found = [one for form in forms for one in _parts(form, budget, depth)]
-            yield from found
-            if any(one.text.strip() and not one.is_attached for one in found):
+    for form in others if with_texts else ():
+        if form not in tried:
+            try:
+                other = list(_parts(form, budget, depth))
+            except FileLimitError:
+                raise
+            except (ImportError, UnreadableFileError):
+                if not words:
+                    raise
                 break
+            tried.add(form)
+            page = _words(other)
+            if _says_more(page, words):
+                found = [*(one for one in found if one.is_attached), *other]
+                break
+            found += [one for one in other if one.is_attached]
+            if page:
+                break
+    yield from found
     for form in inner:
         if form.is_multipart() and form not in tried:
             yield from _parts(form, budget, depth, with_texts=False)
+
+
+def _words(parts: Sequence[_Part]) -> list[str]:
+    return [word for one in parts if not one.is_attached for word in _WORD.findall(one.text)]
+
+
+def _says_more(page: Sequence[str], plain: Sequence[str]) -> bool:
+    """Return whether the words of a page are the text, of which a plain form has little or none."""
+    known = set(page)
+    is_other = sum(word in known for word in plain) < len(plain) / 2
+    return len(page) > len(plain) and (is_other or len(page) >= _MORE_WORDS * len(plain))
 
 
 def _is_rich(part: MIMEPart) -> bool:

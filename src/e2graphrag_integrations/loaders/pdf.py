@@ -73,6 +73,9 @@ _FILE_NAME = re.compile(
     r"html?|aspx?|php|fm|cdr|ai|png|jpe?g|tiff?)"
 )
 
+_HIDDEN_FLAGS = 2 | 32
+"""Flags of an annotation that is not shown."""
+
 _NUMBER = re.compile(r"^\s*\d+(?:\.\d+)*\.?\s+")
 """The number of a heading."""
 
@@ -82,14 +85,10 @@ def read_pdf(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     A section begins at the line that contains the title of a bookmark, or at the start of the page
     if there is no such line on the page to which the bookmark leads. The cells of a table row that
-    the file draws as separate texts are separated by ` | `. The values of a form stand below the
-    text of their page. Running heads and page numbers are left out, and a title that is only a file
-    name is ignored. A warning names pages that are images.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file.
+    the file draws as separate texts are separated by ` | `. The values of a form, and text that is
+    added as annotations, stand below the text of their page. Running heads and page numbers are
+    left out, and a title that is only a file name is ignored. A warning names pages that are
+    images.
 
     Returns:
         The document. Each segment has the metadata `page`, a number from 1, and below a bookmark
@@ -166,14 +165,16 @@ def _read(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 def _form_values(reader: PdfReader, number: int, budget: Budget) -> str:
     """Return what is filled in the form on a page, in lines with the names of the fields.
 
-    Extracted text does not contain it. A form that cannot be read is left out.
+    Forms without fields are filled in by adding texts. Extracted text contains neither. A form that
+    cannot be read is left out.
     """
     lines: list[str] = []
     try:
         with _translate_errors(budget):
             for reference in _entry(reader.pages[number], "/Annots") or ():
                 budget.check_time()
-                lines.append(_field_value(reference.get_object()))
+                annotation = reference.get_object()
+                lines += [_field_value(annotation), _added_text(annotation)]
     except FileLimitError:
         raise
     except UnreadableFileError:
@@ -193,6 +194,14 @@ def _field_value(field: Any) -> str:
     values = value if isinstance(value, list) else [value]
     shown = (", ".join(str(one).lstrip("/") for one in values), str(next(filter(None, names), "")))
     return ": ".join(filter(None, (" ".join(text.split()) for text in reversed(shown))))
+
+
+def _added_text(annotation: Any) -> str:
+    """Return the text that an annotation adds to the page; empty if it adds none."""
+    flags, text = _entry(annotation, "/F"), _entry(annotation, "/Contents")
+    is_hidden = isinstance(flags, int) and bool(flags & _HIDDEN_FLAGS)
+    is_text = _entry(annotation, "/Subtype") == "/FreeText" and isinstance(text, str)
+    return " ".join(text.split()) if is_text and not is_hidden else ""
 
 
 def _entry(item: Any, key: str) -> Any:

@@ -33,6 +33,9 @@ _MAX_APART = 50
 _TOKEN = re.compile(r"\d+|[^\W\d_]+")
 _ROMAN = re.compile(r"[ivxl]{1,8}")
 _OF_TOTAL = re.compile(r"(\d{1,9}) ?(?:/|of|von|sur|de|di|av|af|van|z|из) ?(\d{1,9})")
+_LABEL = re.compile(r"([^:：]*[^\W\d_][^:：]*)(?:: |：)(?=.*[^\W_])")
+"""What stands before the value in a line of a form."""
+
 _AROUND_NUMBER = " -–—.|[](){}<>•·~*"
 _MAX_DIGITS = 9
 
@@ -54,12 +57,22 @@ _ITEM_WORDS = _NUMBER_WORDS | frozenset(
 
 
 class _Line(NamedTuple):
-    """A normalized line near an end of a page, and the next one towards the middle."""
+    """A normalized line near an end of a page, and its neighbors.
+
+    Attributes:
+        at: Its place on the page.
+        text: The line.
+        inner_at, inner: The next one towards the middle.
+        above: The line above, normalized; empty if there is none.
+        below_at: The place of the line below; that of the line itself if there is none.
+    """
 
     at: int
     text: str
     inner_at: int
     inner: str
+    above: str
+    below_at: int
 
 
 class _Number(NamedTuple):
@@ -90,7 +103,10 @@ def without_running_heads(pages: Sequence[str]) -> list[str]:
     pages, as on left and right pages, or where a chapter starts. In doubt, a line stays.
 
     The header of a table that continues on the next page stays, and so does the last line of a
-    page that has no other.
+    page that has no other. Forms have the same lines on all pages, too: a line with a label whose
+    value differs on other pages stays, such as "Result: passed", and so do a label that ends with a
+    colon and the number below it. If more than half of most pages would be left out as lines that
+    repeat, they are forms, and only page numbers are left out.
 
     >>> without_running_heads([f"Annual Report\nText {n * n}.\n{n}" for n in (4, 5, 6)])
     ['Text 16.', 'Text 25.', 'Text 36.']
@@ -99,17 +115,29 @@ def without_running_heads(pages: Sequence[str]) -> list[str]:
     """
     lines = [page.splitlines() for page in pages]
     zones = [list(_zone(page)) for page in lines]
-    same = _same_lines(zones)
+    labels = _labels(zones)
     numbers = [
-        {line.at: list(_numbers(line.text, page, len(zones))) for line in zone}
+        {
+            line.at: list(_numbers(line.text, page, len(zones)))
+            for line in zone
+            if line.above not in labels
+        }
         for page, zone in enumerate(zones)
     ]
     counting = _page_numbers(numbers)
+    numbered = [
+        {at: False for at, found in on.items() if not counting.isdisjoint(found)} for on in numbers
+    ]
+    same = _same_lines(zones)
+    running = [
+        on | {line.at: True for line in zone if line.text in same}
+        for on, zone in zip(numbered, zones, strict=True)
+    ]
+    if _are_forms(lines, zones, running):
+        running = numbered
     cleaned = []
-    for page, zone, on, text in zip(lines, zones, numbers, pages, strict=True):
-        running = {at: False for at, found in on.items() if not counting.isdisjoint(found)}
-        running |= {line.at: True for line in zone if line.text in same}
-        dropped = _dropped(zone, running)
+    for page, zone, on, text in zip(lines, zones, running, pages, strict=True):
+        dropped = _dropped(zone, on)
         rest = [line for at, line in enumerate(page) if at not in dropped]
         cleaned.append("\n".join(rest) if dropped and any(map(str.strip, rest)) else text)
     return cleaned
@@ -126,7 +154,12 @@ def _dropped(zone: Sequence[_Line], running: Mapping[int, bool]) -> set[int]:
     dropped: set[int] = set()
     for lines in (zone, zone[::-1]):
         for line in lines:
-            if line.at not in running or _is_table_header(line, running):
+            is_label = line.text.endswith((":", "：")) and line.below_at != line.at
+            if (
+                line.at not in running
+                or _is_table_header(line, running)
+                or (is_label and line.below_at not in running)
+            ):
                 break
             dropped.add(line.at)
     return dropped
@@ -139,18 +172,55 @@ def _zone(page: Sequence[str]) -> Iterator[_Line]:
         if min(place, from_end) < _ZONE and len(page[at]) <= _MAX_LENGTH:
             inner = place + 1 if place <= from_end else place - 1
             inner_at = full[inner] if 0 <= inner < len(full) else at
-            yield _Line(at, _normal(page[at]), inner_at, page[inner_at] if inner_at != at else "")
+            inner_line = page[inner_at] if inner_at != at else ""
+            above = _normal(page[full[place - 1]]) if place else ""
+            below_at = full[place + 1] if from_end else at
+            yield _Line(at, _normal(page[at]), inner_at, inner_line, above, below_at)
 
 
 def _normal(line: str) -> str:
     return " ".join(line.split()).casefold()
 
 
+def _labels(zones: Sequence[Sequence[_Line]]) -> set[str]:
+    """Return the lines that end with a colon above lines of several pages."""
+    above = Counter(text for zone in zones for text in {line.above for line in zone})
+    return {
+        text
+        for text, count in above.items()
+        if count > 1 and text.endswith((":", "：")) and _PAGE_WORDS.isdisjoint(_words(text))
+    }
+
+
 def _same_lines(zones: Sequence[Sequence[_Line]]) -> set[str]:
-    """Return the lines that are the same on enough pages; a number alone can be anything."""
+    """Return the lines that are the same on enough pages.
+
+    A number alone can be anything, and a label with several values is not the head of the pages.
+    """
     enough = max(_MIN_PAGES, _MIN_SHARE * len(zones))
     counts = Counter(text for zone in zones for text in {line.text for line in zone})
-    return {text for text, count in counts.items() if count >= enough and _alone(text) is None}
+    found = {text: _LABEL.match(text) for text in counts}
+    values = Counter(label[1] for label in found.values() if label)
+    return {
+        text
+        for text, count in counts.items()
+        if count >= enough
+        and _alone(text) is None
+        and ((label := found[text]) is None or values[label[1]] == 1)
+    }
+
+
+def _are_forms(
+    lines: Sequence[Sequence[str]],
+    zones: Sequence[Sequence[_Line]],
+    running: Sequence[Mapping[int, bool]],
+) -> bool:
+    """Return whether more than half of most pages would be left out as lines that repeat."""
+    forms = 0
+    for page, zone, on in zip(lines, zones, running, strict=True):
+        repeated = sum(on[at] for at in _dropped(zone, on))
+        forms += repeated > sum(1 for line in page if line.strip()) / 2
+    return forms > len(lines) / 2
 
 
 def _page_numbers(numbers: Sequence[Mapping[int, Sequence[_Number]]]) -> set[_Number]:

@@ -1,4 +1,4 @@
-"""Read plain text, Markdown, JSON, notebooks and subtitles."""
+"""Read plain text, Markdown, JSON, notebooks and subtitles, whose encoding `decode` finds."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _PAUSE = 4.0
 """Number of seconds without speech after which a paragraph of subtitles begins."""
 
+_AT_ONCE = 0.5
+"""Maximum number of seconds between a line and its repetition, unless the next line is below it."""
+
 _PARAGRAPH, _MAX_PARAGRAPH = 400, 2000
 """Number of characters after which a paragraph of subtitles ends with the sentence, and at once."""
 
@@ -49,17 +52,12 @@ _NOTES = ("NOTE", "STYLE", "REGION")
 
 _TIME = r"((?:\d{1,3}:)?\d{1,2}:\d{2}[.,]\d{1,3})"
 _CUE_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
-_VOICE = re.compile(r"\s*<v(?:\.[^\s<>]*)?\s+([^<>]{1,100})>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]{1,100})>")
 _TAG = re.compile(r"</?[A-Za-z\d][^<>]*>|\{\\[^{}]*\}")
 
 
 def read_text(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return plain text as a document.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file; see `decode` for its encoding.
-        budget: Limits of the file, and its name in error messages.
 
     Raises:
         UnreadableFileError: If the content is not text.
@@ -72,11 +70,6 @@ def read_markdown(document_id: str, data: bytes, budget: Budget) -> SourceDocume
 
     The title is that of the front matter, or else a level-1 heading on the first line. The first
     line comes after the front matter, comments and images.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file; see `decode` for its encoding.
-        budget: Limits of the file, and its name in error messages.
 
     Raises:
         UnreadableFileError: If the content is not text.
@@ -104,11 +97,6 @@ def read_json(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     `01\/02\/2024`, which no reader of dates knows. Line breaks in values become spaces, so that a
     record remains a line.
 
-    Args:
-        document_id: The document's id.
-        data: Content of the file; see `decode` for its encoding.
-        budget: Limits of the file, and its name in error messages.
-
     Raises:
         UnreadableFileError: If the content is not text.
     """
@@ -131,11 +119,6 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def read_notebook(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the texts and the code of a Jupyter notebook as a document, without outputs.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file, and its name in error messages.
 
     Raises:
         UnreadableFileError: If the content is not a notebook, or has no text.
@@ -164,13 +147,9 @@ def _cell_text(cell: Mapping[str, Any]) -> str:
 def read_subtitles(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return subtitles, or the transcript of a meeting, as paragraphs without times and numbers.
 
-    A paragraph ends where another person speaks, after a pause, or after some sentences. A line
-    that is shown again while the next one appears is read once.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file; see `decode` for its encoding.
-        budget: Limits of the file, and its name in error messages.
+    A paragraph ends where another person speaks, after a pause, or after some sentences. A speaker
+    has the rest of a subtitle, but not the next one. A line that is shown again while the next one
+    appears is read once; a later one is an answer.
 
     Returns:
         The document. Each paragraph is a segment with the metadata `time`, when it begins.
@@ -184,12 +163,16 @@ def read_subtitles(document_id: str, data: bytes, budget: Budget) -> SourceDocum
     end = 0.0
     for cue in _cues(text):
         is_new = not paragraphs or cue.start - end > _PAUSE or _is_full(paragraphs[-1][1])
+        gap = cue.start - end
+        may_repeat = gap <= (_PAUSE if len(cue.lines) > 1 else _AT_ONCE)
         end = cue.end
-        for line in cue.lines:
-            voice = _VOICE.match(line)
-            name = " ".join(voice[1].split()) if voice else speaker
+        for name, line in _voices(cue):
             shown = " ".join(html.unescape(_TAG.sub("", line)).split())
-            if not shown or (shown == last_line and name == speaker):
+            if not shown:
+                continue
+            is_repeated = may_repeat and shown == last_line and name == speaker
+            may_repeat = False
+            if is_repeated:
                 continue
             prefix = f"{name}: " if name and (name != speaker or is_new) else ""
             if is_new or name != speaker:
@@ -239,6 +222,17 @@ def _cues(text: str) -> Iterator[_Cue]:
                 cue.lines.append(line)
     if cue is not None:
         yield cue
+
+
+def _voices(cue: _Cue) -> Iterator[tuple[str, str]]:
+    """Yield the parts of the lines of a subtitle, and who says them; empty if it does not tell."""
+    name = ""
+    for line in cue.lines:
+        first, *rest = _VOICE.split(line)
+        yield name, first
+        for voice, said in zip(rest[::2], rest[1::2], strict=True):
+            name = " ".join(voice.split())
+            yield name, said
 
 
 def _seconds(time: str) -> float:

@@ -28,7 +28,8 @@ prose is about as long as the others."""
 _UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
-_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)", re.DOTALL)
+_COMMENT = re.compile(r" {0,3}<!--")
 MAY_HAVE_MARKDOWN = re.compile(r"^ {0,3}(?:#{1,6}[ \t]|=+[ \t]*$|-{2,}[ \t]*$)", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MAX_LINE = 400
@@ -97,21 +98,31 @@ def is_too_long(line: str) -> bool:
 
 
 def markdown_headings(text: str) -> Iterator[Heading]:
-    r"""Yield the headings of a Markdown text, except in fenced code and its front matter.
+    r"""Yield the headings of a Markdown text, except in code, comments and its front matter.
+
+    Code stands between fences: a line with at least three of a character, and one with at least as
+    many of it and nothing else. A comment is a paragraph of its own.
 
     >>> [(h.name, h.level) for h in markdown_headings("# Tools\n\nSaws\n----\n\nThey cut.")]
     [('Tools', 1), ('Saws', 2)]
     """
-    is_code = False
-    start = len(front_matter(text))
+    open_fence = ""
+    is_comment = False
+    start, last_comment = len(front_matter(text)), text.rfind("-->")
     previous = (start, "")
     for line in text[start:].splitlines(keepends=True):
         bare = line.rstrip("\r\n")
         if len(bare) > _MAX_LINE:
             bare = ""
-        if _FENCE.match(bare):
-            is_code, bare = not is_code, ""
-        if not is_code:
+        fence = None if is_comment else _FENCE.match(bare)
+        if fence is not None and not open_fence:
+            open_fence, bare = fence[1], ""
+        elif fence is not None and fence[1].startswith(open_fence) and not fence[2].strip():
+            open_fence, bare = "", ""
+        elif not open_fence and (is_comment or _COMMENT.match(line)):
+            # A comment without an end would hide all that follows.
+            is_comment, bare = "-->" not in line and start < last_comment, ""
+        if not open_fence:
             found = _heading(bare, start, *previous)
             if found is not None:
                 yield found
