@@ -219,12 +219,24 @@ EARLIER = f"<w:rPrChange><w:rPr>{RAISED}</w:rPr></w:rPrChange>"
         (run("10") + run("1", RAISED) + run("2", RAISED) + run("3"), "10^123"),
         (run("the 4") + run("th", RAISED) + run(", m") + run("2", RAISED), "the 4th, m2"),
         (run("10") + run("6", '<w:vertAlign w:val="subscript"/>') + run("7", EARLIER), "1067"),
+        (run("10") + run("-6", RAISED) + run("/l"), "10^-6/l"),
+        (run("2024") + run("3", '<w:position w:val="8"/>') + run("4"), "2024^34"),
+        (run("20") + run("24", '<w:position w:val="1"/>'), "2024"),
+        (
+            run("10") + run("6", '<w:rStyle w:val="Up"/>') + run("7", '<w:rStyle w:val="X"/>'),
+            "10^67",
+        ),
         (f"<w:pPr><w:rPr>{RAISED}</w:rPr></w:pPr>" + run("10") + run("6"), "106"),
     ],
-    ids=["numbers", "runs", "letters", "others", "mark_of_the_paragraph"],
+    ids=[
+        *("numbers", "runs", "letters", "others", "negative", "position", "small_shift", "style"),
+        "mark_of_the_paragraph",
+    ],
 )
 def test_a_raised_number_after_a_digit_does_not_make_another_number(runs: str, text: str):
-    assert read_data(docx_of(f"<w:p>{runs}</w:p>"), "a.docx").text == text
+    style = f'<w:style w:styleId="Up"><w:rPr>{RAISED}</w:rPr></w:style>'
+    parts = {"word/styles.xml": f"<w:styles {WORD}>{style}</w:styles>"}
+    assert read_data(docx_of(f"<w:p>{runs}</w:p>", parts), "a.docx").text == text
 
 
 def test_phonetic_guides_are_left_out():
@@ -333,3 +345,189 @@ def test_notes_and_text_boxes_follow_their_paragraph():
         "Cell In a box. Second line.",
         "End.",
     ]
+
+
+@pytest.mark.parametrize("kind", ["page", "column"])
+def test_a_page_or_column_that_begins_in_a_paragraph_does_not_join_words(kind: str):
+    new = f'<w:r><w:br w:type="{kind}"/></w:r>'
+    body = f"<w:p>{new}{run('It holds 12')}{new}{run('5 pallets ')}{new}{run('remain.')}{new}</w:p>"
+    text = read_data(docx_of(f"{body}<w:p>{new}</w:p>"), "a.docx").text
+    assert text == "It holds 12\n5 pallets remain.\n\n"
+
+
+def math(name: str, *operands: tuple[str, str], before: str = "") -> str:
+    """Return a part of an equation with operands, given as names and contents."""
+    inner = "".join(f"<m:{own}>{content}</m:{own}>" for own, content in operands)
+    return f"<m:{name}>{before}{inner}</m:{name}>"
+
+
+def term(text: str) -> str:
+    return f"<m:r><m:t>{text}</m:t></m:r>"
+
+
+def fraction(above: str, below: str) -> str:
+    return math("f", ("num", above), ("den", below))
+
+
+def power(base: str, raised: str) -> str:
+    return math("sSup", ("e", base), ("sup", raised))
+
+
+BRACKETS = '<m:dPr><m:begChr m:val="["/><m:endChr m:val="]"/></m:dPr>'
+SUM = '<m:naryPr><m:chr m:val="∑"/></m:naryPr>'
+
+
+EQUATIONS = (
+    (run("Take 2") + fraction(term("1"), term("2")) + run("cup"), "Take 2 1/2 cup"),
+    (power(term("1") + term("0"), term("-") + term("6")) + term("5"), "10^-6 5"),
+    (math("sSub", ("e", term("x")), ("sub", term("2"))) + term("+y"), "x_2+y"),
+    (math("sSubSup", ("e", term("x")), ("sub", term("1")), ("sup", term("2"))), "x_1^2"),
+    (fraction(term("a+b"), fraction(term("2"), term("3.5"))), "(a+b)/(2/3.5)"),
+    (power(math("d", ("e", term("a+b"))), term("2")), "(a+b)^2"),
+    (math("d", ("e", term("a")), ("e", term("b")), before=BRACKETS), "[a|b]"),
+    (math("rad", ("deg", ""), ("e", term("a+b"))), "√(a+b)"),
+    (math("rad", ("deg", term("3")), ("e", term("27"))), "3√27"),
+    (
+        math("nary", ("sub", term("i=1")), ("sup", term("n")), ("e", term("i")), before=SUM),
+        "∑_(i=1)^n i",
+    ),
+    (math("func", ("fName", term("sin")), ("e", term("x"))), "sin x"),
+    (
+        math("m", *(("mr", math("e", ("r", f"<m:t>{n}</m:t>"))) for n in "12")),
+        "1; 2",
+    ),
+    ("<v:f>1</v:f>" + fraction("", ""), ""),
+)
+
+
+def test_equations_keep_their_structure_in_one_line():
+    names = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" xmlns:v="urn:vml"'
+    body = "".join(f"<w:p {names}>{equation}</w:p>" for equation, _ in EQUATIONS)
+    texts = read_data(docx_of(body), "a.docx").text.split("\n\n")
+    assert texts == [text for _, text in EQUATIONS]
+
+
+def form(field: str, result: str = "") -> str:
+    parts = (f'begin"><w:ffData>{field}</w:ffData>', 'separate">', 'end">')
+    begin, middle, end = (
+        f'<w:r><w:fldChar w:fldCharType="{one}</w:fldChar></w:r>' for one in parts
+    )
+    return begin + middle + result + end
+
+
+ENTRIES = "".join(f'<w:listEntry w:val="{one}"/>' for one in ("single", "divorced", "married"))
+
+
+FORMS = (
+    (form(f'<w:ddList><w:result w:val="1"/>{ENTRIES}</w:ddList>'), "divorced"),
+    (form(f'<w:ddList><w:default w:val="2"/>{ENTRIES}</w:ddList>'), "married"),
+    (form(f"<w:ddList>{ENTRIES}</w:ddList>") + run(", two"), "single, two"),
+    (form(f"<w:ddList>{ENTRIES}</w:ddList>", run("single")), "single"),
+    (form(f'<w:ddList><w:result w:val="9"/>{ENTRIES}</w:ddList>'), ""),
+    (form('<w:checkBox><w:default w:val="0"/><w:checked/></w:checkBox>') + run(" a"), "☒ a"),
+    (form('<w:checkBox><w:default w:val="1"/></w:checkBox>'), "☒"),
+    (form('<w:checkBox><w:checked w:val="0"/></w:checkBox>'), "☐"),
+    (form('<w:textInput><w:default w:val="x"/></w:textInput>', run("y")), "y"),
+)
+
+
+def test_forms_have_the_chosen_entry_and_the_state_of_boxes():
+    body = "".join(f"<w:p>{runs}</w:p>" for runs, _ in FORMS)
+    texts = read_data(docx_of(body), "a.docx").text.split("\n\n")
+    assert texts == [text for _, text in FORMS]
+
+
+SYMBOLS = (
+    ("Symbol", "F0B3", "≥"),
+    ("Symbol", "F061", "α"),
+    ("Symbol", "B1", "±"),
+    ("Wingdings", "F0FE", "☑"),
+    ("Wingdings", "F0A8", "☐"),
+    ("Wingdings 2", "F052", "☑"),
+    ("MS Gothic", "2610", "☐"),
+    ("Wingdings", "F021", ""),
+    ("Own Font", "F041", ""),
+    ("Symbol", "zz", ""),
+)
+
+
+def test_usual_characters_of_fonts_of_symbols_are_read():
+    body = "".join(
+        f'<w:p><w:r><w:t>a</w:t><w:sym w:font="{font}" w:char="{char}"/></w:r></w:p>'
+        for font, char, _ in SYMBOLS
+    )
+    texts = read_data(docx_of(body), "a.docx").text.split("\n\n")
+    assert texts == [f"a{text}" for _, _, text in SYMBOLS]
+
+
+def test_a_list_can_take_its_levels_from_a_style_and_have_levels_of_its_own():
+    def level(kind: str, label: str, first: int = 1) -> str:
+        return (
+            f'<w:lvl w:ilvl="0"><w:start w:val="{first}"/><w:numFmt w:val="{kind}"/>'
+            f'<w:lvlText w:val="{label}"/></w:lvl>'
+        )
+
+    def abstract(number: int, inner: str) -> str:
+        return f'<w:abstractNum w:abstractNumId="{number}">{inner}</w:abstractNum>'
+
+    def list_of(number: int, kind: int, more: str = "") -> str:
+        inner = f'<w:abstractNumId w:val="{kind}"/>{more}'
+        return f'<w:num w:numId="{number}">{inner}</w:num>'
+
+    own = f'<w:lvlOverride w:ilvl="0">{level("decimal", "§ %1", 5)}</w:lvlOverride>'
+    xml = (
+        abstract(7, f'<w:styleLink w:val="Clauses"/>{level("upperRoman", "%1.")}')
+        + abstract(8, '<w:numStyleLink w:val="Clauses"/>')
+        + abstract(9, level("decimal", "%1."))
+        + list_of(1, 8)
+        + list_of(2, 9, own)
+        + list_of(3, 9)
+    )
+    body = "".join(
+        paragraph(text, numbered(0, list_id))
+        for text, list_id in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3)]
+    )
+    parts = {"word/numbering.xml": f"<w:numbering {WORD}>{xml}</w:numbering>"}
+    text = read_data(docx_of(body, parts), "a.docx").text
+    assert text.split("\n\n") == ["I. a", "II. b", "§ 5 c", "§ 6 d", "7. e"]
+
+
+def test_paragraphs_and_styles_with_a_level_of_the_outline_are_headings():
+    styles = (
+        f'<w:styles {WORD}><w:style w:styleId="C"><w:name w:val="Chapter"/><w:pPr>'
+        '<w:outlineLvl w:val="0"/></w:pPr></w:style></w:styles>'
+    )
+    body = (
+        paragraph("One", '<w:pStyle w:val="C"/>')
+        + paragraph("Two", '<w:outlineLvl w:val="1"/>')
+        + paragraph("Plain", '<w:outlineLvl w:val="9"/>')
+    )
+    document = read_data(docx_of(body, {"word/styles.xml": styles}), "a.docx")
+    headings = [segment.metadata["headings"] for segment in map(Segment._make, document.segments)]
+    assert headings == [["One"], ["One", "Two"]]
+
+
+def test_hidden_text_is_left_out():
+    style = '<w:style w:styleId="Hid"><w:rPr><w:vanish/></w:rPr></w:style>'
+    parts = {"word/styles.xml": f"<w:styles {WORD}>{style}</w:styles>"}
+    body = "<w:p>" + "".join(
+        [
+            *("<w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>", run("secret", "<w:vanish/>")),
+            *(run("visible"), run(" note", '<w:rStyle w:val="Hid"/>')),
+            run(".", '<w:vanish w:val="0"/>'),
+        ]
+    )
+    assert read_data(docx_of(f"{body}</w:p>", parts), "a.docx").text == "visible."
+
+
+def test_notes_keep_raised_numbers_hyphens_and_breaks():
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="r1" Type="x/endnotes" Target="endnotes.xml"/></Relationships>'
+    )
+    hyphen = '<w:r><w:t>p. 5</w:t><w:noBreakHyphen/><w:t>10</w:t><w:br w:type="page"/></w:r>'
+    note = f"<w:p>{hyphen}{run('and 10')}{run('6', RAISED)}</w:p><w:p>{run('7')}</w:p>"
+    notes = f'<w:endnotes {WORD}><w:endnote w:id="2">{note}</w:endnote></w:endnotes>'
+    parts = {"word/_rels/document.xml.rels": relations, "word/endnotes.xml": notes}
+    body = paragraph("Alice.", more='<w:r><w:endnoteReference w:id="2"/></w:r>')
+    assert read_data(docx_of(body, parts), "a.docx").text == "Alice.\n\np. 5-10 and 10^6 7"

@@ -13,7 +13,7 @@ from typing import Any
 import openpyxl
 import pytest
 from pptx import Presentation
-from pptx.chart.data import CategoryChartData
+from pptx.chart.data import BubbleChartData, CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
@@ -222,6 +222,29 @@ def test_the_notes_of_an_rtf_file_stand_where_their_marks_are(start: bytes):
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (rb"It costs {\deleted 900}{\revised 950} euros", "It costs 950 euros"),
+        (rb"A {\v\f1 hid\'e9\u8364?\tab{\b den} \{\v0 shown}.", "A shown."),
+        (rb"{\b\v hidden\plain  shown}\viewkind4 {\vertalt B}", "shownB"),
+        (rb"{\v {\xe hidden}}A\v1 B\v0 C \\v D", "AC \\v D"),
+        (rb"\trowd {\v a}B\cell {\deleted c\cell}\row", "B |"),
+        (rb"{\pntext\f0 1.\tab}{\*\pn\pnlvlbody\pndec}First", "1.\tFirst"),
+        (rb"{\pntext\f0\'B7\tab}First{\pntext o\tab}", "First"),
+        (rb"{\pntext (a)\tab}First", "(a)\tFirst"),
+        (rb"10{\super 6}, 10{\super\b -6}, 10\super 6\nosupersub 5", "10^6, 10^-6, 10^65"),
+        (rb"101{\sub 2} CO{\sub 2} m{\super 2} 21{\super st}", "101_2 CO2 m2 21st"),
+        (
+            rb"5{\super 1}/{\sub 2} in 1990{\super\chftn{\footnote N}} \\super",
+            "5 1/2 in 1990 (N) \\super",
+        ),
+    ],
+)
+def test_an_rtf_file_is_read_as_it_is_shown(source: bytes, text: str):
+    assert read_data(rb"{\rtf1\ansi " + source + b"}", "a.rtf").text == f"{text}\n"
+
+
 def test_a_note_without_an_end_keeps_the_paragraphs_after_it():
     data = rb"{\rtf1 One.{\footnote Two.\par Three.{\footnote Four.\par"
     assert read_data(data, "a.rtf").text == "One.Two.\nThree.\n"
@@ -319,6 +342,33 @@ def changed(data: bytes, part: str, old: str, new: str) -> bytes:
         (12, '[Red]0;"minus" 0', "12"),
         (12, '(0) "a very long remark"', "12"),
         (42, "00000", "00042"),
+        (42, '"RE-"0000', "RE-0042"),
+        (12345, '"RE-"0000', "RE-12345"),
+        (-42, '"RE-"0000', "RE- -42"),
+        (42.5, '"RE-"0000', "RE-42.5"),
+        (42, '"RE-"0', "RE-42"),
+        (7, '"2024/"000"/B"', "2024/007/B"),
+        (7, '"Art. Nr. "000', "Art. Nr. 007"),
+        (3, '"S"0', "S3"),
+        (3, '"CHF"0', "CHF 3"),
+        (7, '"CHF "#,##0', "CHF 7"),
+        (5, 'General" kg"', "5 kg"),
+        (0, '_($* #,##0_);_($* (#,##0);_($* "-"??_);_(@_)', "$- 0"),
+        (0, '[$CHF-807]* #,##0;[$CHF-807]* -#,##0;[$CHF-807]* "-"??', "CHF- 0"),
+        (42, '0000"kg"', "0042 kg"),
+        (5, "00.00", "5"),
+        (12345678, "000-00-0000", "012-34-5678"),
+        (5551234, "[<=9999999]###-####;(###) ###-####", "555-1234"),
+        (4155551234, "[<=9999999]###-####;(###) ###-####", "(415) 555-1234"),
+        (1234, "###-####", "1234"),
+        (7, '"' + "x" * 30 + '"00', "7"),
+        (1, '[=1]"Ja";[=0]"Nein";0', "Ja"),
+        (0, '[=1]"Ja";[=0]"Nein";0', "Nein"),
+        (7, '[=1]"Ja";[=0]"Nein";0', "7"),
+        (0, '"Yes";"Yes";"No"', "No"),
+        (-500, '"Profit";"Loss"', "Loss -500"),
+        (0, '0;-0;"none"', "none"),
+        (1, '"' + "x" * 500 + '"', "1"),
         (0.125, "0.0%", "12.5%"),
         (2_500_000, '0.0,,"M"', "2.5 M"),
         (1_234_567, '$#,##0,"K"', "$1234.567 K"),
@@ -344,6 +394,10 @@ def changed(data: bytes, part: str, old: str, new: str) -> bytes:
         (0, '0,"K";-0,"K";"-"', "0"),
         (7, '0 "kg";@', "7 kg"),
         (1.25, "[h]:mm", "30:00:00"),
+        (1.25, "[h]:mm;@", "30:00:00"),
+        (1.25, '[hh]:mm" h"', "30:00:00"),
+        (1.25, "h:mm", "30:00:00"),
+        (45000.25, "h:mm", "2023-03-15 06:00:00"),
         (0.5, "h:mm", "12:00:00"),
         (45000, "d. mmmm yyyy", "2023-03-15"),
         (45000.25, "d/m/yy h:mm", "2023-03-15 06:00:00"),
@@ -432,3 +486,152 @@ def test_charts_diagrams_and_untitled_slides_of_a_presentation():
         ),
         ({"slide": 2}, "Plan\nBuild"),
     ]
+
+
+def test_characters_that_are_escaped_in_a_sheet_are_read_as_such():
+    book = openpyxl.Workbook()
+    book.active.append(["Husum_x000D_\nDeich 9", "_x005F_x0041_", "file_x2024_v1", "a_x0001_b"])
+    text = read_data(saved(book.save), "a.xlsx").text
+    assert text == "Sheet\n\nHusum Deich 9 | _x0041_ | file_x2024_v1 | a_x0001_b\n\n"
+
+
+def test_raised_numbers_in_cells_do_not_make_another_number():
+    runs = '<r><t>10</t></r><r><rPr><vertAlign val="superscript"/></rPr><t>6</t></r>'
+    after = "<r><t> per ml</t></r>"
+    cell = f'<c t="inlineStr"><is>{runs}{after}</is></c>'
+    rows = f'<row>{cell * 2}<c t="s"><v>0</v></c></row>'
+    relation = '<Relationship Id="rId99" Type="x/sharedStrings" Target="strings.xml"/>'
+    data = changed(make_xlsx(), "xl/worksheets/sheet1.xml", "<row .*</row>", rows)
+    end = "</Relationships>"
+    data = changed(data, "xl/_rels/workbook.xml.rels", end, relation + end)
+    parts = {name: zipfile.ZipFile(io.BytesIO(data)).read(name) for name in zipped_names(data)}
+    shared = zipped(parts | {"xl/strings.xml": f"<sst><si>{runs}</si></sst>"})
+    text = read_data(shared, "a.xlsx").text
+    assert text.startswith("Prices\n\n10^6 per ml | 10^6 per ml | 10^6\n\nStaff")
+
+
+def chart_pptx(kind: Any, data: Any) -> bytes:
+    slides = Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[6])
+    slide.shapes.add_chart(kind, *[Inches(1)] * 4, data)
+    return saved(slides.save)
+
+
+def test_series_of_a_chart_with_other_x_values_are_tables_of_their_own():
+    data = XyChartData()
+    for name, points in {"A": [(1, 10), (2, 20)], "B": [(1, 30)], "C": [(5, 50)]}.items():
+        series = data.add_series(name)
+        for x, y in points:
+            series.add_data_point(x, y)
+    text = read_data(chart_pptx(XL_CHART_TYPE.XY_SCATTER, data), "a.pptx").text
+    assert text.strip() == "| A | B\n1 | 10 | 30\n2 | 20 |\n| C\n5 | 50"
+
+
+def test_the_sizes_of_bubbles_are_a_column():
+    data = BubbleChartData()
+    data.add_series("A").add_data_point(1, 10, 3)
+    text = read_data(chart_pptx(XL_CHART_TYPE.BUBBLE, data), "a.pptx").text
+    assert text.strip() == "| A |\n1 | 10 | 3"
+
+
+def test_charts_show_numbers_in_their_formats():
+    data = CategoryChartData(number_format="0%")
+    data.categories = [dt.date(2024, 1, 1), dt.date(2024, 2, 1)]
+    data.add_series("Share", (0.25, 0.1 + 0.2))
+    text = read_data(chart_pptx(XL_CHART_TYPE.LINE, data), "a.pptx").text
+    assert text.strip() == "| Share\n2024-01-01 | 25%\n2024-02-01 | 30%"
+
+
+def leveled_chart() -> CategoryChartData:
+    data = CategoryChartData()
+    for name, cities in {"Europe": ["Oslo", "Bern"], "Asia": ["Kyoto"]}.items():
+        category = data.add_category(name)
+        for city in cities:
+            category.add_sub_category(city)
+    data.add_series("Sales", (1, 2, 3))
+    return data
+
+
+def test_categories_of_charts_have_the_names_of_the_levels_above():
+    data = chart_pptx(XL_CHART_TYPE.COLUMN_CLUSTERED, leveled_chart())
+    text = read_data(data, "a.pptx").text
+    assert text.strip() == "| Sales\nEurope Oslo | 1\nEurope Bern | 2\nAsia Kyoto | 3"
+
+
+def test_a_long_name_above_many_categories_counts_for_each_of_them():
+    data = chart_pptx(XL_CHART_TYPE.COLUMN_CLUSTERED, leveled_chart())
+    name = next(one for one in zipped_names(data) if "/charts/chart" in one)
+    data = changed(data, name, "Europe", "E" * 60_000)
+    assert "E" * 60_000 in read_data(data, "a.pptx", limits=LoaderLimits(unpacked_bytes=10**6)).text
+    parts = zipfile.ZipFile(io.BytesIO(data))
+    size = sum(
+        one.file_size for one in parts.infolist() if one.filename.endswith((".xml", ".rels"))
+    )
+    read = LoaderLimits(unpacked_bytes=size)
+    points = "".join(f'<c:pt idx="{at}"><c:v>x</c:v></c:pt>' for at in range(100))
+    data = changed(data, name, '<c:pt idx="1"><c:v>Bern</c:v></c:pt>', points)
+    with pytest.raises(FileLimitError, match="unpacked_bytes"):
+        read_data(data, "a.pptx", limits=read)
+
+
+DRAWING = (
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+)
+
+
+def slide_text(*paragraphs: str, styles: str = "") -> str:
+    """Return the text of a slide with one shape, given as the XML of its paragraphs."""
+    slides = Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[6])
+    slide.shapes.add_textbox(*[Inches(1)] * 4)
+    xml = "".join(f"<a:p {DRAWING}>{one}</a:p>" for one in paragraphs)
+    lists = f"<a:lstStyle {DRAWING}>{styles}</a:lstStyle>"
+    data = changed(saved(slides.save), "ppt/slides/slide1.xml", "<a:p>.*</a:p>|<a:p/>", xml)
+    data = changed(data, "ppt/slides/slide1.xml", "<a:lstStyle/>", lists)
+    return read_data(data, "a.pptx").text.strip()
+
+
+def slide_run(text: str, properties: str = "") -> str:
+    return f"<a:r><a:rPr {properties}/><a:t>{text}</a:t></a:r>"
+
+
+def item(text: str, kind: str, level: int = 0) -> str:
+    bullet = f"<a:buAutoNum {kind}/>" if kind else "<a:buNone/>"
+    return f'<a:pPr lvl="{level}">{bullet}</a:pPr>' + (slide_run(text) if text else "")
+
+
+def test_items_of_numbered_lists_on_slides_begin_with_their_numbers():
+    period, letter = 'type="arabicPeriod"', 'type="alphaLcParenR"'
+    items = [
+        *(item("One", period), item("", period), item("Two", period), item("in", letter, 1)),
+        *(item("out", letter, 1), item("Three", period), item("in", letter, 1), item("Plain", "")),
+        *(item("Again", period), item("Five", 'type="romanUcParenBoth" startAt="5"')),
+        slide_run("Usual"),
+    ]
+    usual = '<a:lvl1pPr><a:buAutoNum type="arabicPlain" startAt="8"/></a:lvl1pPr>'
+    assert slide_text(*items, styles=usual).split("\n") == [
+        *("1. One", "2. Two", "a) in", "b) out", "3. Three", "a) in", "Plain", "1. Again"),
+        *("(V) Five", "8 Usual"),
+    ]
+
+
+def test_raised_numbers_and_equations_of_slides_do_not_make_other_numbers():
+    half = "<m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
+    paragraphs = (
+        slide_run("10") + slide_run("6", 'baseline="30000"') + slide_run(" cells"),
+        slide_run("10") + slide_run("6", 'baseline="-25000"') + slide_run("7", 'baseline="0"'),
+        slide_run("Take ") + half,
+    )
+    assert slide_text(*paragraphs) == "10^6 cells\n1067\nTake 1/2"
+
+
+def test_a_date_in_a_text_of_a_slide_is_read_but_no_field_alone():
+    date = '<a:fld type="datetime1"><a:rPr/><a:t>3/5/2024</a:t></a:fld>'
+    number = '<a:fld type="slidenum"><a:rPr/><a:t>7</a:t></a:fld>'
+    paragraphs = slide_run("Approved on ") + date, date, slide_run("Slide ") + number
+    assert slide_text(*paragraphs) == "Approved on 3/5/2024\nSlide"
+
+
+def test_a_vertical_tab_that_is_escaped_in_a_slide_is_a_line_break():
+    assert slide_text(slide_run("Line_x000B_break")) == "Line\nbreak"

@@ -152,6 +152,13 @@ class Archive:
                 found[str(element.get("Id", len(found)))] = Relation(kind, target.lstrip("/"))
         return found
 
+    def related(self, part: str) -> list[Relation]:
+        """Return the relations of a part to others in the archive; none if it has no relations."""
+        folder, name = posixpath.split(part)
+        if posixpath.join(folder, "_rels", f"{name}.rels") not in self.names:
+            return []
+        return [one for one in self.relations(part).values() if one.target in self.names]
+
     def main_part(self) -> str:
         """Return the name of the part of an office file that contains the text.
 
@@ -175,6 +182,15 @@ class Archive:
 def local_name(element: Any) -> str:
     """Return a name without its namespace, which differs between the variants of a format."""
     return "" if element is None else str(element.tag).rpartition("}")[2]
+
+
+def relation_id(element: Any) -> str:
+    """Return the id of a relation; an element can also have an id of its own, without a namespace.
+
+    Empty if there is none.
+    """
+    found = (v for k, v in element.attrib.items() if k.startswith("{") and k.endswith("}id"))
+    return next(found, "")
 
 
 def attribute(element: Any, name: str) -> str | None:

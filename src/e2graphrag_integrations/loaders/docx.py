@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
+from e2graphrag_integrations.loaders.archives import Archive, attribute
 from e2graphrag_integrations.loaders.docx_styles import (
     NO_NUMBER,
     Number,
@@ -21,12 +21,10 @@ from e2graphrag_integrations.loaders.docx_styles import (
     read_styles,
 )
 from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.office.docx_runs import DocxRuns
 from e2graphrag_integrations.loaders.sections import FileHeadings
 from e2graphrag_integrations.loaders.tables import format_row
 from e2graphrag_integrations.types import Segment, SourceDocument
-
-_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
-"""Elements that stand for a character."""
 
 _SKIPPED = frozenset(
     {"Fallback", "moveFrom", "del", "tcPrChange", "trPrChange", "pPrChange", "rPrChange", "rt"}
@@ -39,11 +37,12 @@ repeat a text in other letters."""
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 """References to notes, and the elements of the notes."""
 
-_PROPERTIES = frozenset({"pStyle", "numId", "ilvl"})
-"""Elements that say the style of a paragraph, its list, and its level in the list."""
+_PROPERTIES = frozenset({"pStyle", "numId", "ilvl", "outlineLvl"})
+"""Elements that say the style of a paragraph, its list, its level in the list, and its level as a
+heading."""
 
 _LEVELS = frozenset("012345678")
-"""The levels of a list."""
+"""The levels of a list, or of headings."""
 
 _MAX_SPAN = 100
 """Maximum number of columns that a merged cell can cover."""
@@ -74,15 +73,11 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     Each row of a table becomes one line, with ` | ` between the cells. A merged cell appears once,
     and the other columns that it covers are empty. Between a digit and a raised number stands `^`.
-    Numbered paragraphs begin with their number. Text boxes, and the footnotes and endnotes of a
-    paragraph, follow it. Headers, footers and comments are left out. Paragraphs with the styles
-    Title and Heading 1 to Heading 6, or with styles based on these, begin segments with the
-    headings above them, unless they are in a table.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file.
+    Equations are written in one line, as in `1/2`, and the boxes of forms as ☒ or ☐. Numbered
+    paragraphs begin with their number. Text boxes, and the footnotes and endnotes of a paragraph,
+    follow it. Headers, footers, comments and hidden text are left out. Paragraphs with the styles
+    Title and Heading 1 to Heading 6, with styles based on these, or with a level of the outline,
+    begin segments with the headings above them, unless they are in a table.
 
     Raises:
         UnreadableFileError: If `data` is not a readable DOCX file, or has images or another file
@@ -94,12 +89,9 @@ def read_docx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
 
     archive = Archive(data, "DOCX file", budget)
     main_part = archive.main_part()
-    body = _Body(
-        read_styles(archive, main_part),
-        Numbering(archive, main_part),
-        read_notes(archive, main_part, _SKIPPED),
-        budget,
-    )
+    styles = read_styles(archive, main_part)
+    notes = read_notes(archive, main_part, _SKIPPED, styles)
+    body = _Body(styles, Numbering(archive, main_part), notes, budget)
     for event in archive.events_outside(_SKIPPED, main_part):
         body.add(*event)
     if not body.found:
@@ -123,26 +115,13 @@ class _Outer(NamedTuple):
 class _Paragraph:
     """The text of an open paragraph, its style and number, and what follows it."""
 
-    texts: list[str] = field(default_factory=list)
+    runs: DocxRuns
     style: str = ""
+    outline: int | None = None
+    """Its level as a heading, if it says one itself."""
+
     number: Number = NO_NUMBER
     following: list[str] = field(default_factory=list)
-    is_raised: bool = False
-    """Whether the open run is a superscript."""
-
-    ends_raised: bool = False
-    """Whether the last text is one."""
-
-    def add(self, text: str) -> None:
-        """Add a text of the open run."""
-        if not text:
-            return
-        # Without a sign between them, 10 with the exponent 6 is another number, 106.
-        is_exponent = self.is_raised and not self.ends_raised and text[0].isdecimal()
-        if is_exponent and self.texts and self.texts[-1][-1].isdecimal():
-            self.texts.append("^")
-        self.texts.append(text)
-        self.ends_raised = self.is_raised
 
     def set(self, name: str, value: str) -> None:
         """Set a property."""
@@ -152,8 +131,8 @@ class _Paragraph:
             self.number = self.number._replace(list_id=value)
         elif name == "ilvl" and value in _LEVELS:
             self.number = self.number._replace(level=int(value))
-        elif name == "vertAlign":
-            self.is_raised = value == "superscript"
+        elif name == "outlineLvl" and value in _LEVELS:
+            self.outline = int(value) + 1
 
 
 class _Body:
@@ -173,7 +152,7 @@ class _Body:
         self._styles, self._numbering, self._notes = styles, numbering, notes
         self._size = 0
         self._budget = budget
-        self._paragraph = _Paragraph()
+        self._paragraph = self._new_paragraph()
         self._outer: list[_Outer] = []
         self._tables: list[_Table] = []
 
@@ -193,31 +172,26 @@ class _Body:
                 self._budget.add_cell()
         elif name in _NOTES:
             note = self._notes.get((_NOTES[name], attribute(element, "id") or ""))
-            if note:
+            if note and not self._paragraph.runs.is_hidden:
                 self._budget.add_unpacked(len(note))  # many references can lead to one
                 self._paragraph.following.append(note)
         elif name == "txbxContent":
             self._outer.append(_Outer(self._paragraph, len(self._tables)))
-            self._paragraph = _Paragraph()
+            self._paragraph = self._new_paragraph()
         else:
             self._set(name, element)
 
     def _set(self, name: str, element: Any) -> None:
         """Set a property of the open table, paragraph or run."""
-        if name == "r":
-            self._paragraph.is_raised = False
-        elif name in _CELL_PROPERTIES and self._tables:
+        if name in _CELL_PROPERTIES and self._tables:
             self._tables[-1].set(name, attribute(element, "val") or "")
-        elif name in _PROPERTIES or (name == "vertAlign" and _is_of_run(element)):
+        elif name in _PROPERTIES:
             self._paragraph.set(name, attribute(element, "val") or "")
+        else:
+            self._paragraph.runs.start(name, element)
 
     def _end(self, name: str, element: Any) -> None:
-        if name == "t":
-            self._paragraph.add(element.text or "")
-        elif name in _CHARACTERS and local_name(element.getparent()) == "r":
-            if attribute(element, "type") not in {"page", "column"}:
-                self._paragraph.add(_CHARACTERS[name])
-        elif name == "p":
+        if name == "p":
             self._end_paragraph()
         elif name == "txbxContent" and self._outer:
             self._paragraph = self._outer.pop().paragraph
@@ -225,13 +199,18 @@ class _Body:
             self._tables[-1].end_row()
         elif name == "tbl" and self._tables:
             self._add_text("\n".join(self._tables.pop().rows))
+        else:
+            self._paragraph.runs.end(name, element)
+
+    def _new_paragraph(self) -> _Paragraph:
+        return _Paragraph(DocxRuns(self._styles.raised, self._styles.hidden))
 
     def _end_paragraph(self) -> None:
-        ended, self._paragraph = self._paragraph, _Paragraph()
-        text = "".join(ended.texts)
+        ended, self._paragraph = self._paragraph, self._new_paragraph()
+        text = "".join(ended.runs.texts)
         label = self._numbering.label(ended.number, self._styles.numbers.get(ended.style))
         text = f"{label} {text}" if label and text.strip() else text
-        level = self._styles.levels.get(ended.style)
+        level = self._styles.levels.get(ended.style, ended.outline)
         if level is not None and not self._tables and not self._outer:
             self.headings.add(self._size, level, text)
         self._add_text(text)
@@ -247,12 +226,6 @@ class _Body:
             self._size += len(text) + len(_SEPARATOR)
         elif self._tables[-1].cells:
             self._tables[-1].cells[-1].texts.append(text)
-
-
-def _is_of_run(element: Any) -> bool:
-    """Return whether a property is that of a run, rather than of the mark of a paragraph."""
-    properties = element.getparent()
-    return properties is not None and local_name(properties.getparent()) == "r"
 
 
 def _columns(value: str) -> int:

@@ -31,11 +31,6 @@ _PAGES = frozenset(
 def read_epub(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the chapters of a book in reading order, as a document that has the book's title.
 
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file.
-
     Returns:
         The document. Each segment has the metadata `chapter`, the number of the file in the book
         from 1, and `headings` below its headings.

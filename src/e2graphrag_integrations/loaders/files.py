@@ -49,7 +49,8 @@ STDIN = "-"
 """The path that means standard input."""
 
 Reader = Callable[[str, bytes, Budget], SourceDocument]
-"""Takes the document id, the content of the file, and its limits."""
+"""Takes the document's id, the content of the file, and its limits, which also name the file in the
+messages of errors."""
 
 _TEXT_SUFFIXES = (
     # texts and records
@@ -67,23 +68,14 @@ _TEXT_SUFFIXES = (
 READERS: Mapping[str, Reader] = MappingProxyType(
     dict.fromkeys(_TEXT_SUFFIXES, read_text)
     | dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), read_json)
-    | {
-        ".ipynb": read_notebook,
-        ".srt": read_subtitles,
-        ".vtt": read_subtitles,
-        ".md": read_markdown,
-        ".markdown": read_markdown,
-        ".pdf": read_pdf,
-        ".html": read_html,
-        ".htm": read_html,
-        ".xhtml": read_html,
-        ".rtf": read_rtf,
-        ".epub": read_epub,
-        ".eml": read_eml,
-        ".mht": read_eml,
-        ".mhtml": read_eml,
-        ".mbox": read_mbox,
-    }
+    | {".ipynb": read_notebook}
+    | dict.fromkeys((".srt", ".vtt"), read_subtitles)
+    | dict.fromkeys((".md", ".markdown"), read_markdown)
+    | {".pdf": read_pdf}
+    | dict.fromkeys((".html", ".htm", ".xhtml"), read_html)
+    | {".rtf": read_rtf, ".epub": read_epub}
+    | dict.fromkeys((".eml", ".mht", ".mhtml"), read_eml)
+    | {".mbox": read_mbox}
     | dict.fromkeys((".docx", ".docm", ".dotx"), read_docx)
     | dict.fromkeys((".pptx", ".pptm", ".ppsx"), read_pptx)
     | dict.fromkeys((".xlsx", ".xlsm", ".xltx"), read_xlsx)
@@ -111,19 +103,11 @@ _SYSTEM_FILES = frozenset({"desktop.ini", "thumbs.db"})
 """Files that Windows hides in folders."""
 
 _SAVE_AS: Mapping[str, str] = MappingProxyType(
-    {
-        ".doc": "save it as .docx",
-        ".odt": "save it as .docx",
-        ".pages": "save it as .docx",
-        ".xls": "save it as .xlsx",
-        ".xlsb": "save it as .xlsx",
-        ".ods": "save it as .xlsx",
-        ".numbers": "save it as .xlsx",
-        ".ppt": "save it as .pptx",
-        ".msg": "save it as .eml",
-        ".odp": "save it as .pptx",
-        **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"), "unpack it"),
-    }
+    dict.fromkeys((".doc", ".odt", ".pages"), "save it as .docx")
+    | dict.fromkeys((".xls", ".xlsb", ".ods", ".numbers"), "save it as .xlsx")
+    | dict.fromkeys((".ppt", ".odp"), "save it as .pptx")
+    | {".msg": "save it as .eml"}
+    | dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz"), "unpack it")
 )
 """What to do about files that contain texts but cannot be read."""
 

@@ -10,6 +10,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -158,18 +159,14 @@ def _notice(names: Iterable[str]) -> Role | None:
     return Role.NOTICE if is_alone or any(map(_NOTICE.search, named)) else None
 
 
+@dataclass
 class _Notice:
     """A cookie notice that is left out, and what speaks for reading it."""
 
-    def __init__(self, number: int, *, can_be_section: bool) -> None:
-        self.number = number
-        self.size = 0
-        self.is_section = False
-        self._can_be_section = can_be_section
-
-    def add_heading(self) -> None:
-        """Note that it has a heading."""
-        self.is_section = self._can_be_section
+    number: int
+    can_be_section: bool
+    size: int = 0
+    has_heading: bool = False
 
 
 class ContentFilter:
@@ -178,26 +175,24 @@ class ContentFilter:
     Args:
         content: Which part of the page is read.
         kept: Which of the elements that look like cookie notices are content, from 0.
+
+    Attributes:
+        title: The main heading in a banner, which is the title of a page that has no other.
     """
 
     def __init__(self, content: Content, kept: Collection[int] = ()) -> None:
+        self.title = ""
         self._content = content
         self._kept = kept
         self._open: list[tuple[Role | None, bool]] = []
         self._counts: Counter[Role] = Counter()
         self._dropped = 0
         self._heading: list[str] | None = None
-        self._heading_in_banner = ""
         self._size = 0
         self._invisible = 0
         self._seen_notices = 0
         self._notices: list[_Notice] = []
         self._notice: _Notice | None = None
-
-    @property
-    def title(self) -> str:
-        """The main heading in a banner, which is the title of a page that has no other."""
-        return self._heading_in_banner
 
     def content_notices(self) -> set[int]:
         """Return which of the dropped cookie notices are content.
@@ -210,7 +205,7 @@ class ContentFilter:
         return {
             notice.number
             for notice in self._notices
-            if notice.is_section or notice.size > size - notice.size
+            if (notice.can_be_section and notice.has_heading) or notice.size > size - notice.size
         }
 
     def keep(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -240,7 +235,7 @@ class ContentFilter:
             elif self._notice:
                 self._notice.size += len(event.value.strip())
         elif event.kind == "start" and event.value in _HEADINGS and self._notice:
-            self._notice.add_heading()
+            self._notice.has_heading = True
 
     def _start(self, role: Role | None) -> None:
         if role is None:
@@ -256,7 +251,7 @@ class ContentFilter:
             if is_dropped and is_read and not self._dropped:
                 is_inside = self._counts[Role.MAIN] or self._counts[Role.SECTION]
                 can_be_section = role is Role.NOTICE and bool(is_inside)
-                self._notice = _Notice(self._seen_notices, can_be_section=can_be_section)
+                self._notice = _Notice(self._seen_notices, can_be_section)
                 self._notices.append(self._notice)
             self._seen_notices += 1
         self._open.append((role, is_dropped))
@@ -288,5 +283,5 @@ class ContentFilter:
         elif self._heading is not None and event.kind == "data":
             self._heading.append(event.value)
         elif self._heading is not None and event.value == "h1":
-            self._heading_in_banner = self._heading_in_banner or "".join(self._heading)
+            self.title = self.title or "".join(self._heading)
             self._heading = None

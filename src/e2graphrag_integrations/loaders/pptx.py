@@ -6,42 +6,54 @@ This reader unpacks only the text.
 
 from __future__ import annotations
 
-import posixpath
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name
+from e2graphrag_integrations.loaders.archives import Archive, attribute, local_name, relation_id
 from e2graphrag_integrations.loaders.limits import Budget
+from e2graphrag_integrations.loaders.office.charts import read_chart
+from e2graphrag_integrations.loaders.office.equations import RunsWithEquations
+from e2graphrag_integrations.loaders.office.runs import unescape
 from e2graphrag_integrations.loaders.sections import FileHeadings
-from e2graphrag_integrations.loaders.tables import format_row
+from e2graphrag_integrations.loaders.tables import format_row, list_number
 from e2graphrag_integrations.types import Segment, SourceDocument
 
 _SEPARATOR = "\n\n"
 """Separates the paragraphs of different shapes, tables and slides."""
 
-_SKIPPED = frozenset({"Fallback", "fld"})
-"""Elements that are not part of the text: copies for old programs, and fields such as the date and
-the number of the slide."""
+_SKIPPED = frozenset({"Fallback"})
+"""Elements that are not part of the text: copies for old programs."""
 
 _NO_CONTENT = frozenset({"dt", "ftr", "hdr", "sldNum", "sldImg"})
 """Placeholders for the date, footer, header and number of a slide, which repeat on all slides."""
 
 _NO = frozenset({"0", "false"})
 
-_CHART_ROLES = frozenset({"tx", "cat", "val", "xVal", "yVal", "bubbleSize"})
-"""Elements of a series of a chart that contain its name, its categories and its values."""
+_KINDS = (
+    ("alphaLc", "lowerLetter"),
+    ("alphaUc", "upperLetter"),
+    ("romanLc", "lowerRoman"),
+    ("romanUc", "upperRoman"),
+    ("", "decimal"),
+)
+"""How the kinds of numbers of lists begin, and their names in DOCX files."""
+
+_SIGNS = (("ParenBoth", "({})"), ("ParenR", "{})"), ("Period", "{}."), ("", "{}"))
+"""How they end, and the signs around the numbers."""
+
+_LIST_LEVEL = re.compile(r"lvl([1-9])pPr")
+_MAX_LEVEL = 8
+_WHOLE = re.compile(r"\d{1,6}")
 
 
 def read_pptx(document_id: str, data: bytes, budget: Budget) -> SourceDocument:
     """Return the texts of the slides of a PPTX file, with their tables, diagrams and notes.
 
     Each row of a table, and of the data of a chart, becomes one line, with ` | ` between the cells.
-    Headers, footers, dates and numbers of slides, and hidden slides are left out.
-
-    Args:
-        document_id: The document's id.
-        data: Content of the file.
-        budget: Limits of the file.
+    Items of numbered lists begin with their number, equations are written in one line, and between
+    a digit and a raised number stands `^`. Headers, footers, dates and numbers of slides, and
+    hidden slides are left out.
 
     Returns:
         The document. Each segment has the metadata `slide`, a number from 1 that counts hidden
@@ -80,37 +92,26 @@ def _slides(archive: Archive) -> list[str]:
     main_part = archive.main_part()
     relations = archive.relations(main_part)
     ids = [
-        _relation_id(element)
+        relation_id(element)
         for event, element in archive.events(main_part)
         if event == "start" and local_name(element) == "sldId"
     ]
     return [relations[one].target for one in ids if one in relations]
 
 
-def _relation_id(element: Any) -> str:
-    """Return the id of a relation; a slide also has an id of its own, without a namespace."""
-    found = (v for k, v in element.attrib.items() if k.startswith("{") and k.endswith("}id"))
-    return next(found, "")
-
-
 def _parts(archive: Archive, slide: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a slide: itself, its diagrams and charts, and its notes."""
     yield "slide", slide
-    folder, name = posixpath.split(slide)
-    if posixpath.join(folder, "_rels", f"{name}.rels") not in archive.names:
-        return
-    relations = archive.relations(slide).values()
+    relations = archive.related(slide)
     for kind in ("diagramData", "chart", "notesSlide"):
-        for one in relations:
-            if one.kind == kind and one.target in archive.names and one.target != slide:
-                yield kind, one.target
+        yield from (one for one in relations if one.kind == kind and one.target != slide)
 
 
 def _read_slide(archive: Archive, part: str, budget: Budget) -> _Slide:
     slide = _Slide(budget)
     for kind, name in _parts(archive, part):
         if kind == "chart":
-            slide.add_block(_chart(archive, name, budget))
+            slide.add_block(read_chart(archive, name, budget))
             continue
         for event in archive.events_outside(_SKIPPED, name):
             slide.add(*event)
@@ -120,35 +121,93 @@ def _read_slide(archive: Archive, part: str, budget: Budget) -> _Slide:
     return slide
 
 
-def _chart(archive: Archive, part: str, budget: Budget) -> str:
-    """Return the title of a chart and its data as a table."""
-    title: list[str] = []
-    categories: dict[str, str] = {}
-    series: list[dict[str, str]] = []  # the values, by category, and the name at ""
-    role = index = ""
-    is_series = False
-    for event, name, element in archive.events_outside({"dLbls"}, part):
-        if name == "ser":
-            is_series = event == "start"
-            series += [{}] if is_series else []
-        elif event == "start" and name in _CHART_ROLES:
-            role = name
-        elif event == "start" and name == "pt":
-            index = attribute(element, "idx") or ""
-        elif event == "end" and name == "t" and not is_series:
-            title.append(element.text or "")
-        elif event == "end" and name == "title":
-            title.append(" ")  # those of the axes follow
-        elif event == "end" and name == "v" and is_series:
-            if role in {"cat", "xVal"}:
-                categories.setdefault(index, element.text or "")
-            else:
-                series[-1]["" if role == "tx" else index] = element.text or ""
-    places = ["", *dict.fromkeys([*categories, *(one for own in series for one in own if one)])]
-    for _ in range(len(places) * len(series)):
-        budget.add_cell()
-    rows = [[categories.get(at, ""), *(own.get(at, "") for own in series)] for at in places]
-    return "\n".join(filter(None, [" ".join("".join(title).split()), *map(format_row, rows)]))
+class _Paragraph:
+    """Builds the text of a paragraph from its elements."""
+
+    def __init__(self) -> None:
+        self._runs = RunsWithEquations()
+        self._has_own_text = False
+        self._field: str | None = None  # the kind of the open field
+
+    def start(self, name: str, element: Any) -> None:
+        """Begin an element."""
+        if name in {"r", "fld"}:
+            self._runs.start_run()
+            self._field = (attribute(element, "type") or "") if name == "fld" else None
+        elif name == "rPr":
+            baseline = attribute(element, "baseline") or ""
+            self._runs.is_raised = not baseline.startswith("-") and bool(baseline.strip("0%"))
+        else:
+            self._runs.start(name, element)
+
+    def end(self, name: str, element: Any) -> None:
+        """End an element."""
+        if name == "t" and self._field != "slidenum":
+            text = unescape(element.text or "").replace("\v", "\n")
+            self._has_own_text = self._has_own_text or (self._field is None and bool(text.strip()))
+            self._runs.add(text)
+        elif name == "br":
+            self._runs.add("\n")
+        elif name == "fld":
+            self._field = None
+        else:
+            self._runs.end(name, element)
+
+    def text(self) -> str:
+        """Return the text; a field alone, such as the date in a corner of a slide, is none."""
+        return "".join(self._runs.texts) if self._has_own_text else ""
+
+
+class _Style(NamedTuple):
+    """The kind of the numbers of a list, such as `arabicPeriod`, and the first number."""
+
+    kind: str
+    first: int
+
+
+class _Numbers:
+    """Counts the paragraphs of the numbered lists of a shape."""
+
+    def __init__(self) -> None:
+        self._usual: dict[int, _Style] = {}  # by level
+        self._counts: dict[int, tuple[_Style, int]] = {}
+        self._level = 0
+        self._style: _Style | None = None
+        self._is_own = False  # whether the open paragraph says itself how its list is numbered
+
+    def start(self, name: str, element: Any) -> None:
+        """Begin an element."""
+        if name == "pPr" and local_name(element.getparent()) == "p":
+            level = attribute(element, "lvl") or ""
+            self._level = min(int(level), _MAX_LEVEL) if _WHOLE.fullmatch(level) else 0
+        elif name in {"buAutoNum", "buNone", "buChar", "buBlip"}:
+            style = None
+            if name == "buAutoNum":
+                first = attribute(element, "startAt") or ""
+                number = int(first) if _WHOLE.fullmatch(first) else 1
+                style = _Style(attribute(element, "type") or "", number)
+            place = _LIST_LEVEL.fullmatch(local_name(element.getparent()))
+            if place is None:
+                self._style, self._is_own = style, True
+            elif style is not None:
+                self._usual[int(place[1]) - 1] = style
+
+    def end_paragraph(self, *, has_text: bool) -> str:
+        """Return the number of the open paragraph, such as `2.`; empty if it has none."""
+        level = self._level
+        style = self._style if self._is_own else self._usual.get(level)
+        self._level, self._style, self._is_own = 0, None, False
+        if not has_text:
+            return ""
+        before, count = self._counts.get(level, (None, 0))
+        self._counts = {one: own for one, own in self._counts.items() if one < level}
+        if style is None:
+            return ""
+        count = count + 1 if before == style else style.first
+        self._counts[level] = (style, count)
+        kind = next(own for start, own in _KINDS if style.kind.startswith(start))
+        signs = next(own for end, own in _SIGNS if style.kind.endswith(end))
+        return signs.format(list_number(count, kind))
 
 
 class _Slide:
@@ -161,7 +220,8 @@ class _Slide:
         self._budget = budget
         self._size = 0
         self._placeholder = ""
-        self._paragraph: list[str] = []
+        self._paragraph = _Paragraph()
+        self._numbers = _Numbers()
         self._shape: list[str] = []
         self._rows: list[str] | None = None
         self._cells: list[str] = []
@@ -181,15 +241,17 @@ class _Slide:
             self._rows = []
         elif name == "tc":
             self._budget.add_cell()
+        elif name == "bodyPr":
+            self._numbers = _Numbers()
+        else:
+            self._paragraph.start(name, element)
+            self._numbers.start(name, element)
 
     def _end(self, name: str, element: Any) -> None:
-        if name == "t":
-            self._paragraph.append(element.text or "")
-        elif name == "br":
-            self._paragraph.append("\n")
-        elif name == "p":
-            self._shape.append("".join(self._paragraph))
-            self._paragraph = []
+        if name == "p":
+            text, self._paragraph = self._paragraph.text(), _Paragraph()
+            label = self._numbers.end_paragraph(has_text=bool(text.strip()))
+            self._shape.append(f"{label} {text}" if label else text)
         elif name == "tc":
             self._cells.append(" ".join(self._shape))
             self._shape = []
@@ -201,6 +263,8 @@ class _Slide:
             self._rows = None
         elif name == "txBody" and self._rows is None:
             self._end_shape()
+        else:
+            self._paragraph.end(name, element)
 
     def end_part(self) -> None:
         """End a part, such as a diagram, whose texts are in no shape."""

@@ -1,0 +1,1 @@
+"""Parts of the readers of office files: runs, equations, number formats and charts."""
