@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from e2graphrag_integrations.entities.matching.aliases import Alias, Aliases, Tie
@@ -197,7 +197,10 @@ def expected_matches(form, doc_freq, is_name):
 @given(names(), st.sampled_from(["anna", "bert", "the", "jr", "r2", "ab", "abc", "a.b.", "cr"]))
 def test_most_frequent_of_all_matching_names_is_found(drawn, form):
     doc_freq, is_name = drawn
-    matches = expected_matches(form.replace(".", ""), doc_freq, is_name)
+    plain = form.replace(".", "")
+    # "jr" means a name "j.r." rather than those that end with it.
+    assume(all(name == form or name.replace(".", "") != plain for name in doc_freq))
+    matches = expected_matches(plain, doc_freq, is_name)
     hit = aliases(doc_freq, is_name).find(form)
     if not matches:
         parts = {name for name in doc_freq if form == name.split(" ")[0].replace(".", "")}
