@@ -36,7 +36,8 @@ _MAX_DEPTH = 5
 """Maximum depth of e-mails that are attached to each other."""
 
 _MIN_WORDS, _MORE_WORDS = 60, 3
-"""A plain text of fewer words may only tell to open the page, which has so many times more then."""
+"""A plain text with fewer words may only ask the reader to open the page. The page then has at
+least this many times as many words."""
 
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s|{UNSPACED}]+")
 _CHARSET = re.compile(rb"""(?i)charset\s{0,9}=\s{0,9}["']?(?!utf-?16|utf-?32)([\w.:-]{1,40})""")
