@@ -43,6 +43,7 @@ from e2graphrag_integrations.retrieval.history.pronouns import pronouns_of
 from e2graphrag_integrations.retrieval.history.references import (
     back_reference,
     ellipsis_of,
+    names_in,
     open_reference,
     pointed_noun,
 )
@@ -168,7 +169,7 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     carried = Carried(value, reason)
     if not chosen:
         return replace(query, carried=carried)
-    is_about_another = bool(opened) and any(one.named for one in mentions)
+    is_about_another = bool(opened) and bool(names_in(query.question, mentions))
     taken = _Taken(_around(chosen, meant), meant, _REPLACED if is_about_another else 1.0)
     return _completed(replace(query, vector=vector), carried, taken, snapshot, components)
 

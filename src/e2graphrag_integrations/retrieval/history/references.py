@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from e2graphrag_integrations.text.words import is_common_word
 from e2graphrag_integrations.types import Mention
 
 
@@ -42,6 +43,7 @@ _ENGLISH = _References(
         r"|\bat the time(?=\W*$)"
         r"|^\W*(?:what|how) about\b"
         r"|\bi (?:mean|meant)\b|\bi(?: a|['’])m (?:asking|talking|referring)\b"
+        r"|\b(?:comes?|came|happen(?:s|ed)?|go|goes|went) (?:next|before|after)(?=\W*$)"
         r"|\b(?!no\b|which\b|any\b|each\b|every\b)[a-z-]{1,20} ones?(?=\W*$|[.,?!])"
     ),
     expletives=re.compile(
@@ -96,6 +98,9 @@ _CHINESE = _References(
 )
 _LANGUAGES = (_ENGLISH, _CHINESE)
 
+_BARE = re.compile(r"\W*(?:the )?[a-z][a-z'’-]*(?: [a-z][a-z'’-]*)?\W*")
+"""Questions of one or two words, such as "Opening hours?" """
+
 _QUOTED = re.compile("《[^《》]*》")
 
 _ARTICLE = re.compile(r"\bthe(?P<between>(?: [\w'-]+)?) $", re.IGNORECASE)
@@ -142,8 +147,8 @@ def back_reference(question: str, mentions: Sequence[Mention]) -> str:
 def open_reference(question: str, mentions: Sequence[Mention]) -> str:
     """Return words before any name that leave open what a question is about, or an empty string.
 
-    These are continuations ("And ...", "Explain ..."), ellipses ("How often?"), and nouns with a
-    definite article that nothing in the question identifies ("the fee").
+    These are continuations ("And ...", "Explain ..."), ellipses ("How often?", "Opening hours?"),
+    and nouns with a definite article that nothing in the question identifies ("the fee").
     """
     text, before = readable(question), first_name(question, mentions)
     for language in _LANGUAGES:
@@ -152,8 +157,10 @@ def open_reference(question: str, mentions: Sequence[Mention]) -> str:
             # An ellipsis may consist of a name: "那曹操呢" asks the same about someone else.
             if match and match.start() <= before:
                 return match.group().strip(" .,?!？！，。")
-    if any(one.named for one in mentions):
+    if names_in(question, mentions):
         return ""  # a name identifies more than an article leaves open
+    if _BARE.fullmatch(text):
+        return text.strip(" .,?!")
     return next(_definite_nouns(question, mentions), "")
 
 
@@ -186,7 +193,17 @@ def readable(question: str) -> str:
 
 def first_name(question: str, mentions: Sequence[Mention]) -> int:
     """Return where the first name of a question starts, or its length if it has none."""
-    return min((one.start for one in mentions if one.named), default=len(question))
+    return min((one.start for one in names_in(question, mentions)), default=len(question))
+
+
+def names_in(question: str, mentions: Sequence[Mention]) -> list[Mention]:
+    """Return the names in a question, without a common word that only begins it, as in "Price?"."""
+    start = len(question) - len(question.lstrip())
+    return [
+        one
+        for one in mentions
+        if one.named and not (one.start == start and is_common_word(one.entity.casefold()))
+    ]
 
 
 def _definite_nouns(question: str, mentions: Sequence[Mention]) -> Iterator[str]:
