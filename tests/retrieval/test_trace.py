@@ -66,7 +66,7 @@ def test_explain_of_the_paper_strategy_lists_every_decision(open_index, story):
     assert "route: local" in text
     assert "anna" in text
     assert "bert" in text
-    assert "not in the index:" in text
+    assert "no entity: " in text
     assert "pair: anna - bert: 1 hop(s)" in text
     assert "<- chosen" in text
     assert "time: " in text
@@ -79,7 +79,7 @@ def test_explain_of_the_hybrid_strategy_lists_the_reason_and_every_list(open_ind
     text = trace.explain()
     assert f"route: {trace.route}\nwhy: {trace.reason}" in text
     assert "entities: anna, bert" in text
-    assert "not in the index: " in text
+    assert "no entity: " in text
     for name in ("dense", "bm25", "relevance", "entities"):
         assert f"list {name}: {len(trace.lists[name])} node(s)" in text
     assert f"cut by k: {trace.cuts['k']} node(s)" in text

@@ -77,7 +77,7 @@ def test_a_tie_is_shown_and_not_broken(rag):
     trace = rag.retrieve("Where did Louisa Vane go?", k=3).trace
     assert trace.links == ()
     assert trace.ties == {"Louisa Vane": ("louis vane", "louise vane")}
-    assert "not in the index: Louisa Vane (louis vane or louise vane?)" in trace.explain()
+    assert "no entity: Louisa Vane (louis vane or louise vane?)" in trace.explain()
     surname = rag.retrieve("Where did Vane go?", k=3).trace
     assert [(one.entity, one.others) for one in surname.links] == [("louis vane", ("louise vane",))]
     assert "louis vane (alias of 'Vane', or louise vane)" in surname.explain()

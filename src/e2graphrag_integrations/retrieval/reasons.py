@@ -74,7 +74,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "history": "history: {text}",
         "history_names": "history: {text}",
         "history_unused": "history: {text}",
-        "unlinked": "not in the index: {names}",
+        "unlinked": "no entity: {names}",
         "pair": "pair: {a} - {b}: {hops} hop(s), {chunks} shared chunk(s)",
         "far_pair": "pair: {a} - {b}: too far apart, {chunks} shared chunk(s)",
         "tried_hops": "h = {hops}: {pairs} pair(s), {chunks} chunk(s)",

@@ -463,7 +463,7 @@ export const ENGLISH = Object.freeze({
   "trace.context_with": { one: "Context for a prompt ({count} token)", other: "Context for a prompt ({count} tokens)" },
   "trace.copy_context": "Copy the context",
   "trace.names": "Names: {names}",
-  "trace.unlinked": "not in the index: {names}",
+  "trace.unlinked": "no entity: {names}",
   "trace.paths": "Paths between the names",
   "trace.lists": "Ranks of each search ({count})",
   "trace.list": "{name}: {nodes}",

@@ -463,7 +463,7 @@ export const CHINESE = Object.freeze({
   "trace.context_with": "提示词上下文（{count} 个 token）",
   "trace.copy_context": "复制上下文",
   "trace.names": "名称：{names}",
-  "trace.unlinked": "索引中没有：{names}",
+  "trace.unlinked": "没有对应的实体：{names}",
   "trace.paths": "名称之间的路径",
   "trace.lists": "各项检索的排名（{count}）",
   "trace.list": "{name}：{nodes}",
