@@ -78,6 +78,11 @@ def found(question, text):
         ("which crate weighs 62.5 kg", "It weighs 62.5kg."),
         ("who won the 2500 meters", "She won the 2500m race."),
         ("What does Article 12(3) say?", "as required by Article 12 (3)"),
+        ("on 24 March", "Party: 24/03"),
+        ("What is on 24/03?", "We meet on March 24."),
+        ("Was ist am 24.03.?", "Am 24. März ist frei."),
+        ("which bus leaves at 8:45", "Bus 12: 8.45, 9.15"),
+        ("which bus leaves at 8.45", "Bus 12: 8:45, 9:15"),
     ],
 )
 def test_a_code_is_found_in_another_spelling(question, text):
@@ -99,6 +104,8 @@ def test_a_code_is_found_in_another_spelling(question, text):
         ("clause 1(12)", "11(2)"),
         ("part 12-34-567", "123-45-67"),
         ("Call 77 81 76 84", "77 81 76 85"),
+        ("version 8.45", "at 8:45"),
+        ("on 24 March", "24/7, 24.03 and 1/24"),
     ],
 )
 def test_another_code_is_not_found(question, text):

@@ -27,6 +27,7 @@ from e2graphrag_integrations.text.numbers.dates import (
     find_dates,
     find_days,
     find_han_days,
+    find_numeric_days,
     find_short_dates,
     find_spoken_times,
     find_times,
@@ -134,6 +135,10 @@ _FRACTION = re.compile("[¼½¾⅐-⅞]")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _BEFORE = re.compile(rf"({_ALNUM}+)[\ .#§]+\Z")
 _LONGEST_BEFORE = 64
+_DOTTED_TIME = re.compile(r"(?:1?\d|2[0-3])\.[0-5]\d")
+_BEFORE_TIMES = frozenset(
+    "at by from until till to before after around about the um ab bis gegen vor nach".split()
+)
 _TIMES = frozenset(
     "around autumn circa early eve fall late mid season spring summer winter year years".split()
 )
@@ -240,6 +245,8 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         terms.update(MARK + form for form in moment.forms)
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
+    numeric = _outside(find_numeric_days(text), in_dates)
+    terms.update(term for one in numeric for term in _terms_of_day(one))
     terms.update(one.forms[0] for one in find_large_numbers(text))
     phones = _outside(find_phones(text), in_dates)
     terms.update(MARK + form for one in phones for form in one.forms)
@@ -282,7 +289,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     measures += _outside(find_large_numbers(question), in_measures)
     in_measures = _covered(question, dates, measures)
     periods, addresses = list(find_periods(lowered)), list(find_addresses(lowered))
-    found = [*dates, *times, *numbered_in_question(question), *lettered_in_question(question)]
+    found = [*dates, *numbered_in_question(question), *lettered_in_question(question)]
     days = [*find_days(lowered), *find_han_days(question)]
     found += _outside(days, in_dates)
     phones = _outside(find_phones(question), in_dates)
@@ -291,6 +298,7 @@ def question_codes(question: str) -> list[QuestionCode]:
     found += groups
     found += (Found(*one.span(), _fraction(one)) for one in _FRACTION.finditer(question))
     asked: list[tuple[_Span, tuple[str, ...]]] = [(one, _marked(one.forms)) for one in found]
+    asked += [(one, _marked([*one.forms, one.forms[0].replace(":", ".")])) for one in times]
     asked += [
         (one, one.forms)
         for one in _outside(find_amounts(question), in_measures)
@@ -332,8 +340,17 @@ def _other_codes(question: str, covered: bytearray) -> Iterator[Found]:
         elif raw.isdigit() and len(raw) >= _MIN_NUMBER:
             is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
             terms += () if is_year else _marked([raw])
+        terms += _marked(_other_readings(raw, named))
         if terms:
             yield Found(*match.span(), tuple(dict.fromkeys(terms)))
+
+
+def _other_readings(raw: str, named: Sequence[str]) -> Iterator[str]:
+    """Yield the forms of the day and the time that a code such as `24/03` or `8.45` may be."""
+    if _DOTTED_TIME.fullmatch(raw) and any(one.casefold() in _BEFORE_TIMES for one in named):
+        yield raw.replace(".", ":")
+    for day in find_numeric_days(f"{raw}." if "." in raw else raw):
+        yield from day.forms
 
 
 def _half_width(text: str) -> str:

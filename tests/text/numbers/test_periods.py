@@ -118,6 +118,15 @@ def test_another_number_is_no_week(text):
         ("between 1999 to 2001", "1999 2000 2001"),
         ("Between 1999 and 2001", "1999 2000 2001"),
         ("zwischen 1999 und 2001", "1999 2000 2001"),
+        ("Mon, Wed and Fri", "monday wednesday friday"),
+        ("Mo/Mi/Fr", "montag mittwoch freitag"),
+        ("So, Di und Do", "sonntag dienstag donnerstag"),
+        ("TUE & THU", "tuesday thursday"),
+        ("Mon Wed Fri", "monday wednesday friday"),
+        ("closed at weekends", "saturday sunday"),
+        ("Weekdays only", "monday tuesday wednesday thursday friday"),
+        ("am Wochenende", "samstag sonntag"),
+        ("周末", "周六 期六 周日 期日"),
     ],
 )
 def test_a_range_has_what_lies_within_it(text, words):
@@ -141,6 +150,10 @@ def test_a_range_has_what_lies_within_it(text, words):
             "tel. 2014-2016789",
             "Sat on",
             "Monday",
+            "Tuesdays and Thursdays",
+            "Ann, Fri",
+            "Sun and Moon",
+            "So do I",
             "Mond-Frau",
             "fri-end",
         ),
@@ -160,3 +173,18 @@ def test_opening_hours_are_found_by_a_day_that_they_do_not_name():
         rag.add([SourceDocument(id_, text) for id_, text in shops.items()])
         for day, shop in (("Wednesday", "bakery"), ("Thursday", "bakery")):
             assert rag.retrieve(f"What is open on {day}?", k=1).nodes[0].document_id == shop
+
+
+def test_hours_of_the_weekend_are_found_by_its_days_and_the_reverse():
+    shops = {
+        "bakery": "The bakery opens Mon-Fri 7-18.",
+        "museum": "The museum opens Sat 10-17.",
+        "kiosk": "The kiosk opens on weekdays from 6.",
+        "pool": "The pool opens at the weekend from 9.",
+    }
+    with E2GraphRAG.open(":memory:", embedder="hashing") as rag:
+        rag.add([SourceDocument(id_, text) for id_, text in shops.items()])
+        weekend = rag.retrieve("Which museum opens on weekends?", k=1).nodes[0]
+        sunday = rag.retrieve("When does the pool open on a Sunday?", k=1).nodes[0]
+        tuesday = rag.retrieve("Is the kiosk open on Tuesday?", k=1).nodes[0]
+    assert [one.document_id for one in (weekend, sunday, tuesday)] == ["museum", "pool", "kiosk"]

@@ -23,6 +23,7 @@ from e2graphrag_integrations.text.inflections import inflections
 from e2graphrag_integrations.text.lines import MOST_ASKED, ROWS, can_be_paired, pairs_of
 from e2graphrag_integrations.text.numbers.english import other_spellings_of_number, with_digits
 from e2graphrag_integrations.text.numbers.numbered import other_numeral
+from e2graphrag_integrations.text.numbers.periods import days_of
 from e2graphrag_integrations.text.spellings import other_spellings
 from e2graphrag_integrations.text.words import corrections, is_function_word, terms_of
 
@@ -102,10 +103,10 @@ class QuestionTerms:
     def forms(self) -> Mapping[str, tuple[str, ...]]:
         """The other forms of the question's words that the index contains, by word.
 
-        These are inflected forms, and spellings with or without marks. For a word that the index
-        does not contain in any form, they are the number in other numerals, or else the words that
-        differ by one typing error. A form that the question contains itself is left out. Only an
-        English index has inflected forms and corrections.
+        These are inflected forms, spellings with or without marks, and the days of a weekend. For
+        a word that the index does not contain in any form, they are the number in other numerals,
+        or else the words that differ by one typing error. A form that the question contains itself
+        is left out. Only an English index has inflected forms and corrections.
         """
         own = frozenset(self.words)
         is_in_english = is_english(self.bm25)
@@ -138,7 +139,7 @@ class QuestionTerms:
         doc_freq = self.bm25.doc_freq
         spellings: tuple[str, ...] = ()
         if not is_function_word(word):
-            spellings = other_spellings(word, is_known=bool(doc_freq(word)))
+            spellings = (*other_spellings(word, is_known=bool(doc_freq(word))), *days_of(word))
         if is_in_english:
             related = (*spellings, *other_spellings_of_number(word), *inflections(word))
         else:

@@ -184,6 +184,28 @@ def find_days(lowered: str) -> Iterator[Found]:
             yield Found(*match.span(), (form,))
 
 
+_NUMERIC_DAY = re.compile(
+    r"(?<![\w./,-])([0-3]\d)(?:/([0-3]\d)(?![\w/]|[.,-]\d)|\.([01]\d)\.(?![\w.]))"
+)
+
+
+def find_numeric_days(text: str) -> Iterator[Found]:
+    """Yield the days in two times two digits without a year in a text, in order.
+
+    >>> [one.forms for one in find_numeric_days("24/03, 03/24, 24.03. or 03/04")]
+    [('--03-24',), ('--03-24',), ('--03-24',), ('--04-03', '--03-04')]
+    >>> list(find_numeric_days("24/7, 1/2, 24.03 or 24/03/2024"))
+    []
+    """
+    for match in _NUMERIC_DAY.finditer(text):
+        first, second, dotted = match.groups()
+        forms = [_form("2024", dotted or second, first)]
+        if second:
+            forms.append(_form("2024", first, second))
+        if found := tuple(f"-{one[len('2024') :]}" for one in dict.fromkeys(forms) if one):
+            yield Found(*match.span(), found)
+
+
 def _form_of_day(match: re.Match[str]) -> str:
     """Return a day or month without a year in ISO 8601; "" if it does not exist."""
     day = match["d1"] or match["d2"]

@@ -1,4 +1,4 @@
-"""Parts of years, business years and ranges: `Q3 2024`, `KW 12`, `FY20`, `Mon-Fri`, `2014-2018`."""
+"""Parts of years and weeks, and ranges: `Q3 2024`, `KW 12`, `FY20`, `Mon-Fri`, `2014-2018`."""
 
 from __future__ import annotations
 
@@ -187,6 +187,27 @@ _SHORT_DAY = re.compile(
     r"[MTWFS](?<!\w.)(?:(?:on|ON|u(?:es?)?|UE|ed|ED|h(?:u(?:rs?)?)?|HU|ri|RI|at|AT|un|UN))"
     r"\.?(?=,? ?\d|:)"
 )
+_LISTS = tuple(
+    re.compile(
+        rf"(?<!\w)(?:{one_of(*places)})"
+        rf"(?:\.?(?: ?[,/&+] ?| )(?:(?:and|or|und|oder|&) )?(?:{one_of(*places)})(?!\w))+"
+    )
+    for places, _ in _CYCLES[:2]
+)
+_LIST_HINT = re.compile(r"[MTWFSD](?<!\w.)(?i:on|ue|ed|hu|ri|at|un|[oira](?!\w))")
+_CAPITALIZED = re.compile(r"[A-Z]\w+")
+_PARTS_OF_WEEK = MappingProxyType(
+    {
+        "weekend": ("saturday", "sunday"),
+        "weekday": ("monday", "tuesday", "wednesday", "thursday", "friday"),
+        "wochenend": ("samstag", "sonntag"),
+        "werktag": ("montag", "dienstag", "mittwoch", "donnerstag", "freitag"),
+        **dict.fromkeys(("周末", "週末"), ("周六", "期六", "周日", "期日")),
+        "工作日": tuple(f"{week}{day}" for day in "一二三四五" for week in "周期"),
+    }
+)
+"""The terms of the days in parts of a week, by how a word for it begins."""
+
 _RANGE_HINT = re.compile(r"[A-Z]\w{1,8}\.? ?(?:[-–—]|to|through|thru|until|till|bis) ?[A-Z]")
 _RANGE_OF_YEARS = re.compile(
     r"(?<![\w./-])((?:19|20)\d\d) ?(?:[-–—]|to|until|till|through|bis|至|到"
@@ -198,15 +219,27 @@ _HAN_RANGE = re.compile(
 )
 
 
+def days_of(word: str) -> tuple[str, ...]:
+    """Return the terms of the days that a word for a part of the week means, also in the plural.
+
+    >>> days_of("weekend"), days_of("monday")
+    (('saturday', 'sunday', 'saturdays', 'sundays'), ())
+    """
+    found = (days for part, days in _PARTS_OF_WEEK.items() if word.startswith(part))
+    days = next(found, ())
+    return (*days, *(f"{day}s" for day in days if day.isascii()))
+
+
 def words_in_ranges(text: str) -> Iterator[str]:
     """Yield the terms of the days, months and years in ranges, and of the days in short.
 
     >>> list(words_in_ranges("Open Mon-Wed, closed Nov to Jan; led 2014-16"))
     ['monday', 'tuesday', 'wednesday', 'november', 'december', 'january', '2014', '2015', '2016']
-    >>> list(words_in_ranges("Sat 9-12; between 2001 and 2003"))
-    ['saturday', '2001', '2002', '2003']
+    >>> list(words_in_ranges("Sat 9-12, Tue and Thu; between 2001 and 2003"))
+    ['tuesday', 'thursday', 'saturday', '2001', '2002', '2003']
     """
     yield from _days_and_months(text)
+    yield from _days_in_lists(text)
     places, names = _CYCLES[0]
     for match in _SHORT_DAY.finditer(text):
         place = places.get(match.group().rstrip("."))
@@ -222,6 +255,17 @@ def words_in_ranges(text: str) -> Iterator[str]:
             first_day, last_day = (min(_HAN_DAYS.index(one), 6) for one in match.groups())
             for day in _between(first_day, last_day, _HAN_DAYS[:7]):
                 yield from (f"周{day}", f"期{day}")
+
+
+def _days_in_lists(text: str) -> Iterator[str]:
+    """Yield the names of the days in lists, and in words such as "weekend"."""
+    if _LIST_HINT.search(text) is not None:
+        for pattern, (places, names) in zip(_LISTS, _CYCLES, strict=False):
+            for match in pattern.finditer(text):
+                yield from (names[places[one]] for one in _CAPITALIZED.findall(match.group()))
+    for part, days in _PARTS_OF_WEEK.items():
+        if part[1:] in text and (part in text or part.title() in text):
+            yield from days
 
 
 def _days_and_months(text: str) -> Iterator[str]:
