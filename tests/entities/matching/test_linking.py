@@ -128,6 +128,14 @@ def test_common_nouns_are_not_linked_by_alias():
     assert part.how == "part"
 
 
+@pytest.mark.parametrize(
+    ("name", "entity"), [("Mt. Harrow", "mount harrow"), ("Mount Harrow", "mt harrow")]
+)
+def test_an_abbreviated_mount_is_the_mount_and_not_a_similar_one(name, entity):
+    found = link_with_aliases([name], "mount barrow", entity, label="LOC")
+    assert [one.entity for one in found.links] == [entity]
+
+
 def test_linking_without_aliases_finds_no_alias():
     assert link_names(["Bennet"], "elizabeth bennet") == Linking((), ("Bennet",))
 

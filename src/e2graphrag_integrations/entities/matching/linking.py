@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
 from e2graphrag_integrations.entities.edits import NO_EDITS, EntityEdits
@@ -13,6 +14,15 @@ from e2graphrag_integrations.types import NOUN, Mention
 
 _MAX_ALIAS_LOOKUPS = 32
 """Maximum number of alias lookups per query, which bounds the time for very long queries."""
+
+_ABBREVIATED = MappingProxyType(
+    {
+        one: tuple(other for other in group if other != one)
+        for group in (("mount", "mt.", "mt"), ("fort", "ft.", "ft"))
+        for one in group
+    }
+)
+"""Other spellings of the first word of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ def link(
             found = _by_name(name, known)
             if found is None and aliases is not None and not is_noun:
                 lookups += 1
-                other = _by_alias(name, aliases) if lookups <= _MAX_ALIAS_LOOKUPS else None
+                other = _by_alias(name, aliases, known) if lookups <= _MAX_ALIAS_LOOKUPS else None
                 if isinstance(other, Tie):
                     ties[mention.entity] = other.entities
                 else:
@@ -164,7 +174,12 @@ def _by_name(name: _Name, entities: Mapping[str, int]) -> Link | None:
     return None
 
 
-def _by_alias(name: _Name, aliases: Aliases) -> Link | Tie | None:
+def _by_alias(name: _Name, aliases: Aliases, entities: Mapping[str, int]) -> Link | Tie | None:
+    first, _, rest = name.stripped.partition(" ")
+    for other in _ABBREVIATED.get(first, ()):
+        entity = f"{other} {rest}"
+        if rest and entity in entities and entity not in name.excluded:
+            return Link(name.mention, entity, "alias", 1.0)
     found = aliases.find(name.stripped, name.excluded) if name.stripped else None
     return Link(name.mention, *found) if isinstance(found, Alias) else found
 
