@@ -382,7 +382,7 @@ def _codes(text: str, covered: bytearray) -> Iterator[re.Match[str]]:
                 yield match
 
 
-def _marked(forms: Sequence[str]) -> tuple[str, ...]:
+def _marked(forms: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_term, forms)))
 
 
