@@ -15,7 +15,7 @@ from e2graphrag_integrations.retrieval.names.title_links import title_links
 def links_from(open_index):
     """Index (title, text) pairs; return scores of linked chunks by (document, position)."""
 
-    def follow(*documents, sources, relevance=None, allowed=None, **options):
+    def follow(*documents, sources, relevance=None, allowed=None, asked=(), **options):
         rag = open_index(**options)
         rag.add([SourceDocument(f"d{n}", text, title) for n, (title, text) in enumerate(documents)])
         snapshot = rag._session.snapshot()
@@ -29,7 +29,8 @@ def links_from(open_index):
         document_of = nodes.document[snapshot.chunk_nodes].tolist()
         rows = [(int(snapshot.chunk_nodes[document_of.index(d)]), score) for d, score in sources]
         mask = None if allowed is None else np.isin(document_of, allowed)
-        linked = title_links(rows, snapshot, relevance_of, mask)
+        names = [snapshot.subjects.index[name] for name in asked]
+        linked = title_links(rows, snapshot, relevance_of, mask, names)
         return {
             (int(nodes.document[row]), int(nodes.position[row])): pytest.approx(score)
             for row, score in zip(linked.rows, linked.scores, strict=True)
@@ -56,6 +57,14 @@ def test_a_title_matches_without_its_trailing_parentheses(links_from):
 def test_a_title_of_several_documents_links_to_each_with_less_strength(links_from):
     documents = (None, "Anna met Bert."), ("Bert", "He ran off."), ("Bert", "He stayed.")
     assert links_from(*documents, sources=[(0, 1.0)]) == {(1, 0): 0.5, (2, 0): 0.5}
+
+
+def test_a_name_of_the_question_links_only_if_it_is_the_subject_of_one_document(links_from):
+    one = (None, "Anna met Bert."), ("Bert", "He ran off."), ("Cleo", "She sat.")
+    assert links_from(*one, sources=[(0, 1.0)], asked=["bert"]) == {(1, 0): 1.0}
+    two = *one, ("Bert", "He stayed.")
+    assert links_from(*two, sources=[(0, 1.0), (1, 1.0)], asked=["bert"]) == {}
+    assert links_from(*two, sources=[(0, 1.0)]) == {(1, 0): 0.5, (3, 0): 0.5}
 
 
 def test_a_title_that_many_documents_mention_links_to_each_with_less_strength(links_from):

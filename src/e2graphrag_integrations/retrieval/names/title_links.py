@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,7 @@ def title_links(
     snapshot: Snapshot,
     relevance: Callable[[IntArray], Floats],
     allowed: NDArray[np.bool_] | None = None,
+    asked: Iterable[int] = (),
 ) -> TitleLinks:
     """Return the chunks that title links reach from the source chunks, and their scores.
 
@@ -54,18 +55,23 @@ def title_links(
       n chunks outside of its section the heading of the section;
     * relevance: the relevance of the linked chunk to the query.
 
-    If several links reach a chunk, the one with the highest `source * strength` is used.
+    If several links reach a chunk, the one with the highest `source * strength` is used. A name of
+    the question that is the subject of several documents leads nowhere: each of them would lift the
+    others above itself.
 
     Args:
         sources: Node rows of chunks and their scores, best first.
         snapshot: The search index.
         relevance: Returns the relevance of chunks, given their numbers.
         allowed: Mask over chunks, shape (chunks,); None allows all.
+        asked: The entities that the question names, as rows of `snapshot.subjects`.
     """
+    shared = {one for one in asked if len(snapshot.subjects.documents.get(one, ())) > 1}
     links = [
         (score / sources[0][1] * strength, entity, targets)
         for row, score in sources
         for strength, entity, targets in _links_from(int(snapshot.nodes.first_leaf[row]), snapshot)
+        if entity not in shared
     ]
     target_chunks: list[IntArray] = []
     target_strengths: list[Floats] = []

@@ -525,7 +525,9 @@ class _HybridSearch:
         rows, scores = fuse(lists, self.strategy.rrf_k, len(nodes.ids))
         best = np.flatnonzero(nodes.level[rows] == 0)[: self.strategy.title_link_sources]
         sources = list(zip(rows[best].tolist(), scores[best].tolist(), strict=True))
-        links = title_links(sources, self.snapshot, self.relevance.of_chunks, self.allowed)
+        index = self.snapshot.subjects.index
+        asked = [index[one.entity] for one in self.seeds.linking.links if one.entity in index]
+        links = title_links(sources, self.snapshot, self.relevance.of_chunks, self.allowed, asked)
         self.followed = links.followed
         order = np.lexsort((links.rows, -links.scores))[: self.list_length]
         linked, scores = links.rows[order], links.scores[order]
