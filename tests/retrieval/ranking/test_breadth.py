@@ -67,6 +67,13 @@ def test_a_node_that_adds_a_word_of_the_question_passes_one_that_repeats():
     assert select(windows, scores, ["anna", "map"], 0.3, 2)[0] == [0, 2]
 
 
+def test_an_incidental_word_of_a_paraphrase_moves_no_text_to_the_front():
+    windows = [["the keeper feeds apes"], ["a big ship"], ["the old map"]]
+    question = ["who", "nurses", "big", "zoo", "animals"]
+    assert select(windows, [1.0, 0.7, 0.5], question, 0.3, 3)[0] == [0, 1, 2]
+    assert select(windows, [1.0, 0.7, 0.5], ["big", "ship"], 0.3, 3)[0] == [1, 0, 2]
+
+
 def test_a_rare_word_counts_more_than_a_frequent_one():
     windows = [["sea"], ["gold"], *[["sea ship"]] * 8]
     places, _ = select(windows, [1.0] * 10, ["sea", "gold"], 1, 2)

@@ -46,8 +46,9 @@ for other questions because "Summarize the meeting" hardly says which windows ar
 _REPEATED = 0.3
 """Value of a word that a selected window already contains."""
 
-_TRUSTED_SHARE = 0.05
-"""Share of the question in one text, by weight, from which coverage counts in full."""
+_TRUSTED_SHARE, _TRUSTED_MOST = 0.05, 0.5
+"""Share of the question in one text, by weight, from which coverage counts in full: that of an
+average word with content, between these bounds. A text may have one of its words by chance."""
 
 _MIN_SPECIFIC = 0.25
 """A question is specific if the relative IDF of its words, without request words, sums to this."""
@@ -61,6 +62,7 @@ class _Terms:
         weights: Importance of each word, summing to 1, shape (words,).
         matches: How well each text matches each word, in [0, 1], shape (texts, words).
         repeated: Value of a word that a selected text matches completely, in [0, 1].
+        least: Least best gain that counts in full; a lower one counts proportionally less.
     """
 
     weights: Floats
@@ -137,7 +139,10 @@ def cover_question(
         starts = np.cumsum([0, *map(len, found)])[:-1]
         of_windows = np.maximum.reduceat(of_forms, starts, axis=0)
         matches[owners[first]] = np.maximum.reduceat(of_windows, first, axis=1).T
-    selected, values = _Terms(weights[known], matches, least=_TRUSTED_SHARE).select(
+    has_content = np.asarray([word not in factors for word in forms], dtype=np.bool_)
+    of_word = float(weights[has_content].sum()) / max(1, int(has_content.sum()))
+    trusted = min(_TRUSTED_MOST, max(_TRUSTED_SHARE, of_word))
+    selected, values = _Terms(weights[known], matches, least=trusted).select(
         scores, diversity, count
     )
     return selected, [value * float(scores[0]) for value in values]
