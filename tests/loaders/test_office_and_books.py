@@ -353,8 +353,16 @@ def changed(data: bytes, part: str, old: str, new: str) -> bytes:
         (3, '"CHF"0', "CHF 3"),
         (7, '"CHF "#,##0', "CHF 7"),
         (5, 'General" kg"', "5 kg"),
-        (0, '_($* #,##0_);_($* (#,##0);_($* "-"??_);_(@_)', "$- 0"),
-        (0, '[$CHF-807]* #,##0;[$CHF-807]* -#,##0;[$CHF-807]* "-"??', "CHF- 0"),
+        (0, '_($* #,##0_);_($* (#,##0);_($* "-"??_);_(@_)', "$0"),
+        (0, '[$CHF-807]* #,##0;[$CHF-807]* -#,##0;[$CHF-807]* "-"??', "CHF 0"),
+        (-5, '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)', "$-5"),
+        (-5, '"£"#,##0;\\-"£"#,##0', "£-5"),
+        (-5, '"¥"#,##0;"¥"\\-#,##0', "¥-5"),
+        (-5, '"CHF"\\ #,##0.00;"CHF"\\ \\-#,##0.00', "CHF -5"),
+        (-5, '#,##0.00\\ "€";\\(#,##0.00\\ "€"\\)', "-5 €"),
+        (123456, '0!.0,"万"', "123456"),
+        (123456, '0!.0000"万"', "12.3456 万"),
+        (1250, "0\\.00", "12.50"),
         (42, '0000"kg"', "0042 kg"),
         (5, "00.00", "5"),
         (12345678, "000-00-0000", "012-34-5678"),
@@ -540,6 +548,33 @@ def test_charts_show_numbers_in_their_formats():
     data.add_series("Share", (0.25, 0.1 + 0.2))
     text = read_data(chart_pptx(XL_CHART_TYPE.LINE, data), "a.pptx").text
     assert text.strip() == "| Share\n2024-01-01 | 25%\n2024-02-01 | 30%"
+
+
+def test_the_data_of_a_chart_do_not_contain_labels_from_cells_and_hidden_series():
+    data = CategoryChartData()
+    data.categories = ["North", "South"]
+    data.add_series("Sales", (10, 20))
+    raw = chart_pptx(XL_CHART_TYPE.COLUMN_CLUSTERED, data)
+    name = next(one for one in zipped_names(raw) if "/charts/chart" in one)
+    points = '<c:pt idx="0"><c:v>Anna</c:v></c:pt><c:pt idx="1"><c:v>Bert</c:v></c:pt>'
+    label = f"<c:extLst><c:ext><c:datalabelsRange>{points}</c:datalabelsRange></c:ext></c:extLst>"
+    raw = changed(raw, name, "</c:ser>", f"{label}</c:ser>")
+    hidden = f"<c:ser><c:tx>{points}</c:tx><c:val>{points}</c:val></c:ser>"
+    hidden = f"<c:extLst><c:ext>{hidden}</c:ext></c:extLst></c:barChart>"
+    raw = changed(raw, name, "</c:barChart>", hidden)
+    assert read_data(raw, "a.pptx").text.strip() == "| Sales\nNorth | 10\nSouth | 20"
+
+
+def test_the_title_of_a_chart_may_be_in_a_cell():
+    data = CategoryChartData()
+    data.categories = ["North"]
+    data.add_series("Sales", (10,))
+    raw = chart_pptx(XL_CHART_TYPE.COLUMN_CLUSTERED, data)
+    name = next(one for one in zipped_names(raw) if "/charts/chart" in one)
+    cell = '<c:strCache><c:pt idx="0"><c:v>Revenue 2024</c:v></c:pt></c:strCache>'
+    title = f"<c:title><c:tx><c:strRef>{cell}</c:strRef></c:tx></c:title><c:autoTitleDeleted"
+    raw = changed(raw, name, "<c:autoTitleDeleted", title)
+    assert read_data(raw, "a.pptx").text.strip() == "Revenue 2024\n| Sales\nNorth | 10"
 
 
 def leveled_chart() -> CategoryChartData:

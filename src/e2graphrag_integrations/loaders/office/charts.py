@@ -22,7 +22,7 @@ _ROLES = frozenset({"tx", "cat", "val", "xVal", "yVal", "bubbleSize"})
 """Elements of a series that contain its name, its categories and its values."""
 
 _CATEGORIES = frozenset({"cat", "xVal"})
-_SKIPPED = frozenset({"dLbls", "errBars", "trendline"})
+_SKIPPED = frozenset({"dLbls", "errBars", "extLst", "trendline"})
 """Elements that have labels of values, or values of their own that are not those of the data."""
 
 _NUMERIC = frozenset({"numCache", "numLit"})
@@ -112,7 +112,7 @@ class _Chart:
             self._end_series()
         elif name == "formatCode":
             self._format = element.text or ""
-        elif self._columns is None and name == "t":
+        elif self._columns is None and (name == "t" or (name == "v" and self._role == "tx")):
             self._title.append(unescape(element.text or ""))
         elif self._columns is None and name == "title":
             self._title.append(" ")  # those of the axes follow

@@ -30,7 +30,8 @@ WHOLE = re.compile(r"[+-]?\d{1,15}")
 """A number, and a whole number, in a file."""
 
 _AFFIX = re.compile(
-    r'"([^"]*)"|\\(.)|\[\$([^\]-]*+)[^\]]*+\]|\[[^\]]*+\]|[_*].|([0#?]|(?i:General))|(.)', re.DOTALL
+    r'"([^"]*)"|[\\!](.)|\[\$([^\]-]*+)[^\]]*+\]|\[[^\]]*+\]|[_*].|([0#?]|(?i:General))|(.)',
+    re.DOTALL,
 )
 """A part of a number format: a literal text, letter or currency, a color or condition, a space, a
 digit or the word for all digits, or any other character."""
@@ -65,6 +66,12 @@ _MAX_WORDS = 40
 
 _OF_CODES = frozenset(" -+():")
 """Characters that a code has between its digits without quotation marks."""
+
+_SIGNS = frozenset("-−()")
+"""Characters that say that a number is negative, or that it is 0 in formats for accounting."""
+
+_LITERAL_POINT = re.compile(r'[0#?](?:[\\!]\.|"\.")[0#?]')
+"""A point that is only a letter, as in `0!.0,"万"`, which shows 123456 as 12.3万."""
 
 _JOINING = frozenset("-/_#")
 """The last characters of what a number follows without a space."""
@@ -176,10 +183,14 @@ def _number_format(part: Sequence[re.Match[str]]) -> _NumberFormat:
         bare += digit or other
         has_digits = has_digits or bool(digit)
         is_symbol = other.isspace() or unicodedata.category(other or " ") == "Sc"
-        literals[has_digits].append(text or letter or currency or (other if is_symbol else ""))
+        shown = text or letter or currency or (other if is_symbol else "")
+        is_code = literals[has_digits] and literals[has_digits][-1][-1:].isalnum()
+        literals[has_digits].append(shown if is_code or shown.strip() not in _SIGNS else "")
     before, after = "".join(literals[0]).lstrip(), "".join(literals[1]).rstrip()
     if not after.lstrip().startswith("%"):
         after = f" {after.lstrip()}"
+    if _LITERAL_POINT.search("".join(match[0] for match in part)):
+        return _NumberFormat(code=_code(part))
     scale = sum(map(len, _SCALE.findall("".join(one for one in bare if one in _SCALING))))
     # A number stays whole if the word for its scale, such as "million", is too long to be shown.
     is_shown = all(len(one.strip()) <= _MAX_AFFIX for one in (before, after) if _is_name(one))
