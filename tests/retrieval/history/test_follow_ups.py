@@ -111,6 +111,22 @@ def test_a_question_that_leaves_its_topic_open_gets_it_from_the_history(rag, que
     assert result.nodes[0].document_id in {"fees", "trains"}
 
 
+def test_one_specific_word_without_a_question_mark_is_a_new_topic(rag):
+    history = ["Where is the museum of trains, and how much does it cost?"]
+    assert best(rag, "bread", history=history) == "bread"
+    assert rag.retrieve("bread?", history=history).trace.carried.turns[0].weight >= 0.5
+    assert rag.retrieve("museum", history=history).trace.carried.turns[0].weight >= 0.5
+
+
+def test_a_name_that_is_also_a_word_needs_no_antecedent(open_index):
+    people = {"mark": "Mark was born in Leeds. Mark paints.", "peter": "Peter was born in Hull."}
+    with open_index() as people_index:
+        people_index.add([SourceDocument(id_, text) for id_, text in people.items()])
+        result = people_index.retrieve("Mark: where was he born?", history=["Who is Peter?"])
+    assert result.nodes[0].document_id == "mark"
+    assert not result.trace.carried.names
+
+
 @pytest.mark.parametrize("mode", ["auto", "local", "global"])
 def test_a_complete_question_ignores_the_history(rag, mode):
     question = "When did Johann Sebastian Bach die in Leipzig?"

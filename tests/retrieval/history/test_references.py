@@ -90,6 +90,10 @@ def test_most_follow_ups_are_recognized_and_complete_questions_are_not(reference
         ("該城在哪裡？", (), "該"),
         ("应该怎么办理？", (), ""),
         ("《他》是谁写的？", (), ""),
+        ("价格？", (), "价格"),
+        ("谁写的？", (), ""),
+        ("曹操？", ("曹操",), ""),
+        ("Gebühren?", (), "gebühren"),
         ("Where is GDP 这个词 used?", (), "这"),
     ],
 )

@@ -43,6 +43,7 @@ from e2graphrag_integrations.retrieval.history.pronouns import pronouns_of
 from e2graphrag_integrations.retrieval.history.references import (
     back_reference,
     ellipsis_of,
+    is_topic,
     names_in,
     open_reference,
     pointed_noun,
@@ -70,6 +71,9 @@ _RESOLVED = 3.5
 
 _OPEN = 2.0
 """Specificity from which a question probably identifies what its words leave open."""
+
+_TOPIC = 0.8
+"""Specificity from which one or two words without a question mark are a topic of their own."""
 
 _VAGUE = 0.4
 """Specificity below which a question says nothing about its topic, such as "Cost?"."""
@@ -144,7 +148,8 @@ def carry_over(query: Query, snapshot: Snapshot, components: Components) -> Quer
     back = back_reference(query.question, mentions)
     is_elliptical = bool(ellipsis_of(query.question))
     specificity = 0.0 if is_elliptical else _specificity(query.question, snapshot.bm25)
-    opened = open_reference(query.question, mentions) if specificity < _OPEN else ""
+    is_open = specificity < (_TOPIC if is_topic(query.question) else _OPEN)
+    opened = open_reference(query.question, mentions) if is_open else ""
     value = max(0.0, 1 - specificity / _SPECIFIC)
     reason = Reason("specific_words", specificity=specificity)
     if not any(one.named for one in mentions) and value < _NO_NAME:

@@ -98,8 +98,10 @@ _CHINESE = _References(
 )
 _LANGUAGES = (_ENGLISH, _CHINESE)
 
-_BARE = re.compile(r"\W*(?:the )?[a-z][a-z'’-]*(?: [a-z][a-z'’-]*)?\W*")
-"""Questions of one or two words, such as "Opening hours?" """
+_BARE_WORD = r"[a-z\u00c0-\u052f]['’\-a-z\u00c0-\u052f]*"
+_BARE_HAN = r"(?!\w*[是谁誰什甚哪怎几幾吗嗎呢的])[\u4e00-\u9fff]{1,4}"
+_BARE = re.compile(rf"\W*(?:(?:the )?{_BARE_WORD}(?: {_BARE_WORD})?|{_BARE_HAN})\W*")
+"""Questions of one or two words, such as "Opening hours?" and "价格？"."""
 
 _QUOTED = re.compile("《[^《》]*》")
 
@@ -159,9 +161,14 @@ def open_reference(question: str, mentions: Sequence[Mention]) -> str:
                 return match.group().strip(" .,?!？！，。")
     if names_in(question, mentions):
         return ""  # a name identifies more than an article leaves open
-    if _BARE.fullmatch(text):
-        return text.strip(" .,?!")
+    if _BARE.fullmatch(question.lower()):
+        return text.strip(" .,?!？！，。")
     return next(_definite_nouns(question, mentions), "")
+
+
+def is_topic(question: str) -> bool:
+    """Return whether a question is one or two words without a question mark, as in a search box."""
+    return _BARE.fullmatch(question.lower()) is not None and not {"?", "？"} & set(question)
 
 
 def ellipsis_of(question: str) -> str:
@@ -197,13 +204,12 @@ def first_name(question: str, mentions: Sequence[Mention]) -> int:
 
 
 def names_in(question: str, mentions: Sequence[Mention]) -> list[Mention]:
-    """Return the names in a question, without a common word that only begins it, as in "Price?"."""
+    """Return the names in a question, but not the common word that begins one such as "Price?"."""
+    names = [one for one in mentions if one.named]
+    if not names or not _BARE.fullmatch(question.lower()):
+        return names
     start = len(question) - len(question.lstrip())
-    return [
-        one
-        for one in mentions
-        if one.named and not (one.start == start and is_common_word(one.entity.casefold()))
-    ]
+    return [one for one in names if one.start > start or not is_common_word(one.entity.casefold())]
 
 
 def _definite_nouns(question: str, mentions: Sequence[Mention]) -> Iterator[str]:
