@@ -135,10 +135,17 @@ _FRACTION = re.compile("[¼½¾⅐-⅞]")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _BEFORE = re.compile(rf"({_ALNUM}+)[\ .#§]+\Z")
 _LONGEST_BEFORE = 64
+_MAX_MONTH = 12
 _DOTTED_TIME = re.compile(r"(?:1?\d|2[0-3])\.[0-5]\d")
-_BEFORE_TIMES = frozenset(
-    "at by from until till to before after around about the um ab bis gegen vor nach".split()
+_BEFORE_TIMES = frozenset("at by until till um gegen".split())
+_BEFORE_DAYS = re.compile(
+    r"(?:\A|[\n|;•]|\b(?:am|bis|dem|den|der|on|since|seit|und|until|vom|zum"
+    r"|(?:mo|mon|montag|di|tue|tues|dienstag|mi|wed|mittwoch|do|thu|thurs?|donnerstag|fr|fri|freitag"
+    r"|sat?|samstag|son?|sun|sonntag|\w+day|date|datum|termin|deadline|due|wann|when)[.,:]?))\s*\Z",
+    re.IGNORECASE,
 )
+"""What stands before a day such as `24.03.`, rather than a price, a grade or a version."""
+
 _TIMES = frozenset(
     "around autumn circa early eve fall late mid season spring summer winter year years".split()
 )
@@ -246,7 +253,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
     numeric = _outside(find_numeric_days(text), in_dates)
-    terms.update(term for one in numeric for term in _terms_of_day(one))
+    terms.update(term for one in numeric if _is_day(text, one) for term in _terms_of_day(one))
     terms.update(one.forms[0] for one in find_large_numbers(text))
     phones = _outside(find_phones(text), in_dates)
     terms.update(MARK + form for one in phones for form in one.forms)
@@ -298,7 +305,9 @@ def question_codes(question: str) -> list[QuestionCode]:
     found += groups
     found += (Found(*one.span(), _fraction(one)) for one in _FRACTION.finditer(question))
     asked: list[tuple[_Span, tuple[str, ...]]] = [(one, _marked(one.forms)) for one in found]
-    asked += [(one, _marked([*one.forms, one.forms[0].replace(":", ".")])) for one in times]
+    asked += [
+        (one, _marked([*one.forms, *_dotted(question[one.start : one.end], one)])) for one in times
+    ]
     asked += [
         (one, one.forms)
         for one in _outside(find_amounts(question), in_measures)
@@ -340,17 +349,34 @@ def _other_codes(question: str, covered: bytearray) -> Iterator[Found]:
         elif raw.isdigit() and len(raw) >= _MIN_NUMBER:
             is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
             terms += () if is_year else _marked([raw])
-        terms += _marked(_other_readings(raw, named))
+        terms += _marked(_other_readings(question, match, named))
         if terms:
             yield Found(*match.span(), tuple(dict.fromkeys(terms)))
 
 
-def _other_readings(raw: str, named: Sequence[str]) -> Iterator[str]:
+def _other_readings(question: str, code: re.Match[str], named: Sequence[str]) -> Iterator[str]:
     """Yield the forms of the day and the time that a code such as `24/03` or `8.45` may be."""
+    raw = code.group()
     if _DOTTED_TIME.fullmatch(raw) and any(one.casefold() in _BEFORE_TIMES for one in named):
         yield raw.replace(".", ":")
     for day in find_numeric_days(f"{raw}." if "." in raw else raw):
-        yield from day.forms
+        if _is_day(question, Found(*code.span(), day.forms)):
+            yield from day.forms
+
+
+def _dotted(written: str, time: Found) -> tuple[str, ...]:
+    """Return a time with a dot, unless it is a whole hour: "8.00" may be a price."""
+    is_exact = not {":", "."}.isdisjoint(written) and not time.forms[0].endswith(":00")
+    return (time.forms[0].replace(":", "."),) if is_exact else ()
+
+
+def _is_day(text: str, found: Found) -> bool:
+    """Return whether two numbers are a day rather than a grade (10/10), a price or a version."""
+    start = max(0, found.start - _LONGEST_BEFORE)
+    if _BEFORE_DAYS.search(text[start : found.start]) is not None:
+        return True
+    first, slash, _ = text[found.start : found.end].partition("/")
+    return bool(slash) and int(first) > _MAX_MONTH
 
 
 def _half_width(text: str) -> str:

@@ -208,6 +208,15 @@ _PARTS_OF_WEEK = MappingProxyType(
 )
 """The terms of the days in parts of a week, by how a word for it begins."""
 
+_PART_OF_WEEK = re.compile(rf"(?i:{one_of(*_PARTS_OF_WEEK)})")
+_IS_DURATION = re.compile(
+    r"(?:\d|(?<!\w)(?:one|two|three|four|five|six|seven|eight|nine|ten|many|few|einem?|zwei|drei|vier"
+    r"|fünf|sechs|sieben|acht|neun|zehn|wenigen?))[ -]\Z|[\d一二三四五六七八九十两兩几幾个個] ?\Z",
+    re.IGNORECASE,
+)
+_BEFORE_PART = 10
+"""Number of characters before a part of a week in which a number can stand."""
+
 _RANGE_HINT = re.compile(r"[A-Z]\w{1,8}\.? ?(?:[-–—]|to|through|thru|until|till|bis) ?[A-Z]")
 _RANGE_OF_YEARS = re.compile(
     r"(?<![\w./-])((?:19|20)\d\d) ?(?:[-–—]|to|until|till|through|bis|至|到"
@@ -263,9 +272,10 @@ def _days_in_lists(text: str) -> Iterator[str]:
         for pattern, (places, names) in zip(_LISTS, _CYCLES, strict=False):
             for match in pattern.finditer(text):
                 yield from (names[places[one]] for one in _CAPITALIZED.findall(match.group()))
-    for part, days in _PARTS_OF_WEEK.items():
-        if part[1:] in text and (part in text or part.title() in text):
-            yield from days
+    for match in _PART_OF_WEEK.finditer(text):
+        # "Within 5 weekdays" is a duration.
+        if not _IS_DURATION.search(text[max(0, match.start() - _BEFORE_PART) : match.start()]):
+            yield from _PARTS_OF_WEEK[match.group().lower()]
 
 
 def _days_and_months(text: str) -> Iterator[str]:
