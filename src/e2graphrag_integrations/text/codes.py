@@ -161,6 +161,13 @@ _NO_BRACKETS = str.maketrans("", "", "()")
 _CLAUSE_PART = re.compile(r" ?\(.*")
 _VERSION = re.compile(r"v(?=\d+(?:\.|\Z))")
 _LONG_NUMBER = re.compile(r"[\d-]{11,}")
+_VERB = re.compile(
+    r"(?<!\bon )(?<!\bby )(?<!\bfrom )(?<!\buntil )(?<!\bsince )(?<!\bbefore )(?<!\bafter )"
+    r"\d\d? (?:may|march) "
+    r"(?!(?:a|and|at|for|from|i|in|is|of|on|or|the|to|until|was|we|with)\b)[a-z]"
+)
+"""A number and a verb in lower case, as in "up to 12 may attend"."""
+
 _HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}")
 _SHORT_HASH = 7
 """Number of digits to which hashes are often shortened."""
@@ -239,7 +246,7 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
     terms.update(form for match in _FRACTION.finditer(text) for form in _marked(_fraction(match)))
     terms.update(form for one in find_amounts(text) for form in one.forms)
     terms.update(term for one in find_han_days(text) for term in _terms_of_day(one))
-    terms.update(_terms_of_numbers(lower(text), words))
+    terms.update(_terms_of_numbers(text, words))
     terms.update(words_in_ranges(text))
     if _HINT.search(text) is None:
         return sorted(terms)
@@ -349,7 +356,9 @@ def _other_codes(question: str, covered: bytearray) -> Iterator[Found]:
         elif raw.isdigit() and len(raw) >= _MIN_NUMBER:
             is_year = _YEAR.fullmatch(raw) and not (named and _is_label(named[0]))
             terms += () if is_year else _marked([raw])
-        terms += _marked(_other_readings(question, match, named))
+        others = _marked(_other_readings(question, match, named))
+        is_dotted_day = "." in raw and any(one.startswith(f"{MARK}--") for one in others)
+        terms = (*others, *terms) if is_dotted_day else (*terms, *others)
         if terms:
             yield Found(*match.span(), tuple(dict.fromkeys(terms)))
 
@@ -434,14 +443,16 @@ def _terms_of_day(day: Found) -> Iterator[str]:
         yield MARK + form[: len("--03")]
 
 
-def _terms_of_numbers(lowered: str, words: Iterable[str] | None) -> Iterator[str]:
+def _terms_of_numbers(text: str, words: Iterable[str] | None) -> Iterator[str]:
     """Yield the terms of numbers in words, measures, and parts of days and years."""
+    lowered = lower(text)
     measures = [find_measures(lowered), find_han_measures(lowered), find_sizes(lowered)]
     yield from (MARK + form for one in find_addresses(lowered) for form in one.forms)
     if words is None or not _IN_WORDS.isdisjoint(words):
         measures.append(find_spelled_measures(lowered))
         yield from (form for one in find_spelled(lowered) for form in one.forms)
-        yield from (term for one in find_days(lowered) for term in _terms_of_day(one))
+        days = (one for one in find_days(lowered) if not _VERB.match(text, one.start))
+        yield from (term for one in days for term in _terms_of_day(one))
         yield from (MARK + form for one in find_spoken_times(lowered) for form in one.forms)
     yield from (term for found in measures for one in found for term in _terms_of_measure(one))
     yield from (term for one in find_periods(lowered) for term in _terms_of_period(lowered, one))

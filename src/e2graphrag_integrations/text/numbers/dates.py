@@ -166,7 +166,7 @@ def find_han_days(text: str) -> Iterator[Found]:
 
 _DAY = re.compile(
     rf"""
-      (?<![\w.,:/-])(?P<d1>\d\d?)(?:st|nd|rd|th|\.)?\ {_OF}(?P<m1>{_MONTH})(?!\w)
+      (?<![\w.,:/-])(?P<d1>\d\d?)(?:st|nd|rd|th|er|[.º°])?\ {_OF}(?P<m1>{_MONTH})(?!\w)
     | (?<!\w)(?P<m2>{_MONTH})\.?\ (?:the\ )?(?P<d2>\d\d?)(?:st|nd|rd|th)?(?!\w|[:.,]\d)
     """,
     re.VERBOSE,
@@ -242,11 +242,15 @@ def _form(year: str, month: str, day: str | None) -> str:
 _TIME_HINT = re.compile(r"[\d点點时時시](?:(?<!\d)|\ ?(?i:[ap]\.?m|Uhr)|(?i:h)\d|:\d)")
 _TIME = re.compile(
     rf"""
-      (?:(?<![\d.:/-])|(?<=\d:[0-5]\d-)|(?<=\d[apAP][mM]-))
+      (?:(?<![\d.:/-])|(?<=\d:[0-5]\d-)|(?<=\d[apAP][mM]-)
+        |(?<=\b\d-)(?<!-\d-)|(?<=\b\d\d-)(?<!-\d\d-))
       (?P<h1>0?[1-9]|1[0-2])(?:[:.](?P<m1>[0-5]\d))?\ ?(?P<half>[ap])\.?m\b\.?
     | (?:(?<![\d.:/-])|(?<=\d-))(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2>[0-5]\d))?\ ?Uhr\b
     | (?<![\w.:/-])(?P<h8>[01]?\d|2[0-4])(?:\.(?P<m8>[0-5]\d))?
       (?=\ ?[–-]\ ?(?:[01]?\d|2[0-4])(?:\.[0-5]\d)?\ ?Uhr\b)
+    | (?<![\w.:/-])(?P<h9>0?[1-9]|1[0-2])(?:[:.](?P<m9>[0-5]\d))?
+      (?=\ ?(?:[–-]|to|and|till|until)\ ?
+         (?P<end>0?[1-9]|1[0-2])(?:[:.][0-5]\d)?\ ?(?P<half9>[ap])\.?m\b)
     | (?<![\w.:/-])(?P<h3>[01]?\d|2[0-4])h(?P<m3>[0-5]\d)\b
     | (?:(?<![0-9a-z_.:/-])|(?<=\d:[0-5]\d-))
       (?P<h4>[01]?\d|2[0-4]):(?P<m4>[0-5]\d)(?P<seconds>:[0-5]\d)?
@@ -275,6 +279,7 @@ SPOKEN_WORDS = frozenset({"clock", "noon", "midnight", "past", "quarter", "minut
 """One of these words is in each time in words."""
 
 _AFTERNOON = frozenset("中午 下午 午後 오후 傍晚 晚上".split())
+_NIGHT = frozenset("凌晨 晚上 오전".split())
 _NOON = 12
 _HOURS = 24
 _MINUTES = 60
@@ -318,18 +323,22 @@ def find_spoken_times(lowered: str) -> Iterator[Found]:
 
 def _time_forms(match: re.Match[str]) -> tuple[str, ...]:
     """Return the forms of a time; () if it does not exist."""
-    place = next(one for one in "12345678" if match[f"h{one}"])
+    place = next(one for one in "123456789" if match[f"h{one}"])
     quarters = match["quarters"] or match["quarters6"]
     if match["thirty"] or match["thirty6"]:
         quarters = "二"
     minute = value_of_han(match.groupdict().get(f"m{place}") or "0")
     minute = value_of_han(quarters) * _MINUTES // 4 if quarters else minute
     said = hour = value_of_han(match[f"h{place}"])
-    is_afternoon = (match["half"] or "").casefold() == "p" or match["part"] in _AFTERNOON
-    if is_afternoon and hour < _NOON:
+    half = (match["half"] or match["half9"] or "").casefold()
+    is_afternoon = half == "p" or match["part"] in _AFTERNOON
+    if match["end"] and hour % _NOON > int(match["end"]) % _NOON:
+        is_afternoon = not is_afternoon  # "11-1 pm"
+    is_midnight = hour == _NOON and ((half and not is_afternoon) or match["part"] in _NIGHT)
+    if is_midnight:
+        said = hour = 0
+    elif is_afternoon and hour < _NOON:
         hour += _NOON
-    elif match["half"] and not is_afternoon and hour == _NOON:
-        hour = 0
     if hour > _HOURS or minute >= _MINUTES:
         return ()
     forms = dict.fromkeys(f"{one}:{minute:02}" for one in (hour % _HOURS, said))

@@ -18,7 +18,7 @@ from e2graphrag_integrations.text.numbers.han import HAN_DIGITS, value_of_han
 _UNITS = """
 mm: mm, millimeter, millimeters, millimetre, millimetres
 cm: cm, centimeter, centimeters, centimetre, centimetres
-m: m, meter, meters, metre, metres
+m: m, meter, meters, metre, metres, mètres, metros
 km: km, kms, kilometer, kilometers, kilometre, kilometres
 ft: ft, foot, feet
 inch: inch, inches
@@ -34,7 +34,7 @@ ml: ml, milliliter, milliliters, millilitre, millilitres
 l: l, liter, liters, litre, litres
 gal: gallon, gallons
 mg: mg, milligram, milligrams
-g: g, gram, grams, gramme, grammes
+g: g, gram, grams, gramme, grammes, gramm, gramos
 kg: kg, kgs, kilo, kilos, kilogram, kilograms, kilogramme, kilogrammes
 t: t, ton, tons, tonne, tonnes
 oz: oz, ounce, ounces
@@ -45,7 +45,7 @@ eur: €, eur, euro, euros
 jpy: ¥, jpy, yen
 chf: chf, franc, francs
 inr: ₹, inr, rupee, rupees
-pct: %, percent, per cent, pct
+pct: %, percent, per cent, pct, prozent, pour cent, por ciento
 c: °c, ° c, degrees celsius, degree celsius, degrees centigrade
 f: °f, ° f, degrees fahrenheit, degree fahrenheit
 deg: °, degree, degrees, °c, ° c, °f, ° f, degrees celsius, degrees centigrade, degrees fahrenheit
@@ -137,6 +137,9 @@ _LONGEST_MINUS = 7
 _DEGREES = frozenset({"c", "f", "deg"})
 """Units of which a number may be negative."""
 
+_PACKED = frozenset({"g", "ml"})
+"""Units of packs, of which a number may stand in front, as in "2 500 g packs"."""
+
 _SPACE = "[ \u00a0\u202f-]?"
 _UNIT = rf"(?P<unit>{one_of(*map(re.escape, _NAMES))})(?!\w)"
 _LONG_NAMES = tuple(
@@ -144,12 +147,15 @@ _LONG_NAMES = tuple(
 )
 _LONG_UNIT = one_of(*_LONG_NAMES)
 
+_SPACED = r"(?:[ \u00a0\u202f]\d{3}(?!\d))+(?:[.,]\d+)?"
+"""What follows the first digits of a number with spaces between thousands, as in French."""
+
 # Begins with one class of characters, as `_HINT` in `codes` does.
 _IN_DIGITS = re.compile(
-    r"\d(?<![0-9a-z_.,:/]\d)(?:[\d.,'’]*\d)?"
+    rf"\d(?<![0-9a-z_.,:/]\d)(?:(?<!0)\d{{0,2}}{_SPACED}|[\d.,'’]*\d)?"
     rf"(?:{_SPACE}(?P<scale>{one_of(*_SCALES)})\b\.?)?(?:{_SPACE}{_UNIT})?"
 )
-_NUMBER = re.compile(r"[\d.,'’]+")
+_NUMBER = re.compile(rf"[1-9]\d{{0,2}}{_SPACED}|[\d.,'’]+")
 _LARGE = re.compile(r"(?<![\w.,/-])(?P<number>\d{1,4}(?:[.,]\d{1,3})?)(?P<scale>[MB])(?![\w-])")
 _IN_WORDS = re.compile(rf"\b(?P<number>{SPELLED})[ -](?P<unit>{_LONG_UNIT})\b")
 _UNIT_IN_WORDS = re.compile(rf"[ -](?<=[a-z].)(?:{_LONG_UNIT})\b")
@@ -160,7 +166,11 @@ UNIT_WORDS = frozenset(one.split()[0] for one in _LONG_NAMES)
 _BELOW_ZERO = re.compile("(?:零下|(?<!\\w)[-−])\\Z")
 _SIDE = re.compile(r"\d+(?:[.,]\d+)?")
 _SIZE = re.compile(rf"\d(?<![\w.,]\d)(?:\d*(?:[.,]\d+)?)(?:(?: ?[x×] ?| by ){_SIDE.pattern})+")
-_GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
+_GROUPED = re.compile(
+    r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?|\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})"
+)
+_DOTTED = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+(?![\d.])")
+_SPACES = re.compile(r"\s")
 _DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 _MAX_DIGITS = 15
 
@@ -298,7 +308,11 @@ def _measure_in_digits(match: re.Match[str]) -> Measure | None:
         names = _NAMES[money.group().strip()]
     elif not (scale or names):
         return None
-    value = _value(_NUMBER.match(text, start))
+    number = _NUMBER.match(text, start)
+    if number is not None and " " in number.group() and not _PACKED.isdisjoint(names):
+        start += number.group().rindex(" ") + 1
+        number = _NUMBER.match(text, start)
+    value = _value(number, is_euro=names == ("eur",) and not scale)
     if value is None:
         return None
     value *= _SCALES[scale] if scale else 1
@@ -323,13 +337,16 @@ def _measure(
     return Measure(start, end, forms, number, is_scaled)
 
 
-def _value(number: re.Match[str] | None) -> Decimal | None:
-    """Return the value of a number with a point or a comma; None if it is none."""
-    written = "" if number is None else number.group().rstrip(".,'’")
+def _value(number: re.Match[str] | None, *, is_euro: bool = False) -> Decimal | None:
+    """Return the value of a number with a point or a comma; None if it is none.
+
+    Amounts in euros have no three decimals after a point, so 1.250 euros are 1,250.
+    """
+    written = "" if number is None else _SPACES.sub("", number.group().rstrip(".,'’"))
     if len(written) > _MAX_DIGITS:
         return None
-    if _GROUPED.fullmatch(written):
-        marks = ",'’" if written.count(".") < 2 else "."  # noqa: PLR2004 - one may be decimal
+    if _GROUPED.fullmatch(written) or (is_euro and _DOTTED.fullmatch(written)):
+        marks = "." if _DOTTED.match(written) else ",'’"
         return Decimal(re.sub(f"[{marks}]", "", written).replace(",", "."))
     if _DECIMAL.fullmatch(written):
         return Decimal(written.replace(",", "."))

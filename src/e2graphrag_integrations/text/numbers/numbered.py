@@ -127,8 +127,15 @@ _ORDERED_ANYWHERE = re.compile(
     rf"(?P<spelled>(?i:{ORDINAL}|\d{{1,3}}(?:st|nd|rd|th)))"
     rf"\ (?P<words>{_WORD}(?:\ {_WORD})?)"
 )
+_IN_DATE = f"(?:{one_of(*(one.title() for one in MONTHS if one not in {'may', 'march'}))})"
+"""A month after a number, which is a day then. "3. May I bring a dog?" is an item."""
+
+_AFTER_COUNTS = "May|March|Uhr|Euro|EUR|USD|CHF|AM|PM"
+"""Other words after a number at the beginning of a line that is not that of an item."""
+
 _ITEM = re.compile(
-    rf"^[ \t#>*(\[\"']{{0,8}}(?P<number>\d{{1,3}})(?:[.):\]]{{1,2}}[ \t]|[ \t]+(?={_CAPITAL}))",
+    rf"^[ \t#>*(\[\"']{{0,8}}(?P<number>\d{{1,3}})(?:[.):\]]{{1,2}}[ \t]"
+    rf"(?!{_IN_DATE}\b)|[ \t]+(?={_CAPITAL})(?!(?:{_IN_DATE}|{_AFTER_COUNTS})\b))",
     re.MULTILINE,
 )
 """The number of an item of a list, a heading, or a reference."""
@@ -365,7 +372,10 @@ def _find_lettered(text: str, letter: re.Pattern[str]) -> Iterator[Found]:
         match = _WORD_BEFORE.search(text, max(0, place.start() - _LONGEST_WORD - 1), place.start())
         if match is None or text[match.start() - 1 : match.start()].isalnum():
             continue
-        word = label(match.group().rstrip("."))
+        written = match.group()
+        word = label(written.rstrip("."))
+        if written.endswith(".") and written[:-1].casefold() not in _SHORT:
+            continue  # "We lost the plan. A dog barked."
         if _belongs(word, place):
             form = f"{word}-{place.group().strip().casefold()}"
             yield Found(match.start(), place.end(), (form,))
