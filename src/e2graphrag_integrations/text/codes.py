@@ -43,6 +43,7 @@ from e2graphrag_integrations.text.numbers.measures import (
     find_measures,
     find_sizes,
     find_spelled_measures,
+    find_unit_prices,
 )
 from e2graphrag_integrations.text.numbers.numbered import (
     find_lettered,
@@ -446,7 +447,8 @@ def _terms_of_day(day: Found) -> Iterator[str]:
 def _terms_of_numbers(text: str, words: Iterable[str] | None) -> Iterator[str]:
     """Yield the terms of numbers in words, measures, and parts of days and years."""
     lowered = lower(text)
-    measures = [find_measures(lowered), find_han_measures(lowered), find_sizes(lowered)]
+    measures = [find_measures(lowered), find_unit_prices(lowered)]
+    measures += [find_han_measures(lowered), find_sizes(lowered)]
     yield from (MARK + form for one in find_addresses(lowered) for form in one.forms)
     if words is None or not _IN_WORDS.isdisjoint(words):
         measures.append(find_spelled_measures(lowered))

@@ -44,7 +44,7 @@ def _words() -> frozenset[str]:
     return frozenset(_LIST.read_text(encoding="utf-8").split())
 
 
-TERM_RULES = 23
+TERM_RULES = 24
 """Version of the terms of BM25 indexes, which are built again if it is another one."""
 
 _SPLIT = IDEOGRAPHIC + HANGUL_LETTERS + ALPHABETIC_UNSPACED

@@ -137,6 +137,8 @@ _LONGEST_MINUS = 7
 _DEGREES = frozenset({"c", "f", "deg"})
 """Units of which a number may be negative."""
 
+_MONEY = frozenset({"gbp", "usd", "eur", "jpy", "chf", "inr"})
+_AFTER_SPACE = re.compile(r"(?<=\d )[1-9]\d\d(?!\d)")
 _PACKED = frozenset({"g", "ml"})
 """Units of packs, of which a number may stand in front, as in "2 500 g packs"."""
 
@@ -217,6 +219,21 @@ def find_measures(lowered: str) -> Iterator[Measure]:
     for match in _IN_DIGITS.finditer(lowered):
         if (found := _measure_in_digits(match)) is not None:
             yield found
+
+
+def find_unit_prices(lowered: str) -> Iterator[Measure]:
+    """Yield the prices that `find_measures` joins with a number in front of them, in order.
+
+    "2 350 €" may be 2,350 euros, or the quantity and the price in a line of an invoice.
+
+    >>> [one.forms for one in find_unit_prices("bolts 2 350,00 € 700,00 €, 12 500 km")]
+    [('350eur',)]
+    """
+    for place in _AFTER_SPACE.finditer(lowered):
+        match = _IN_DIGITS.match(lowered, place.start())
+        measure = _measure_in_digits(match) if match is not None and match["unit"] else None
+        if measure is not None and _MONEY.issuperset(_NAMES[match["unit"]]):
+            yield measure
 
 
 def find_large_numbers(text: str) -> Iterator[Measure]:

@@ -210,11 +210,15 @@ _PARTS_OF_WEEK = MappingProxyType(
 
 _PART_OF_WEEK = re.compile(rf"(?i:{one_of(*_PARTS_OF_WEEK)})")
 _IS_DURATION = re.compile(
-    r"(?:\d|(?<!\w)(?:one|two|three|four|five|six|seven|eight|nine|ten|many|few|einem?|zwei|drei|vier"
-    r"|fünf|sechs|sieben|acht|neun|zehn|wenigen?))[ -]\Z|[\d一二三四五六七八九十两兩几幾个個] ?\Z",
+    r"(?:(?<![\d:.,–-])(?<!\bat )(?<!\bto )(?<!\bfrom )(?<!\btill )(?<!\buntil )(?<!–.)(?<!-.)\d\d?"
+    r"|(?<!\w)(?:one|two|three|four|five|six|seven|eight|nine|ten|many|few|einem?|zwei|drei|vier"
+    r"|fünf|sechs|sieben|acht|neun|zehn|wenigen?))[ -]\Z|[\d一二三四五六七八九十两兩几幾个個]\Z",
     re.IGNORECASE,
 )
-_BEFORE_PART = 10
+"""A number of weekdays, as in "within 5 weekdays", but not the hour in "9-5 weekdays"."""
+
+_AFTER_DIGIT = re.compile(r"\d[ -]\Z")
+_BEFORE_PART = 12
 """Number of characters before a part of a week in which a number can stand."""
 
 _RANGE_HINT = re.compile(r"[A-Z]\w{1,8}\.? ?(?:[-–—]|to|through|thru|until|till|bis) ?[A-Z]")
@@ -273,9 +277,13 @@ def _days_in_lists(text: str) -> Iterator[str]:
             for match in pattern.finditer(text):
                 yield from (names[places[one]] for one in _CAPITALIZED.findall(match.group()))
     for match in _PART_OF_WEEK.finditer(text):
-        # "Within 5 weekdays" is a duration.
-        if not _IS_DURATION.search(text[max(0, match.start() - _BEFORE_PART) : match.start()]):
-            yield from _PARTS_OF_WEEK[match.group().lower()]
+        before = text[max(0, match.start() - _BEFORE_PART) : match.start()]
+        part = match.group().lower()
+        # Hours are on "werktags", so "3-5 Werktage" are a duration.
+        is_counted = part == "werktag" and text[match.end() : match.end() + 1] != "s"
+        is_duration = _IS_DURATION.search(before) or (is_counted and _AFTER_DIGIT.search(before))
+        if not is_duration:
+            yield from _PARTS_OF_WEEK[part]
 
 
 def _days_and_months(text: str) -> Iterator[str]:
