@@ -231,9 +231,11 @@ def find_unit_prices(lowered: str) -> Iterator[Measure]:
     """
     for place in _AFTER_SPACE.finditer(lowered):
         match = _IN_DIGITS.match(lowered, place.start())
-        measure = _measure_in_digits(match) if match is not None and match["unit"] else None
-        if measure is not None and _MONEY.issuperset(_NAMES[match["unit"]]):
-            yield measure
+        if match is None or match["unit"] is None:
+            continue
+        found = _measure_in_digits(match)
+        if found is not None and _MONEY.issuperset(_NAMES[match["unit"]]):
+            yield found
 
 
 def find_large_numbers(text: str) -> Iterator[Measure]:
