@@ -33,7 +33,12 @@ from e2graphrag_integrations.text.numbers.dates import (
     find_times,
     is_month,
 )
-from e2graphrag_integrations.text.numbers.english import TELLING_WORDS, find_spelled, lower
+from e2graphrag_integrations.text.numbers.english import (
+    TELLING_WORDS,
+    find_spelled,
+    lower,
+    one_of,
+)
 from e2graphrag_integrations.text.numbers.han import find_amounts
 from e2graphrag_integrations.text.numbers.measures import (
     UNIT_WORDS,
@@ -51,7 +56,12 @@ from e2graphrag_integrations.text.numbers.numbered import (
     lettered_in_question,
     numbered_in_question,
 )
-from e2graphrag_integrations.text.numbers.periods import Period, find_periods, words_in_ranges
+from e2graphrag_integrations.text.numbers.periods import (
+    WEEKDAYS,
+    Period,
+    find_periods,
+    words_in_ranges,
+)
 from e2graphrag_integrations.text.words import FUNCTION_WORDS
 
 MARK = "#"
@@ -141,8 +151,7 @@ _DOTTED_TIME = re.compile(r"(?:1?\d|2[0-3])\.[0-5]\d")
 _BEFORE_TIMES = frozenset("at by until till um gegen".split())
 _BEFORE_DAYS = re.compile(
     r"(?:\A|[\n|;•]|\b(?:am|bis|dem|den|der|on|since|seit|und|until|vom|zum"
-    r"|(?:mo|mon|montag|di|tue|tues|dienstag|mi|wed|mittwoch|do|thu|thurs?|donnerstag|fr|fri|freitag"
-    r"|sat?|samstag|son?|sun|sonntag|\w+day|date|datum|termin|deadline|due|wann|when)[.,:]?))\s*\Z",
+    rf"|(?:{one_of(*WEEKDAYS)}|date|datum|termin|deadline|due|wann|when)[.,:]?))\s*\Z",
     re.IGNORECASE,
 )
 """What stands before a day such as `24.03.`, rather than a price, a grade or a version."""
@@ -261,7 +270,9 @@ def code_terms(text: str, words: Iterable[str] | None = None) -> list[str]:
         if _begins_line(text, moment.start):
             terms.update(START + one for one in moment.forms)
     numeric = _outside(find_numeric_days(text), in_dates)
-    terms.update(term for one in numeric if _is_day(text, one) for term in _terms_of_day(one))
+    terms.update(
+        term for one in numeric if _is_day(text, one.start, one.end) for term in _terms_of_day(one)
+    )
     terms.update(one.forms[0] for one in find_large_numbers(text))
     phones = _outside(find_phones(text), in_dates)
     terms.update(MARK + form for one in phones for form in one.forms)
@@ -370,7 +381,7 @@ def _other_readings(question: str, code: re.Match[str], named: Sequence[str]) ->
     if _DOTTED_TIME.fullmatch(raw) and any(one.casefold() in _BEFORE_TIMES for one in named):
         yield raw.replace(".", ":")
     for day in find_numeric_days(f"{raw}." if "." in raw else raw):
-        if _is_day(question, Found(*code.span(), day.forms)):
+        if _is_day(question, *code.span()):
             yield from day.forms
 
 
@@ -380,12 +391,11 @@ def _dotted(written: str, time: Found) -> tuple[str, ...]:
     return (time.forms[0].replace(":", "."),) if is_exact else ()
 
 
-def _is_day(text: str, found: Found) -> bool:
+def _is_day(text: str, start: int, end: int) -> bool:
     """Return whether two numbers are a day rather than a grade (10/10), a price or a version."""
-    start = max(0, found.start - _LONGEST_BEFORE)
-    if _BEFORE_DAYS.search(text[start : found.start]) is not None:
+    if _BEFORE_DAYS.search(text[max(0, start - _LONGEST_BEFORE) : start]) is not None:
         return True
-    first, slash, _ = text[found.start : found.end].partition("/")
+    first, slash, _ = text[start:end].partition("/")
     return bool(slash) and int(first) > _MAX_MONTH
 
 

@@ -172,7 +172,6 @@ _GROUPED = re.compile(
     r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?|\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})"
 )
 _DOTTED = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+(?![\d.])")
-_SPACES = re.compile(r"\s")
 _DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 _MAX_DIGITS = 15
 
@@ -361,7 +360,7 @@ def _value(number: re.Match[str] | None, *, is_euro: bool = False) -> Decimal | 
 
     Amounts in euros have no three decimals after a point, so 1.250 euros are 1,250.
     """
-    written = "" if number is None else _SPACES.sub("", number.group().rstrip(".,'’"))
+    written = "" if number is None else "".join(number.group().rstrip(".,'’").split())
     if len(written) > _MAX_DIGITS:
         return None
     if _GROUPED.fullmatch(written) or (is_euro and _DOTTED.fullmatch(written)):

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from e2graphrag_integrations.text.numbers.english import one_of
+from e2graphrag_integrations.text.numbers.english import CARDINAL, one_of
+from e2graphrag_integrations.text.numbers.han import HAN_DIGITS
 
 _NUMBERS = MappingProxyType(
     {
@@ -141,6 +142,9 @@ _GERMAN_DAYS = (
     "samstag sa",
     "sonntag so",
 )
+WEEKDAYS = tuple(name for line in (*_ENGLISH_DAYS, *_GERMAN_DAYS) for name in line.split())
+"""The names of the days of a week in lower case, also in short."""
+
 _MONTH_NAMES = (
     "january jan",
     "february feb",
@@ -211,8 +215,8 @@ _PARTS_OF_WEEK = MappingProxyType(
 _PART_OF_WEEK = re.compile(rf"(?i:{one_of(*_PARTS_OF_WEEK)})")
 _IS_DURATION = re.compile(
     r"(?:(?<![\d:.,–-])(?<!\bat )(?<!\bto )(?<!\bfrom )(?<!\btill )(?<!\buntil )(?<!–.)(?<!-.)\d\d?"
-    r"|(?<!\w)(?:one|two|three|four|five|six|seven|eight|nine|ten|many|few|einem?|zwei|drei|vier"
-    r"|fünf|sechs|sieben|acht|neun|zehn|wenigen?))[ -]\Z|[\d一二三四五六七八九十两兩几幾个個]\Z",
+    rf"|(?<!\w)(?:{CARDINAL}|many|few|einem?|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn"
+    rf"|wenigen?))[ -]\Z|[\d{HAN_DIGITS}几幾个個]\Z",
     re.IGNORECASE,
 )
 """A number of weekdays, as in "within 5 weekdays", but not the hour in "9-5 weekdays"."""
